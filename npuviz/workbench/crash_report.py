@@ -19,10 +19,9 @@ def report_directory() -> Path:
     return Path(platformdirs.user_state_dir("npuviz", appauthor=False)) / "reports"
 
 
-def write_report(error: BaseException, arguments: Sequence[str] = ()) -> Path | None:
-    """Write what is known about an unexpected exception; None when that fails too."""
-    folder = report_directory()
-    text = "\n".join(
+def report_text(error: BaseException, arguments: Sequence[str] = ()) -> str:
+    """What is known about an unexpected exception: versions, arguments, traceback."""
+    return "\n".join(
         [
             f"npuviz {__version__}, Python {platform.python_version()}, {platform.platform()}",
             f"arguments: {list(arguments)}",
@@ -30,6 +29,12 @@ def write_report(error: BaseException, arguments: Sequence[str] = ()) -> Path | 
             "".join(traceback.format_exception(error)),
         ]
     )
+
+
+def write_report(error: BaseException, arguments: Sequence[str] = ()) -> Path | None:
+    """Write what is known about an unexpected exception; None when that fails too."""
+    folder = report_directory()
+    text = report_text(error, arguments)
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

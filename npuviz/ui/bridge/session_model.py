@@ -16,7 +16,8 @@ from npuviz.sim.stop import StopReason
 from npuviz.ui.bridge.features import features_of
 from npuviz.ui.bridge.verb_queue import VerbQueue
 from npuviz.ui.bridge.verbs import begin_of_operator, restart_and_run, run_operator, step_each, step_line
-from npuviz.ui.bridge.worker import Worker, failure_details, failure_text
+from npuviz.ui.bridge.worker import Worker
+from npuviz.workbench.advice import Failure, failure_of
 from npuviz.workbench.jobs import JobEnd
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class SessionModel(QObject):
                      because the state may have changed; at most 30 times a second while it runs
     running_changed  a verb began or ended; while it runs, `session` belongs to the worker
     progress         fraction (0..1, negative if unknown) and text of long work; (1, "") when it ended
-    failed           one line for the user; `error_details` holds more
+    failed           one line for the user; `failure` holds more
     finished_job     title and result of a job given to `submit`
     """
 
@@ -66,7 +67,8 @@ class SessionModel(QObject):
         self._rate_start = (0, 0.0, 0.0)
         self._is_uncompiled = False
         self._unsubscribe: Callable[[], None] | None = None
-        self.error_details = ""
+        self.failure = Failure("", "")
+        """What went wrong last."""
         self.may_open: Callable[[Path, OpenOptions], bool] = _only_data
         self.stop: StopReason | None = None
         self.num_verbs = 0
@@ -384,8 +386,8 @@ class SessionModel(QObject):
         if end.error is not None:
             self._waiting.clear()
             if not isinstance(end.error, Cancelled):
-                self.error_details = failure_details(end.error)
-                self.failed.emit(failure_text(end.error))
+                self.failure = failure_of(end.error)
+                self.failed.emit(self.failure.text)
         self._waiting.work_off(lambda: not self._worker.is_busy)
 
 

@@ -1,12 +1,10 @@
 """Jobs of a window: they run in one worker thread, their news arrive in the window's thread."""
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, Signal
 
-from npuviz.base.errors import NpuvizError
 from npuviz.base.progress import Progress
 from npuviz.workbench.jobs import Job, JobEnd, JobRunner
 
@@ -76,19 +74,3 @@ class Worker(QObject):
             if not self._handlers:
                 self.progress.emit(1.0, "")
             self.ended.emit(end)
-
-
-def failure_text(error: BaseException) -> str:
-    """One line that says what went wrong."""
-    if isinstance(error, NpuvizError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename or 'file'}: {error.strerror or error}"
-    if isinstance(error, MemoryError):
-        return "out of memory; open a smaller model, or record nothing (--record none)"
-    return f"internal error: {type(error).__name__}: {error}"
-
-
-def failure_details(error: BaseException) -> str:
-    """The traceback, for a report of a bug."""
-    return "".join(traceback.format_exception(error))

@@ -154,7 +154,7 @@ class LogPanel(Panel):
         return ": ".join(parts) or stop.kind.value
 
     def _add_failure(self, message: str) -> None:
-        details = self.model.error_details
+        details = self.model.failure.details
         self.add([LogEntry("error", "failed", message, cycle=self.model.cycle, details=details)])
 
     def copy_selected(self) -> None:

@@ -14,6 +14,7 @@ from npuviz.base.errors import NpuvizError
 from npuviz.ui.shell.main_window import MainWindow
 from npuviz.ui.theme.style import apply_theme
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.advice import failure_of
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.resources import resource_path
 from npuviz.workbench.settings import Settings
@@ -112,7 +113,7 @@ def _prepare(window: MainWindow, options: WindowOptions) -> None:
             try:
                 window.model.add_breakpoint(text)
             except NpuvizError as error:
-                window.tell_failure(str(error))
+                window.tell_failure(failure_of(error))
         if options.go_to is not None:
             window.model.go_to(options.go_to)
         elif options.run_until is not None:
@@ -128,11 +129,10 @@ def _report_exceptions(application: Application) -> None:
         if issubclass(kind, KeyboardInterrupt):
             application.qt.quit()
             return
-        details = "".join(traceback.format_exception(kind, error, trace))
-        sys.stderr.write(details)
+        sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
         for window in application.windows:
             if window.isVisible():
-                window.tell_failure(f"internal error: {kind.__name__}: {error}", details)
+                window.tell_failure(failure_of(error))
                 return
 
     sys.excepthook = hook

@@ -31,6 +31,7 @@ from npuviz.ui.shell.panel_loader import load_panel_specs
 from npuviz.ui.shell.screen import first_size
 from npuviz.ui.shell.start_page import StartPage
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.advice import Failure
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.recent import recent_files
@@ -107,9 +108,9 @@ class MainWindow(QMainWindow):
         """Show a notice."""
         self.error_bar.show_message(text, details, severity="notice", action=action)
 
-    def tell_failure(self, text: str, details: str = "") -> None:
+    def tell_failure(self, failure: Failure) -> None:
         """Show an error."""
-        self.error_bar.show_message(text, details)
+        self.error_bar.show_failure(failure)
 
     # -- building ---------------------------------------------------------------------------------
 
@@ -117,7 +118,6 @@ class MainWindow(QMainWindow):
         self.setCentralWidget(self.start_page)
         self.setStatusBar(self.status)
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self.run_bar)
-        add_bar(self, "Messages", "messages", self.error_bar)
         add_bar(self, "Limits", "limits", self.note_banner)
         self.actions_by_id.refresh_icons()
         PositionDisplay(self.model, self.run_bar, self.status, self.actions_by_id.refresh_later, self)
@@ -126,12 +126,12 @@ class MainWindow(QMainWindow):
         if isinstance(geometry, str):
             self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
         if failures:
-            self.tell_failure("Some panels cannot be loaded.", "\n".join(failures))
+            self.tell_failure(Failure("Some panels cannot be loaded.", "\n".join(failures)))
 
     def _connect(self) -> None:
         model = self.model
         model.session_changed.connect(self._show_session)
-        model.failed.connect(lambda text: self.tell_failure(text, model.error_details))
+        model.failed.connect(lambda _text: self.tell_failure(model.failure))
         self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
         self.start_page.chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
@@ -164,7 +164,6 @@ class MainWindow(QMainWindow):
             is_first = not self.start_page.isHidden()
             self.start_page.hide()
             self.arrangement.show(is_first=is_first)
-            # Restoring docks restores which bars were visible, too.
             self.error_bar.dismiss()
         self.note_banner.show_notes(program.notes if program is not None else ())
         self.actions_by_id.refresh()
@@ -193,7 +192,9 @@ class MainWindow(QMainWindow):
             QTimer.singleShot(0, self, self._look_for_samples)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        if event.key() == Qt.Key.Key_Escape:
+        if event.key() == Qt.Key.Key_Escape and self.error_bar.isVisible():
+            self.error_bar.dismiss()
+        elif event.key() == Qt.Key.Key_Escape:
             self.selection.clear()
         else:
             super().keyPressEvent(event)
@@ -201,6 +202,7 @@ class MainWindow(QMainWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.palette_box.place()
+        self.error_bar.place()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

@@ -4,11 +4,12 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from npuviz.ui.breakpoints.panel import BreakpointsPanel
 from npuviz.ui.console.panel import ConsolePanel
 from npuviz.ui.program.panel import ProgramPanel
+from npuviz.workbench.advice import Failure
 from npuviz.workbench.layouts import LAYOUTS
 from tests.ui.driver import Driver
 
@@ -143,16 +144,14 @@ def test_no_layout_takes_the_key_that_closes_windows() -> None:
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_every_layout_comes_back_at_the_next_start(toy: Driver, layout: str) -> None:
     toy.do(f"view.layout.{layout}")
-    toy.window.tell_failure("something failed")
+    toy.window.tell_failure(Failure("something failed", ""))
     path = toy.model.opened.path if toy.model.opened else None
     assert path is not None
     toy.do("file.close")
     toy.open(path)
     shown = [name for name, dock in toy.window.docks.all.items() if not dock.isHidden()]
     assert len(shown) >= 3
-    bar = toy.window.findChild(QToolBar, "messages")
-    assert bar is not None
-    assert not bar.isVisible()
+    assert not toy.window.error_bar.isVisible()
 
 
 def test_the_first_window_fits_the_screen(toy: Driver) -> None:

@@ -8,12 +8,13 @@ from PySide6.QtWidgets import QWidget
 
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_count
-from npuviz.ui.bridge.worker import Worker, failure_text
+from npuviz.ui.bridge.worker import Worker
 from npuviz.ui.kit.parts import fill, line, muted_label, text_button
 from npuviz.ui.kit.progress import WorkProgress
 from npuviz.ui.kit.row_model import RowModel
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.advice import failure_of
 from npuviz.workbench.jobs import JobEnd
 from npuviz.workbench.measuring import Measured, measure
 from npuviz.workbench.opening import OpenOptions
@@ -124,7 +125,7 @@ class CostsView(QWidget):
 
     def _ended(self, end: JobEnd) -> None:
         if end.error is not None:
-            self.note.setText(failure_text(end.error))
+            self.note.setText(failure_of(end.error).text)
 
 
 def _work(path: Path, options: OpenOptions) -> Callable[[Progress], Measured]:

@@ -1,47 +1,59 @@
-"""One quiet bar for what went wrong: text, an optional action, details behind a fold."""
+"""One quiet line over the lower edge of the window for what went wrong or was found; it moves nothing."""
 
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFrame, QMainWindow, QPlainTextEdit
 
+from npuviz.ui.kit.elided_label import ElidedLabel
 from npuviz.ui.kit.parts import fill, line, text_button
-from npuviz.ui.theme.theme import Theme
+from npuviz.ui.theme.theme import GRID, Theme
+from npuviz.workbench.advice import Failure
 
 Severity = Literal["error", "notice"]
-DETAILS_HEIGHT = 160
+MAX_LINES = 10
+"""Lines of details that are shown at once."""
+PADDING = 2
 
 
 class ErrorBar(QFrame):
-    """Shows the latest message until it is dismissed; whoever holds it follows `shown` and `closed`."""
+    """Shows the latest message until it is dismissed.
 
-    shown = Signal()
-    closed = Signal()
+    It lies over the last line of the panels, as high as its text; details unfold upwards.
+    """
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, theme: Theme, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._window = window
         self.setObjectName("error_bar")
         self._action: Callable[[], object] | None = None
-        self._is_shown = False
-        self._text = QLabel(self, wordWrap=True)
+        self._report = ""
+        self._text = ElidedLabel()
         self._text.setObjectName("error_bar.text")
-        self._text.setTextInteractionFlags(self._text.textInteractionFlags().TextSelectableByMouse)
         self._fold = text_button(self, "Details", self._toggle_details)
         self._act = text_button(self, "", self._run_action)
-        self._copy = text_button(self, "Copy", self._copy_all)
+        self._copy = text_button(self, "Copy report", self._copy_report)
         self._close = text_button(self, "Dismiss", self.dismiss)
         self._details = QPlainTextEdit(self, readOnly=True)
-        self._details.setFont(theme.font_mono(11))
+        self._details.setAccessibleName("Details of the message")
+        self._details.setTabChangesFocus(True)
+        self._details.setFont(theme.font_mono())
         tools = (self._act, self._fold, self._copy, self._close)
-        upper = line((self._text, 1), *tools, margins=(0, 0, 0, 0), spacing=4)
-        fill(self, upper, self._details, margins=(12, 4, 8, 4), spacing=4)
+        lower = line((self._text, 1), *tools, margins=(0, 0, 0, 0), spacing=GRID)
+        fill(self, (self._details, 1), lower, margins=(3 * GRID, PADDING, 2 * GRID, PADDING), spacing=GRID)
+        self.hide()
 
     @property
     def text(self) -> str:
         """The message shown now, "" while hidden."""
-        return self._text.text() if self._is_shown else ""
+        return "" if self.isHidden() else self._text.text()
+
+    @property
+    def details(self) -> str:
+        """What the fold holds."""
+        return self._details.toPlainText()
 
     def show_message(
         self,
@@ -49,39 +61,69 @@ class ErrorBar(QFrame):
         details: str = "",
         severity: Severity = "error",
         action: tuple[str, Callable[[], object]] | None = None,
+        report: str = "",
     ) -> None:
-        """Replace the message; `action` is a title and what it does."""
+        """Replace the message; `action` is a title and what it does, `report` what "Copy report" copies."""
         self.setProperty("severity", severity)
         self.style().unpolish(self)
         self.style().polish(self)
         self._text.setText(text)
         self._text.setAccessibleName(f"{severity}: {text}")
-        self._details.setPlainText(details)
-        lines = self._details.fontMetrics().lineSpacing() * (details.count("\n") + 1) + 24
-        self._details.setFixedHeight(min(DETAILS_HEIGHT, lines))
-        self._details.hide()
-        self._fold.setText("Details")
-        self._fold.setVisible(bool(details))
-        self._copy.setVisible(severity == "error")
+        self._details.setPlainText(f"{text}\n\n{details}" if details else text)
+        self._report = report
+        self._copy.setVisible(bool(report))
         self._action = action[1] if action else None
         self._act.setText(action[0] if action else "")
         self._act.setVisible(action is not None)
-        self._is_shown = True
-        self.shown.emit()
+        self._unfold(False)
+        self.show()
+        self.place()
+        self._fold.setVisible(bool(details) or self._text.is_cut)
+        self.raise_()
+
+    def show_failure(self, failure: Failure) -> None:
+        """Show an error: what it means behind the fold, a report only of faults of npuviz."""
+        self.show_message(failure.text, failure.details, report=failure.report)
 
     def show_answer(self, text: str, details: str, title: str, act: Callable[[], object] | None) -> None:
         """Show the answer to a question of the user; `act`, if any, is what the button `title` does."""
         self.show_message(text, details, "notice", (title, act) if act is not None else None)
 
     def dismiss(self) -> None:
-        """The message is done with."""
-        self._is_shown = False
-        self.closed.emit()
+        """The message is done with; the keys go back to the window."""
+        had_focus = self.isAncestorOf(self._window.focusWidget())
+        self.hide()
+        if had_focus:
+            self._window.setFocus()
+
+    def place(self) -> None:
+        """Lie over the lowest line above the status bar; the window calls this when it changes size."""
+        if self.isHidden():
+            return
+        window, status = self._window, self._window.statusBar()
+        bottom = status.y() if status.isVisible() else window.height()
+        height = self._close.sizeHint().height() + 2 * PADDING
+        if not self._details.isHidden():
+            lines = min(self._details.document().blockCount() + 2, MAX_LINES)
+            height += self._details.fontMetrics().lineSpacing() * lines + 4 * GRID
+        self.setGeometry(0, max(bottom - height, 0), window.width(), min(height, bottom))
+        layout = self.layout()
+        if layout is not None:
+            layout.activate()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.dismiss()
+        else:
+            super().keyPressEvent(event)
 
     def _toggle_details(self) -> None:
-        shown = self._details.isHidden()
-        self._details.setVisible(shown)
-        self._fold.setText("Hide details" if shown else "Details")
+        self._unfold(self._details.isHidden())
+        self.place()
+
+    def _unfold(self, is_open: bool) -> None:
+        self._details.setVisible(is_open)
+        self._fold.setText("Hide details" if is_open else "Details")
 
     def _run_action(self) -> None:
         action = self._action
@@ -89,6 +131,5 @@ class ErrorBar(QFrame):
         if action is not None:
             action()
 
-    def _copy_all(self) -> None:
-        details = self._details.toPlainText()
-        QGuiApplication.clipboard().setText(self._text.text() + (f"\n\n{details}" if details else ""))
+    def _copy_report(self) -> None:
+        QGuiApplication.clipboard().setText(self._report)

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QMainWindow, QToolBar, QWidget
 from npuviz.program.program import Note
 from npuviz.ui.kit.parts import line, text_button
 from npuviz.ui.kit.strip import Strip
-from npuviz.ui.shell.bars.error import ErrorBar
 from npuviz.ui.theme.theme import Theme
 
 CODES = ("not-simulated", "estimated")
@@ -86,7 +85,7 @@ class NoteBanner(Strip):
         painter.end()
 
 
-def add_bar(window: QMainWindow, title: str, name: str, content: ErrorBar | NoteBanner) -> None:
+def add_bar(window: QMainWindow, title: str, name: str, content: NoteBanner) -> None:
     """Give a message a line of its own below the bars that are there."""
     window.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
     bar = QToolBar(title, window, movable=False)
