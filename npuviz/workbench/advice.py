@@ -39,7 +39,10 @@ _SYSTEM = {
     errno.EISDIR: "A file was expected, and this is a folder.",
     errno.ENOTDIR: "A folder was expected on the way, and there is a file.",
 }
-FAULT = 'This is a fault of npuviz, not of your file. What is open was not changed. "Copy report" has what its developers need.'
+FAULT = (
+    "This is a fault of npuviz, not of your file. What is open was not changed. "
+    "The report has what its developers need."
+)
 
 
 @dataclass(frozen=True, slots=True)
