@@ -22,7 +22,13 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from npuviz.base.errors import NpuvizError
-from npuviz.workbench.onnx_backend.execution import Execution, ExecutionOptions, choose_onnx_target, execute
+from npuviz.workbench.onnx_backend.execution import (
+    Execution,
+    ExecutionOptions,
+    as_array,
+    choose_onnx_target,
+    execute,
+)
 
 DEVICES = ("CPU", "NPU")
 """Names under which onnx may ask for the one device: its tests know "CPU" and "CUDA" only."""
@@ -40,7 +46,7 @@ class PreparedModel(BackendRep):
         self.last: Execution | None = None
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Outputs for a sequence of arrays, a mapping by input name, or a single array.
+        """Outputs for a sequence of arrays or TensorProto, a mapping of them by input name, or a single one.
 
         Raises NpuvizError.
         """
@@ -88,7 +94,7 @@ class NpuvizBackend(Backend):
         """Run a single operator; kwargs: opset_version, and those of `prepare`. Raises NpuvizError."""
         version = int(kwargs.pop("opset_version", onnx.defs.onnx_opset_version()))
         names = [name for name in node.input if name]
-        arrays = [np.asarray(array) for array in inputs]
+        arrays = [as_array(array) for array in inputs]
         graph_inputs = [
             onnx.helper.make_tensor_value_info(
                 name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
@@ -125,7 +131,7 @@ def _in_order(model: onnx.ModelProto, inputs: Any) -> list[Any]:
         if missing:
             raise NpuvizError(f"no value for the input {missing[0]!r}")
         return [inputs[name] for name in names]
-    return [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    return [inputs] if isinstance(inputs, np.ndarray | onnx.TensorProto) else list(inputs)
 
 
 is_compatible = NpuvizBackend.is_compatible

@@ -74,15 +74,19 @@ class TestRunner(unittest.TestCase):
     ran: ClassVar[list[str]] = []
 
     def test_the_standard_runner(self) -> None:
+        """It gives arrays, and of types that numpy lacks TensorProto."""
         import onnx.backend.test
 
         runner = onnx.backend.test.BackendTest(backend.NpuvizBackend, __name__)
-        runner.include("test_relu_cpu$")
+        names = {f"{name}_cpu" for name in ("test_relu", "test_cast_BFLOAT16_to_FLOAT")}
+        for name in names:
+            runner.include(f"{name}$")
         found: dict[str, Callable[[Any], None]] = {}
         for holder in runner.test_cases.values():
-            found |= {n: f for n, f in vars(holder).items() if n.startswith("test_relu_cpu")}
-        assert set(found) == {"test_relu_cpu"}
-        found["test_relu_cpu"](self)
+            found |= {n: f for n, f in vars(holder).items() if n in names}
+        assert set(found) == names
+        for run in found.values():
+            run(self)
 
 
 def two_layer_model() -> onnx.ModelProto:
@@ -115,6 +119,32 @@ def test_inputs_by_name() -> None:
     assert outputs[0].shape == (4, 1)
     with pytest.raises(NpuvizError, match="no value for the input 'shape'"):
         backend.run_model(two_layer_model(), {"x": x})
+
+
+def test_inputs_as_messages() -> None:
+    """A TensorProto is what it holds, wherever an array may stand; a wrong one is refused, and is no text."""
+    x, shape = np.arange(-2, 2, dtype=np.float32).reshape(1, 4), np.array([2, 2], np.int64)
+    messages = {"x": onnx.numpy_helper.from_array(x), "shape": onnx.numpy_helper.from_array(shape)}
+    for inputs in (messages, list(messages.values()), [x, messages["shape"]]):
+        (y,) = backend.run_model(two_layer_model(), inputs)
+        np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(2, 2))
+    node = helper.make_node("Relu", ["x"], ["y"])
+    (y,) = backend.run_node(node, [messages["x"]])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    (y,) = backend.prepare(one_node_model(node)).run(messages["x"])
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    short = TensorProto(name="x", data_type=TensorProto.FLOAT, dims=[1, 4], raw_data=b"1234")
+    with pytest.raises(NpuvizError, match="input x: "):
+        backend.run_model(two_layer_model(), [short, shape])
+    text = onnx.numpy_helper.from_array(np.array(["a"], object))
+    with pytest.raises(TargetError, match="is text"):
+        backend.run_model(two_layer_model(), [text, shape])
+
+
+def one_node_model(node: onnx.NodeProto) -> onnx.ModelProto:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def test_a_single_node() -> None:

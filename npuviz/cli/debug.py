@@ -32,7 +32,11 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
-    """Debug a model with commands: break, run, step, back, goto, print, mem, why, help, ..."""
+    """Debug a model with commands: break, run, step, back, goto, print, mem, why, help, ...
+
+    Exit codes of a script, or of commands from a pipe: 0 done, 2 a command failed (the others ran all the
+    same), 3 the simulated chip misbehaved: a deadlock, a hang, a fault or a hazard of the level error.
+    """
     from npuviz.cli.terminal import TerminalProgress
     from npuviz.debug.console.debugger import TextDebugger
     from npuviz.workbench.choosing import find_file
@@ -50,10 +54,32 @@ def command(
             opened.session.breakpoints.add(text)
         if until is not None:
             _execute(debugger, f"run {until}")
+        is_typed = lines is None and sys.stdin.isatty()
         _converse(debugger, lines)
+        code = 0 if is_typed else _exit_code(debugger, str(script or "standard input"))
         opened.publish()
     finally:
         opened.close()
+    if code:
+        raise typer.Exit(code)
+
+
+def _exit_code(debugger: "TextDebugger", name: str) -> int:
+    """What a script's exit code is; says on stderr why it is no success."""
+    from npuviz.workbench.headless.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_of
+    from npuviz.workbench.headless.run import run_hazards
+
+    session = debugger.session
+    stop = debugger.misbehaved or session.stop
+    code, reason = exit_of(stop, None, run_hazards(session, stop))
+    if code == EXIT_INTERRUPTED:  # somebody else's tool stopped the machine and went on asking
+        code, reason = 0, ""
+    if reason:
+        typer.echo(f"npuviz: {name}: the simulated chip misbehaved: {reason}", err=True)
+    if debugger.errors:
+        more = f" and {len(debugger.errors) - 1} more" if len(debugger.errors) > 1 else ""
+        typer.echo(f"npuviz: error: {name}: a command failed: {debugger.errors[0]}{more}", err=True)
+    return code or (EXIT_USAGE if debugger.errors else 0)
 
 
 def _read_script(path: Path) -> list[str]:
@@ -72,11 +98,15 @@ def _usage(text: str) -> Exception:
 
 
 def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
-    """Execute the script, or what is typed until `quit` or the end of the input."""
+    """Execute the script up to Ctrl+C, or what is typed until `quit` or the end of the input."""
+    from npuviz.sim.stop import StopKind
+
     if lines is not None:
         for line in lines:
             if not _execute(debugger, line):
                 return
+            if debugger.session.stop.kind is StopKind.INTERRUPTED:
+                raise KeyboardInterrupt
         return
     is_terminal = sys.stdin.isatty()
     if is_terminal:

@@ -37,7 +37,8 @@ TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return the exit code: 0 done, 1 check failed, 2 bad input, 130 interrupted."""
+    """Run one subcommand and return the exit code: 0 done, 1 check failed, 2 bad input, 3 the simulated chip
+    misbehaved, 130 interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["--version"], ["-V"]):
         print(f"npuviz {__version__}")

@@ -34,7 +34,11 @@ def command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Run a model headless and print a summary."""
+    """Run a model headless and print a summary.
+
+    Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 3 the simulated chip misbehaved (a
+    deadlock, a hang, a fault, a hazard of the level error), 130 interrupted.
+    """
     from npuviz.cli.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import parse_exports
     from npuviz.workbench.choosing import find_file

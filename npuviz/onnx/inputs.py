@@ -1,6 +1,7 @@
 """The graph's inputs: what the user gave, and seeded random numbers for the rest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,8 @@ from npuviz.program.graph import Graph
 from npuviz.program.tensor import Tensor
 
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
+DRAWN_AT_ONCE = 1 << 20
+"""Elements; random numbers are twice as wide as most tensors."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,69 @@ class Given:
     seed: int = 0
 
 
-def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) -> dict[str, np.ndarray]:
-    """Every graph input by name, in its own shape and type.
+class DrawnInputs(Mapping[str, np.ndarray]):
+    """Arrays of inputs by name; those that nobody gave are drawn when somebody looks. For any thread.
+
+    tensors  in the order in which they are drawn: to look at one draws those before it
+    limits   input name -> one more than the largest integer it may hold
+    given    arrays that are not drawn, of the tensors' shapes and types
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        limits: Mapping[str, int],
+        given: Mapping[str, np.ndarray],
+        seed: int,
+    ) -> None:
+        self._waiting = list(reversed(tensors))
+        self._names = tuple(dict.fromkeys(tensor.name for tensor in tensors))
+        self._limits = limits
+        self._given = given
+        self._drawn: dict[str, np.ndarray] = {}
+        self._generator = np.random.default_rng(seed)
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self._given:
+            return self._given[name]
+        if name not in self._names:
+            raise KeyError(name)
+        with self._lock:
+            while name not in self._drawn:
+                self._draw_next()
+            return self._drawn[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def _draw_next(self) -> None:
+        """Draw the next tensor, or pass over its numbers if it was given; when interrupted, neither."""
+        tensor, before = self._waiting[-1], self._generator.bit_generator.state
+        is_kept = tensor.name not in self._given
+        try:
+            made = np.empty(tensor.num_elements if is_kept else 0, numpy_dtype(tensor.dtype))
+            first = 0
+            for part in _draw(tensor, self._limits.get(tensor.name, 2), self._generator):
+                if is_kept:
+                    made[first : first + len(part)] = part
+                    first += len(part)
+        except BaseException:
+            self._generator.bit_generator.state = before
+            raise
+        if is_kept:
+            self._drawn[tensor.name] = made.reshape(tensor.shape)
+        self._waiting.pop()
+
+
+def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) -> DrawnInputs:
+    """Every graph input by name, in its own shape and type; drawn when somebody looks.
 
     Missing floating-point inputs are standard normal, integers lie within the table they index
     (else 0 or 1), booleans are all true. Raises UsageError for an unknown name, another shape, or values
@@ -37,27 +101,21 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
     return draw(tensors, index_limits(reads, tables), Given(given, seed))
 
 
-def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> dict[str, np.ndarray]:
+def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> DrawnInputs:
     """As `draw_inputs`, for the inputs of a graph that is not built yet.
 
     limits  input name -> one more than the largest integer it may hold
     """
     known = {tensor.name: tensor for tensor in tensors}
+    arrays: dict[str, np.ndarray] = {}
     for name, values in given.inputs.items():
         if name not in known:
             raise UsageError(f"--input {name}: the model has no such input; it has {', '.join(known)}")
         if tuple(values.shape) != known[name].shape:
             raise UsageError(f"--input {name}: expected shape {known[name].shape}, found {values.shape}")
         _refuse_type(name, values.dtype, known[name].dtype)
-    generator = np.random.default_rng(given.seed)
-    found: dict[str, np.ndarray] = {}
-    for tensor in tensors:
-        dtype = numpy_dtype(tensor.dtype)
-        drawn = _draw(tensor.shape, limits.get(tensor.name, 2), dtype, generator)
-        if tensor.name in given.inputs:
-            drawn = np.asarray(given.inputs[tensor.name]).astype(dtype)
-        found[tensor.name] = drawn
-    return found
+        arrays[name] = np.asarray(values).astype(numpy_dtype(known[name].dtype))
+    return DrawnInputs(tensors, limits, arrays, given.seed)
 
 
 def index_limits(
@@ -87,11 +145,16 @@ def _refuse_type(name: str, found: np.dtype, wanted: str) -> None:
         raise UsageError(f"--input {name}: expected values of type {wanted}, found {found}")
 
 
-def _draw(shape: tuple[int, ...], limit: int, dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
-    if dtype.kind in "iu":
-        return generator.integers(0, limit, shape).astype(dtype)
-    if dtype.kind == "b":
-        return np.ones(shape, dtype)
-    if dtype.kind == "O":
-        return np.full(shape, "", dtype)
-    return generator.standard_normal(shape).astype(dtype)
+def _draw(tensor: Tensor, limit: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """The elements of a tensor in parts, (n,) of its type; how it is cut changes no number."""
+    dtype = numpy_dtype(tensor.dtype)
+    for first in range(0, tensor.num_elements, DRAWN_AT_ONCE):
+        count = min(DRAWN_AT_ONCE, tensor.num_elements - first)
+        if dtype.kind in "iu":
+            yield generator.integers(0, limit, count).astype(dtype)
+        elif dtype.kind == "b":
+            yield np.ones(count, dtype)
+        elif dtype.kind == "O":
+            yield np.full(count, "", dtype)
+        else:
+            yield generator.standard_normal(count).astype(dtype)

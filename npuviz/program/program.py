@@ -1,7 +1,7 @@
 """The program: everything a machine needs to run, and a person needs to read along."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -37,7 +37,8 @@ class Program:
     notes       what was assumed, placed on the host, or departed from
     placement   graph node id -> name of the unit group that runs it ("Core", "Host", ...)
     payload     the target's own tables; only that target looks inside
-    fingerprint digest of payload and tensor data, made by the target
+    fingerprint makes a digest of payload and tensor data when somebody asks, the same every time;
+                with large inputs that takes long, so that targets keep it
     """
 
     target: str
@@ -48,9 +49,9 @@ class Program:
     notes: tuple[Note, ...] = ()
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
     payload: Any = None
-    fingerprint: str = ""
+    fingerprint: Callable[[], str] = str
 
     def digest(self) -> str:
         """Hexadecimal digest: equal programs have equal digests on every machine."""
-        text = f"{self.target}\0{self.title}\0{self.fingerprint}\0{len(self.listing)}"
+        text = f"{self.target}\0{self.title}\0{self.fingerprint()}\0{len(self.listing)}"
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -184,6 +184,7 @@ class Hazard:
     """Something the hardware leaves to the programmer went wrong.
 
     kind  short stable word, e.g. "input-range"; text is one sentence for the user
+    level "error": on the chip results are wrong or nothing goes on; "warning": they may be
     """
 
     cycle: int
@@ -191,6 +192,7 @@ class Hazard:
     instruction: int
     kind: str
     text: str
+    level: Literal["error", "warning"] = "error"
 
 
 @runtime_checkable

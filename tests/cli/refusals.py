@@ -37,6 +37,12 @@ def done(arguments: list[str], capsys: Captured) -> str:
     return captured.out
 
 
+def misbehaved(arguments: list[str], capsys: Captured) -> str:
+    """Run the command, in which the simulated chip must misbehave; what it printed."""
+    assert main(arguments) == 3
+    return capsys.readouterr().out
+
+
 def names(folder: Path) -> list[str]:
     """What lies in a folder."""
     return sorted(path.name for path in folder.iterdir())

@@ -3,11 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from npuviz.cli.main import main
 from npuviz.targets.wavelet.csl.comptime import evaluator
 from npuviz.targets.wavelet.load.compiled import save_run, save_wafer
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
-from tests.cli.refusals import Captured, refused
+from tests.cli.refusals import Captured, misbehaved, refused
 from tests.targets.wavelet.small import EASTWARD, compiled, line_with
 
 TILE = '@set_tile_code(0, 0, "pe.csl", .{});'
@@ -96,14 +95,12 @@ def test_wrong_settings(setting: str, tmp_path: Path, capsys: Captured) -> None:
 
 
 def ran(folder: Path, pe: str, capsys: Captured, *options: str, width: int = 1, routes: str = "") -> str:
-    """Run a program whose `main` the host launches; why it stopped."""
+    """Run a program whose `main` the host launches and which gets stuck; why it stopped."""
     wafer = compiled(folder, pe, width, routes)
     save_wafer(folder / "out", wafer)
     save_run(folder / "out", [HostCommand(HOST_LAUNCH, "start")])
-    code = main(["run", str(folder / "out"), "--record", "none", *options])
-    captured = capsys.readouterr()
-    assert (code, captured.err) == (0, "")
-    return next(line for line in captured.out.splitlines() if line.startswith("  stopped "))
+    out = misbehaved(["run", str(folder / "out"), "--record", "none", *options], capsys)
+    return next(line for line in out.splitlines() if line.startswith("  stopped "))
 
 
 def test_a_host_command_that_is_never_done(tmp_path: Path, capsys: Captured) -> None:
@@ -155,6 +152,7 @@ def test_run_lists_hazards(tmp_path: Path, capsys: Captured) -> None:
     pe = "fn main() void {\n @activate(@get_local_task_id(9));\n sys.unblock_cmd_stream(); }"
     save_wafer(tmp_path / "out", compiled(tmp_path, pe))
     save_run(tmp_path / "out", [HostCommand(HOST_LAUNCH, "start")])
-    assert main(["run", str(tmp_path / "out"), "--record", "none"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "task-unbound" in line]
+    out = misbehaved(["run", str(tmp_path / "out"), "--record", "none"], capsys)
+    line, why = [line for line in out.splitlines() if "task-unbound" in line]
+    assert "the simulated chip misbehaved: hazard task-unbound" in why
     assert f"pe.csl:{line_with(pe, '@activate')}: PE(0,0): id 9 is activated" in line

@@ -144,7 +144,9 @@ def test_every_debugger_command_answers(record: list[str], tmp_path: Path, capsy
     lines, keys = zip(*(line.split("|") for line in COMMANDS.splitlines()), strict=True)
     script = tmp_path / "commands"
     script.write_text("\n".join([*lines, "quit", "info"]))
-    out = done(["debug", *SMALL, "--script", str(script), "--json", *record], capsys)
+    assert main(["debug", *SMALL, "--script", str(script), "--json", *record]) == 2
+    out, error = capsys.readouterr()
+    assert error.startswith(f"npuviz: error: {script}: a command failed: ")
     answers = [json.loads(line) for line in out.splitlines()]
     assert len(answers) == len(lines)
     for line, key, answer in zip(lines, keys, answers, strict=True):

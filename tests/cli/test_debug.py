@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.cli.main import main
+from tests.workbench.toy_registry import toy_file
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 SMALL = ["tiny_cnn", "--config", str(SAMPLES / "systolic_2x16x16.json")]
@@ -12,12 +13,49 @@ SMALL = ["tiny_cnn", "--config", str(SAMPLES / "systolic_2x16x16.json")]
 def test_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "commands"
     script.write_text("# conv1\nbreak op conv1 ends\nrun\nnonsense\nback 3\ndigest\nquit\nrun\n")
-    assert main(["debug", *SMALL, "--script", str(script), "--json"]) == 0
-    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert main(["debug", *SMALL, "--script", str(script), "--json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"npuviz: error: {script}: a command failed: unknown command 'nonsense'")
+    assert captured.err.count("\n") == 1
+    answers = [json.loads(line) for line in captured.out.splitlines()]
     assert [answer["command"] for answer in answers] == ["break", "run", "nonsense", "back", "digest"]
     assert answers[1]["stop"] == "breakpoint"
     assert answers[3]["cycle"] == answers[1]["cycle"] - 3 == answers[4]["cycle"]
     assert "unknown command" in answers[2]["error"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "commands", "code", "why"),
+    [
+        ({"stuck_at": 9}, "run", 3, "the simulated chip misbehaved: deadlock at cycle "),
+        ({"stuck_at": 9}, "run\nback 5\nnonsense", 3, "the simulated chip misbehaved: deadlock at cycle "),
+        ({"hazard_above": 300}, "run", 3, "the simulated chip misbehaved: hazard range at cycle "),
+        ({"hazard_above": 300}, "run 300", 0, ""),
+        ({}, "run\nprint nothing", 2, "npuviz: error: "),
+        ({}, "run", 0, ""),
+    ],
+)
+@pytest.mark.usefixtures("toy_target")
+def test_a_script_that_went_wrong_is_no_success(
+    settings: dict[str, int],
+    commands: str,
+    code: int,
+    why: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither from a file nor through a pipe."""
+    script = tmp_path / "commands"
+    script.write_text(commands)
+    model = str(toy_file(tmp_path, json.dumps(settings)))
+    assert main(["debug", model, "--script", str(script)]) == code
+    error = capsys.readouterr().err
+    assert why in error
+    assert bool(error) == bool(code)
+    with script.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert main(["debug", model]) == code
 
 
 def test_breaks_and_until(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.isa import ENGINE_NAMES, Activation, Engine, Opco
 from npuviz.targets.neuroncore.load.model import compile_request
 from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
-from tests.cli.refusals import Captured, done, names, refused
+from tests.cli.refusals import Captured, misbehaved, names, refused
 from tests.formats.neff.cases import file_of_tar, small_neff, with_json, with_members
 from tests.formats.neff.test_archive import tar_of
 from tests.targets.neuroncore.text.assembler import assemble
@@ -48,7 +48,7 @@ def test_semaphores_that_wait_for_each_other_are_a_deadlock(tmp_path: Path, caps
         ),
         tmp_path / "stuck.neff",
     )
-    summary = json.loads(done(["run", path, "--json", "--record", "none"], capsys))
+    summary = json.loads(misbehaved(["run", path, "--json", "--record", "none"], capsys))
     assert summary["stop"]["kind"] == "deadlock"
     detail = summary["stop"]["detail"]
     assert detail.startswith("deadlock: ")
@@ -62,7 +62,7 @@ def test_semaphores_that_wait_for_each_other_are_a_deadlock(tmp_path: Path, caps
 
 def test_a_semaphore_that_nobody_signals_is_a_deadlock(tmp_path: Path, capsys: Captured) -> None:
     path = written(program(f"DVE memset {TILE.format(0)} wait:S5>=1"), tmp_path / "alone.neff")
-    summary = json.loads(done(["run", path, "--json", "--record", "none"], capsys))
+    summary = json.loads(misbehaved(["run", path, "--json", "--record", "none"], capsys))
     assert summary["stop"]["kind"] == "deadlock"
     assert "5" in summary["stop"]["detail"]
 
@@ -78,7 +78,7 @@ def test_hazards_of_a_program_are_listed_in_the_debugger(tmp_path: Path, capsys:
     )
     script = tmp_path / "script"
     script.write_text("run\nhazards\nquit\n")
-    text = done(["debug", path, "--script", str(script)], capsys)
+    text = misbehaved(["debug", path, "--script", str(script)], capsys)
     assert "input-range" in text
     assert "log of 0 in partition 0 is outside [2^-64, 2^64]" in text
     assert "log needs table set natural_log" in text

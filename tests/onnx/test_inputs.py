@@ -1,9 +1,13 @@
 """Inputs that are given or drawn, and single nodes in ONNX Runtime."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.onnx import inputs as drawing
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.single_node import computed_from, run_node
 from npuviz.program.graph import Graph, Node
@@ -44,6 +48,58 @@ def test_given_inputs_replace_drawn_ones_only() -> None:
     assert given["rows"].tolist() == [6, 5, 4, 3]
     assert given["rows"].dtype == np.int64
     np.testing.assert_array_equal(given["x"], drawn["x"])
+
+
+def at_once(seed: int) -> dict[str, np.ndarray]:
+    """What the inputs hold: drawn whole, one after the other."""
+    generator = np.random.default_rng(seed)
+    return {
+        "rows": generator.integers(0, 7, (4,)),
+        "x": generator.standard_normal((4, 3)).astype(np.float32),
+        "flag": np.ones(2, np.bool_),
+    }
+
+
+@pytest.mark.parametrize("part", [1, 3, 5, 1 << 20])
+@pytest.mark.parametrize("order", [("x", "rows", "flag"), ("rows", "x"), ("x",), ("flag", "x")])
+def test_parts_and_the_order_of_looks_change_no_number(
+    part: int, order: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "DRAWN_AT_ONCE", part)
+    drawn = draw_inputs(GRAPH, {}, 5)
+    for name in order:
+        np.testing.assert_array_equal(drawn[name], at_once(5)[name])
+    given = draw_inputs(GRAPH, {"rows": np.zeros(4, np.int64)}, 5)
+    np.testing.assert_array_equal(given["x"], at_once(5)["x"])
+
+
+def test_nothing_is_drawn_that_nobody_looks_at() -> None:
+    """An input of 2 TiB stands in the way of none before it."""
+    tensors = (*TENSORS[:3], Tensor(3, "flag", (1 << 20, 1 << 19), "float32", "input"), *TENSORS[4:])
+    drawn = draw_inputs(Graph("g", GRAPH.nodes, tensors, (1, 2, 3), (5,), {0: TABLE}, {"": 20}), {}, 5)
+    assert list(drawn) == ["rows", "x", "flag"]
+    np.testing.assert_array_equal(drawn["x"], at_once(5)["x"])
+    assert "y" not in drawn
+    with pytest.raises(KeyError):
+        _ = drawn["y"]
+
+
+def test_an_interrupted_look_changes_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawing, "DRAWN_AT_ONCE", 5)
+    drawn = draw_inputs(GRAPH, {}, 5)
+    whole, parts = drawing._draw, list[np.ndarray]()
+
+    def interrupted(*arguments: Any) -> Iterator[np.ndarray]:
+        for part in whole(*arguments):
+            parts.append(part)
+            if len(parts) == 3:
+                raise KeyboardInterrupt
+            yield part
+
+    monkeypatch.setattr(drawing, "_draw", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _ = drawn["x"]
+    np.testing.assert_array_equal(drawn["x"], at_once(5)["x"])
 
 
 @pytest.mark.parametrize(

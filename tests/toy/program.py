@@ -224,7 +224,7 @@ def make_program(spec: ToySpec, inputs: dict[str, np.ndarray], target: str) -> P
         notes=_notes(spec),
         placement=dict.fromkeys(range(len(NODES)), "Core[0]"),
         payload=payload,
-        fingerprint=f"{spec}",
+        fingerprint=lambda: f"{spec}",
     )
 
 

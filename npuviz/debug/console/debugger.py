@@ -7,6 +7,7 @@ from npuviz.base.errors import NpuvizError
 from npuviz.debug.console.answer import error_json
 from npuviz.debug.console.commands import BY_WORD
 from npuviz.debug.session import Session
+from npuviz.sim.stop import BROKEN, StopReason
 
 QUIT = ("quit", "q", "exit")
 
@@ -15,13 +16,16 @@ class TextDebugger:
     """Reads commands and writes one block for each.
 
     json  write one JSON object a line instead of text
+    errors      of the commands that failed, each a line
+    misbehaved  the first stop at which the chip was stuck or at fault
     """
 
     def __init__(self, session: Session, out: TextIO, json: bool = False) -> None:
         self.session = session
         self._out = out
         self._json = json
-        self.num_errors = 0
+        self.errors: list[str] = []
+        self.misbehaved: StopReason | None = None
 
     def execute(self, line: str) -> bool:
         """Do one command; False when it was `quit`. Mistakes are written, never raised."""
@@ -43,12 +47,14 @@ class TextDebugger:
             detail = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
             self._fail(command.name, f"{detail} (usage: {command.usage})")
             return True
+        if self.misbehaved is None and self.session.stop.kind in BROKEN:
+            self.misbehaved = self.session.stop
         self._write(answer.as_json(command.name) if self._json else answer.as_text())
         return True
 
     def _fail(self, command: str, text: str) -> None:
-        self.num_errors += 1
         line = " ".join(text.split())
+        self.errors.append(line)
         self._write(error_json(command, line) if self._json else f"error: {line}")
 
     def _write(self, text: str) -> None:

@@ -147,13 +147,13 @@ def units(session: Session, rest: str) -> Answer:
 
 def hazards(session: Session, rest: str) -> Answer:
     """hazards."""
-    columns = ("cycle", "unit", "instruction", "hazard", "detail")
+    columns = ("cycle", "unit", "instruction", "hazard", "level", "detail")
     machine = session.machine
     if not isinstance(machine, HasHazards):
         note = "this machine does not look for hazards; none shown does not mean none there"
         return Answer(columns=columns, name="hazards", note=note)
     rows = tuple(
-        (h.cycle, h.unit, h.instruction if h.instruction >= 0 else None, h.kind, h.text)
+        (h.cycle, h.unit, h.instruction if h.instruction >= 0 else None, h.kind, h.level, h.text)
         for h in machine.hazards()
     )
     return Answer(columns=columns, rows=rows, name="hazards", note="" if rows else "none up to this cycle")

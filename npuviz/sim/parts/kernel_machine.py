@@ -169,7 +169,7 @@ class KernelMachine(ABC):
         """Digest of state and image; values follow from both and the program."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(self._kernel.used_state().data)
-        digest.update(self._program.fingerprint.encode())
+        digest.update(self._program.fingerprint().encode())
         image: KernelImage = self._image
         digest.update(image.digest().encode())
         return digest.hexdigest()

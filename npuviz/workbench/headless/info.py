@@ -9,6 +9,7 @@ from typing import Any
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.units import format_bytes, format_count
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Note, Program
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
@@ -17,6 +18,8 @@ from npuviz.workbench.trust import scripts_to_run
 
 MAX_NOTES = 20
 MAX_FILES = 1000
+MAX_HASHED_BYTES = 64 << 20
+"""Inputs that are drawn and hashed for a program's digest, in 0.4 s; larger ones only where they run."""
 
 
 def describe_targets() -> dict[str, Any]:
@@ -111,9 +114,14 @@ def _describe_program(path: Path, program: Program) -> dict[str, Any]:
         "inputs": [_tensor(program, tensor) for tensor in graph.inputs],
         "outputs": [_tensor(program, tensor) for tensor in graph.outputs],
         "allocated_bytes": sum(place.size_bytes for place in program.memory_map.allocations),
-        "digest": program.digest(),
+        "digest": program.digest() if _input_bytes(program) <= MAX_HASHED_BYTES else None,
         "notes": [asdict(note) for note in program.notes],
     }
+
+
+def _input_bytes(program: Program) -> int:
+    tensors = (program.graph.tensors[index] for index in program.graph.inputs)
+    return sum(tensor.num_elements * numpy_dtype(tensor.dtype).itemsize for tensor in tensors)
 
 
 def _tensor(program: Program, tensor_id: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from npuviz.program.dtypes import dtype_name
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
+from npuviz.workbench.headless.exit_codes import exit_of
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
 
-EXIT_DONE = 0
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+UNCHECKED = BROKEN | {StopKind.INTERRUPTED}
+"""Stops after which there is nothing to check."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,8 @@ def run_model(
         stop = session.run(options.until, watcher)
         seconds = time.perf_counter() - begin
         uncompiled = uncompiled_seconds() - uncompiled
-        is_checked = options.is_checked or options.is_explained
+        # A chip that is stuck, and a person who has had enough, are told as such, not as a bad --check.
+        is_checked = (options.is_checked or options.is_explained) and stop.kind not in UNCHECKED
         check = _check(opened, session, watcher) if is_checked else None
         summary = summarize(opened, session, stop, (seconds, uncompiled), check)
         _refuse_failed_hosts(session)
@@ -97,7 +97,7 @@ def run_model(
             export_trace(reader, exporter, name, out, watcher)
     finally:
         opened.close()
-    return RunResult(summary, _exit_code(stop, check))
+    return RunResult(summary, summary["exit"]["code"])
 
 
 def summarize(
@@ -114,6 +114,8 @@ def summarize(
     machine = session.machine
     totals = machine.summary()
     cycles = machine.cycle
+    hazards = run_hazards(session, stop, check)
+    code, reason = exit_of(stop, check, hazards)
     return {
         "npuviz": __version__,
         "model": printable(opened.path),
@@ -146,7 +148,8 @@ def summarize(
         "counters": {name: int(value) for name, value in totals.counters.items()},
         "outputs": _outputs(session),
         "check": _check_values(check),
-        "hazards": _hazards(session, stop, check),
+        "hazards": hazards,
+        "exit": {"code": code, "reason": reason},
         "reports": _reports(machine),
         "notes": [asdict(note) for note in session.program.notes],
     }
@@ -285,24 +288,33 @@ def _outputs(session: "Session") -> list[dict[str, Any]]:
     return found
 
 
-def _hazards(session: "Session", stop: StopReason, check: CheckResult | None) -> list[dict[str, Any]]:
-    """What broke the chip, and what the machine found: asked if that is free, or a check computed values."""
+def run_hazards(
+    session: "Session", stop: StopReason, check: CheckResult | None = None
+) -> list[dict[str, Any]]:
+    """What broke the chip, and what the machine found: asked if that is free or the values are computed."""
     found: list[dict[str, Any]] = []
     if stop.kind in BROKEN:
-        found.append({"kind": stop.kind.value, "cycle": stop.cycle, "unit": stop.unit, "detail": stop.detail})
+        found.append(
+            {
+                "kind": stop.kind.value,
+                "level": "error",
+                "cycle": stop.cycle,
+                "unit": stop.unit,
+                "detail": stop.detail,
+            }
+        )
     machine = session.machine
     is_free = isinstance(machine, LogsHazards) and machine.logs_hazards
-    if (check is not None or is_free) and isinstance(machine, HasHazards):
+    if (check is not None or session.is_finished or is_free) and isinstance(machine, HasHazards):
         found += [
-            {"kind": h.kind, "cycle": h.cycle, "unit": h.unit, "instruction": h.instruction, "detail": h.text}
+            {
+                "kind": h.kind,
+                "level": h.level,
+                "cycle": h.cycle,
+                "unit": h.unit,
+                "instruction": h.instruction,
+                "detail": h.text,
+            }
             for h in machine.hazards()
         ]
     return found
-
-
-def _exit_code(stop: StopReason, check: CheckResult | None) -> int:
-    if stop.kind == StopKind.INTERRUPTED:
-        return EXIT_INTERRUPTED
-    if check is not None and not check.is_passed:
-        return EXIT_FAILED
-    return EXIT_DONE

@@ -4,6 +4,7 @@ from typing import Any
 
 from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count
+from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
 
 MAX_ROWS = 12
 _NAMED = 3
@@ -50,6 +51,8 @@ def summary_text(summary: dict[str, Any]) -> str:
 
         lines += explanation_lines(summary["explain_error"])
     lines += _hazard_lines(summary["hazards"])
+    if summary["exit"]["code"] == EXIT_MISBEHAVED:
+        lines.append(f"  failed    the simulated chip misbehaved: {summary['exit']['reason']} (exit code 3)")
     lines += [f"  {note['severity']}: {note['text']}" for note in summary["notes"][:MAX_ROWS]]
     more = len(summary["notes"]) - MAX_ROWS
     if more > 0:

@@ -17,6 +17,7 @@ from npuviz.workbench.onnx_backend.execution import (
     Execution,
     ExecutionFault,
     ExecutionOptions,
+    as_array,
     execute,
 )
 
@@ -116,12 +117,10 @@ def _run_data_set(
     import onnx
     from onnx.backend.test.runner import Runner
 
-    arrays = [
-        onnx.numpy_helper.to_array(each) if isinstance(each, onnx.TensorProto) else each for each in inputs
-    ]
-    wanted = [
-        onnx.numpy_helper.to_array(each) if isinstance(each, onnx.TensorProto) else each for each in expected
-    ]
+    arrays, wanted = (
+        [as_array(each) if isinstance(each, onnx.TensorProto) else each for each in given]
+        for given in (inputs, expected)
+    )
     random = sorted(_random_operators(case, arrays))
     if random:
         return UNSUPPORTED, [f"random numbers ({', '.join(random)}): no value is the expected one"], None

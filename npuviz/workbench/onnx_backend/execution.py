@@ -24,7 +24,6 @@ PRESET_VARIABLE = "NPUVIZ_ONNX_PRESET"
 MAX_CYCLES = 1 << 40
 ON_HOST = "Host"
 """What `Program.placement` calls the processor outside of the chip."""
-FATAL_HAZARDS = frozenset(("fault", "unwritten", "index-range", "out-of-bounds"))
 
 
 class ExecutionFault(TargetError):
@@ -81,7 +80,7 @@ def execute(
 ) -> Execution:
     """Compile a model for these inputs, run it to the end and read its outputs.
 
-    inputs  one for each input of the graph that is no initialiser, in order
+    inputs  arrays or TensorProto, one for each input of the graph that is no initialiser, in order
     Raises NpuvizError: TargetError for what no machine can hold, ExecutionFault when it gets stuck.
     """
     chosen = options or ExecutionOptions()
@@ -120,6 +119,19 @@ def execute(
     return Execution(tuple(outputs), tuple(parameters), nodes, host, machine.cycle)
 
 
+def as_array(values: object) -> np.ndarray:
+    """An input as an array; onnx's own runner gives some types as TensorProto.
+
+    Raises NpuvizError for a TensorProto that does not hold what it says.
+    """
+    if not isinstance(values, onnx.TensorProto):
+        return np.asarray(values)
+    try:
+        return onnx.numpy_helper.to_array(values)
+    except (ValueError, TypeError) as error:
+        raise NpuvizError(f"input {values.name or 'without a name'}: {error}") from error
+
+
 def _check_hazards(machine: Machine) -> None:
     """Raise for what makes the values worthless even if they happen to be right."""
     if not isinstance(machine, HasHazards):
@@ -127,7 +139,7 @@ def _check_hazards(machine: Machine) -> None:
     for hazard in machine.hazards():
         if hazard.kind == HOST_OPERATOR:
             raise TargetError(hazard.text)
-        if hazard.kind in FATAL_HAZARDS:
+        if hazard.level == "error":
             raise ExecutionFault(f"cycle {hazard.cycle}, {hazard.unit}: {hazard.text}")
 
 
@@ -146,7 +158,7 @@ def _named_inputs(model: onnx.ModelProto, inputs: Sequence[object]) -> dict[str,
         if not value.type.HasField("tensor_type"):
             kind = (value.type.WhichOneof("value") or "nothing").removesuffix("_type")
             raise TargetError(f"input {value.name} is of kind {kind}, which no machine holds")
-        arrays[value.name] = np.asarray(array)
+        arrays[value.name] = as_array(array)
         if arrays[value.name].dtype.kind in "OSU":
             raise TargetError(f"input {value.name} is text, which no machine holds")
     return arrays

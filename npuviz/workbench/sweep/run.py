@@ -24,7 +24,8 @@ def opening_of(run: SweepRun) -> OpenOptions:
 def run_one(run: SweepRun) -> RunResult:
     """Run it, without a trace. Raises nothing but KeyboardInterrupt."""
     # Late: a client that only hands out runs need not load the engines.
-    from npuviz.workbench.headless.run import EXIT_DONE, RunOptions, run_model
+    from npuviz.workbench.headless.exit_codes import EXIT_DONE
+    from npuviz.workbench.headless.run import RunOptions, run_model
 
     opening = replace(opening_of(run), is_recording=False)
     try:
@@ -37,8 +38,8 @@ def run_one(run: SweepRun) -> RunResult:
         return RunResult(BROKEN, {}, _line(f"internal error: {type(error).__name__}: {error} ({place})"))
     summary = {name: result.summary[name] for name in KEPT}
     if result.exit_code != EXIT_DONE:
-        stop = summary["stop"]
-        return RunResult(FAILED, summary, _line(f"{stop['kind']} at cycle {stop['cycle']}: {stop['detail']}"))
+        reason, detail = result.summary["exit"]["reason"], summary["stop"]["detail"]
+        return RunResult(FAILED, summary, _line(f"{reason}: {detail}" if detail else reason))
     return RunResult(DONE, summary)
 
 

@@ -208,7 +208,7 @@ def test_mistakes_are_one_line_and_do_not_end_the_session() -> None:
         assert debugger.execute(line)
         assert out.getvalue().startswith("error: ")
         assert out.getvalue().count("\n") == 1
-        assert debugger.num_errors == 1
+        assert len(debugger.errors) == 1
     assert "did you mean break?" in ask("brake cycle == 3", session)
     assert ask_json("frobnicate")["error"].startswith("unknown command 'frobnicate'")
 

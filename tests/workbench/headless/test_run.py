@@ -1,5 +1,6 @@
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from npuviz.base.errors import ConditionError, ExportError, TargetError, UsageEr
 from npuviz.base.progress import CallbackProgress
 from npuviz.debug.session import Session
 from npuviz.trace.bundle.bundle import open_bundle
-from npuviz.workbench.headless.run import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, RunOptions, run_model
+from npuviz.workbench.headless.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MISBEHAVED
+from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.headless.summary_text import summary_text
 from npuviz.workbench.opening import OpenOptions
 from tests.toy.target import ToyTarget
@@ -39,9 +41,26 @@ def test_hazards_are_listed_when_values_are_checked(tmp_path: Path) -> None:
     path = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
     found = run_model(path, RunOptions(is_checked=True)).summary
     assert [hazard["instruction"] for hazard in found["hazards"]] == [98, 102, 110, 122]
-    assert set(found["hazards"][0]) == {"kind", "cycle", "unit", "instruction", "detail"}
+    assert set(found["hazards"][0]) == {"kind", "level", "cycle", "unit", "instruction", "detail"}
     assert "hazard    range at cycle" in summary_text(found)
-    assert run_model(path, RunOptions()).summary["hazards"] == []
+    assert run_model(path, RunOptions()).summary["hazards"] == found["hazards"]
+    assert run_model(path, RunOptions(until=300)).summary["hazards"] == []
+
+
+def test_a_chip_that_misbehaves_is_no_success(tmp_path: Path) -> None:
+    """Neither a stuck machine nor a hazard of the level error, whether values are checked or not."""
+    for settings, reason in (
+        ({"stuck_at": 9}, r"deadlock at cycle \d+"),
+        ({"fault_at": 9}, r"fault at cycle \d+"),
+        ({"hazard_above": 300}, r"hazard range at cycle \d+ and 3 more"),
+    ):
+        path = toy_file(tmp_path, json.dumps(settings))
+        for is_checked in (False, True):
+            result = run_model(path, RunOptions(is_checked=is_checked))
+            assert result.exit_code == EXIT_MISBEHAVED
+            assert result.summary["exit"]["code"] == EXIT_MISBEHAVED
+            assert re.fullmatch(reason, result.summary["exit"]["reason"])
+            assert "the simulated chip misbehaved" in summary_text(result.summary)
     stuck = run_model(toy_file(tmp_path, json.dumps({"stuck_at": 9})), RunOptions()).summary
     assert stuck["stop"]["kind"] == "deadlock"
     assert "Core[0].ST waits for computed >= 12" in stuck["stop"]["detail"]

@@ -2,6 +2,7 @@
 laid out as an estimated schedule."""
 
 from collections.abc import Mapping
+from functools import cache, partial
 
 from npuviz.base.errors import UsageError
 from npuviz.base.names import printable
@@ -79,6 +80,6 @@ def _program(
     placement: Mapping[int, str],
     payload: Payload,
 ) -> Program:
-    digest = fingerprint(payload, graph, repr(spec))
+    digest = cache(partial(fingerprint, payload, graph, repr(spec)))
     title = printable(request.path.stem)
     return Program(TARGET_ID, title, graph, listing, memory_map, notes, placement, payload, digest)

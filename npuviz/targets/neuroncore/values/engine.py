@@ -39,7 +39,7 @@ class ValueEngine(Replay[ChipContents]):
         self.tables = tables
         self.graph = graph
         self.spec = spec
-        self.inputs = dict(inputs)
+        self.inputs = inputs
         self._order = transpose_order
 
     def _made(self, report: Report) -> ChipContents:

@@ -20,6 +20,9 @@ from npuviz.targets.neuroncore.tables import Tables, Variable
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
 
+_WARNINGS = frozenset(("input-range",))
+"""A mask of minus infinity leaves the range on purpose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -205,7 +208,8 @@ class Contents:
             index = entry if entry >= 0 else -1 - entry
             unit = self._program.listing.describe(index).unit
             name = self._unit_name(unit)
-            found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
+            level = "warning" if hazard.kind in _WARNINGS else "error"
+            found.append(Hazard(cycle, name, index, hazard.kind, hazard.text, level))
         return found
 
     def _unit_name(self, unit: int) -> str:

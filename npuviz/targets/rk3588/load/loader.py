@@ -1,5 +1,6 @@
 """From files to a spec and a program: ONNX models, register command dumps and .rknn files."""
 
+from functools import cache, partial
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
@@ -66,5 +67,5 @@ def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], comp
         notes=(*notes, *assumed, *compiled.notes),
         placement=compiled.placement,
         payload=payload,
-        fingerprint=fingerprint(payload, graph, repr(spec)),
+        fingerprint=cache(partial(fingerprint, payload, graph, repr(spec))),
     )

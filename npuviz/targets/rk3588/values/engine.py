@@ -27,7 +27,7 @@ class ValueEngine(Replay[DdrContents]):
         self.tables = tables
         self.graph = graph
         self.spec = spec
-        self.inputs = dict(inputs)
+        self.inputs = inputs
         super().__init__(lambda report: DdrContents(tables, graph, self.inputs, spec.cores, report))
 
     def home_of(self, tensor: int) -> int:

@@ -1,6 +1,7 @@
 """From files to a spec and a program: an ONNX model, or one of ONNXim's list files."""
 
 from collections.abc import Mapping
+from functools import cache, partial
 
 from npuviz.base.errors import DoesNotFit
 from npuviz.base.names import printable
@@ -80,5 +81,5 @@ def _program(
         notes=(*notes, *assumed, *compiled.notes),
         placement=compiled.placement,
         payload=payload,
-        fingerprint=fingerprint(payload, graph, repr(spec)),
+        fingerprint=cache(partial(fingerprint, payload, graph, repr(spec))),
     )

@@ -93,7 +93,7 @@ class ValueEngine:
         self.graph = graph
         self.spec = spec
         self.plan = plan
-        self.inputs = dict(inputs)
+        self.inputs = inputs
         self._earlier = earlier
         # One for all engines of a history, because later ones ask earlier ones.
         self.lock: threading.RLock = threading.RLock() if earlier is None else earlier.engine.lock

@@ -75,6 +75,16 @@ _ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE)
 """Kinds whose value is a color and whose source is the color's configuration."""
 
 
+_WARNINGS = frozenset(
+    (
+        *("words-left", "teardown-left", "control-unbound", "control-blocked", "switch-stays"),
+        *("task-blocked", "thread-blocked", "operand-lengths", "activation-absorbed"),
+        *("upper-half-lost", "print-left"),
+    )
+)
+"""Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
+
+
 class Hazards:
     """Reads hazards out of an engine's state."""
 
@@ -114,7 +124,7 @@ class Hazards:
     ) -> Hazard:
         name = self._places.name(node)
         start = f"{source}: " if source else ""
-        return Hazard(cycle, name, instruction, kind, f"{start}{name}: {text}")
+        return _made(cycle, name, instruction, kind, f"{start}{name}: {text}")
 
     def _words(self, node: int, value: int) -> dict[str, str | int]:
         queue = value >> 8 & 0xFF
@@ -162,7 +172,7 @@ class Hazards:
                 text = (
                     f"host command {index}: a 16-bit copy to {command.subject} has words with upper halves: "
                 )
-                yield Hazard(start, "host", -1, "upper-half-lost", text + "they are dropped")
+                yield _made(start, "host", -1, "upper-half-lost", text + "they are dropped")
 
     # --- at the end --------------------------------------------------------------------------------------
 
@@ -280,6 +290,10 @@ class Hazards:
                 yield self._hazard(
                     self._end(), node, "print-left", f"printed {text[:60]!r} without a newline"
                 )
+
+
+def _made(cycle: int, unit: str, instruction: int, kind: str, text: str) -> Hazard:
+    return Hazard(cycle, unit, instruction, kind, text, "warning" if kind in _WARNINGS else "error")
 
 
 def _words(count: int) -> str:

@@ -1,6 +1,7 @@
 """The spec and the program of a compiled wafer."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from npuviz.base.errors import TargetError
@@ -42,6 +43,6 @@ def make_program(
         memory_map=MemoryMap(),
         notes=(*warnings, *notes),
         payload=payload,
-        fingerprint=fingerprint(payload, repr(spec)),
+        fingerprint=cache(partial(fingerprint, payload, repr(spec))),
     )
     return spec, program

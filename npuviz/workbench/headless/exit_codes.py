@@ -1,0 +1,30 @@
+"""What the exit code of a run says, and why it is no success."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
+from npuviz.sim.target import CheckResult
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_MISBEHAVED = 3
+EXIT_INTERRUPTED = 130
+
+
+def exit_of(
+    stop: StopReason, check: CheckResult | None, hazards: Iterable[dict[str, Any]]
+) -> tuple[int, str]:
+    """The exit code of a run, and why it is no success ("" if it is). hazards  as in `run --json`."""
+    if stop.kind == StopKind.INTERRUPTED:
+        return EXIT_INTERRUPTED, "interrupted"
+    if stop.kind in BROKEN:
+        return EXIT_MISBEHAVED, f"{stop.kind} at cycle {stop.cycle}"
+    if check is not None and not check.is_passed:
+        return EXIT_FAILED, "the check failed"
+    wrong = [hazard for hazard in hazards if hazard["level"] == "error"]
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return EXIT_MISBEHAVED, f"hazard {wrong[0]['kind']} at cycle {wrong[0]['cycle']}{more}"
+    return EXIT_DONE, ""
