@@ -18,9 +18,22 @@ Misbehaviour of a simulated chip is not here: it is a stop reason.
 
 from pathlib import Path
 
+from npuviz.base.names import echo
+
+LONGEST_TEXT = 900
+"""Characters of an error; what somebody made absurdly long is cut in the middle."""
+LONGEST_PART = 400
+"""Characters of what was found, and of the field it was found in."""
+
 
 class NpuvizError(Exception):
-    """Base of all errors whose text is meant for the user: one line, no traceback."""
+    """Base of all errors whose text is meant for the user: one line, no traceback.
+
+    Whatever the text holds, it is shown as one printable line of at most LONGEST_TEXT characters.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(echo(text.replace("\n", " "), LONGEST_TEXT))
 
 
 class FormatError(NpuvizError):
@@ -37,10 +50,10 @@ class FormatError(NpuvizError):
         hint: str = "",
     ) -> None:
         self.file = str(file)
-        self.field = field
+        self.field = echo(field, LONGEST_PART)
         self.offset = offset
         self.expected = expected
-        self.found = found
+        self.found = echo(found, LONGEST_PART)
         self.hint = hint
         super().__init__(self._message())
 
@@ -97,7 +110,8 @@ class ConditionError(NpuvizError):
         self.text = text
         self.span = span
         self.reason = reason
-        marked = text[: span[0]] + ">>" + text[span[0] : span[1]] + "<<" + text[span[1] :]
+        before, bad, after = text[: span[0]], text[span[0] : span[1]], text[span[1] :]
+        marked = f"{echo(before, 40)}>>{echo(bad)}<<{echo(after, 40)}"
         super().__init__(f"condition {marked!r}: {reason}")
 
 

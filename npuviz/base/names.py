@@ -2,6 +2,7 @@
 
 import os
 import re
+from unicodedata import category
 
 _DIGITS = re.compile(r"(\d+)")
 FILLERS = frozenset(("a", "an", "the", "its"))
@@ -23,7 +24,9 @@ def printable(path: str | os.PathLike[str]) -> str:
 def echo(text: str, length: int = 80) -> str:
     """What somebody else wrote, for an error: at most so many characters, control characters escaped."""
     shown = elide_middle(text, length)
-    return elide_middle("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown), length)
+    if not shown.isprintable():
+        shown = "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in shown)
+    return elide_middle(shown, length)
 
 
 def elide_middle(text: str, length: int) -> str:

@@ -31,10 +31,11 @@ def read_file(path: Path, limit: int) -> bytes:
         raise FormatError(path, expected=f"at most {format_bytes(limit)}", found=format_bytes(size))
     try:
         with path.open("rb") as stream:
-            data = stream.read(limit + 1)
+            # One more than there are: the buffer that is asked for is as large as the file, not as the limit.
+            data = stream.read(size + 1)
     except OSError as error:
         raise FormatError(path, expected="a readable file", found=_reason(error)) from None
-    if len(data) > limit:
+    if len(data) > size:
         raise FormatError(
             path, expected=f"at most {format_bytes(limit)}", found="a file that grows while read"
         )

@@ -1,6 +1,7 @@
 """Texts of the command line turned into options, with errors that say what was expected."""
 
 import io
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,8 +40,8 @@ def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
 
 def read_array(path: Path) -> np.ndarray:
     """Read a .npy file. Raises FormatError; pickled objects are refused."""
-    if not path.is_file():
-        raise UsageError(f"{path}: {'a folder, not a .npy file' if path.is_dir() else 'no such file'}")
+    if not os.path.isfile(path):
+        raise UsageError(f"{path}: {'a folder, not a .npy file' if os.path.isdir(path) else 'no such file'}")
     data = path.read_bytes()
     if data[: len(_NPY_MAGIC)] != _NPY_MAGIC:
         found = "an .npz archive of several arrays" if data[:2] == b"PK" else "other bytes at its beginning"

@@ -1,8 +1,10 @@
 """Which file and which target a user means."""
 
+import os
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, UnknownTarget, UsageError
+from npuviz.base.names import echo
 from npuviz.base.registry import TARGETS, load_plugins
 from npuviz.sim.target import TakesFolders, Target
 from npuviz.workbench.resources import sample_models_path
@@ -21,8 +23,11 @@ def find_file(text: str, config: Path | None = None) -> Path:
 
     Raises UsageError.
     """
-    path = Path(text).expanduser()
-    if path.exists():
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:
+        raise UsageError(f"{echo(text)}: no such user") from None
+    if os.path.exists(path):
         return path
     for target in targets().values():
         located = target.locate(text, config)
@@ -30,10 +35,10 @@ def find_file(text: str, config: Path | None = None) -> Path:
             return located
     samples = sample_models_path()
     if samples.is_dir() and path.name == text:
-        found = sorted(p for p in samples.rglob(f"{text}*") if p.name == text or p.stem == text)
+        found = sorted(p for p in samples.rglob("*") if text in (p.name, p.stem))
         if found:
             return found[0]
-    raise UsageError(f"{text}: no such file or sample model; `npuviz targets` lists what can be opened")
+    raise UsageError(f"{echo(text)}: no such file or sample model; `npuviz targets` lists what can be opened")
 
 
 def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
@@ -44,9 +49,9 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
     known = targets()
     if wanted:
         if wanted not in known:
-            raise UnknownTarget(f"unknown target {wanted!r}; known: {', '.join(known) or 'none'}")
+            raise UnknownTarget(f"unknown target {echo(wanted)!r}; known: {', '.join(known) or 'none'}")
         return known[wanted]
-    if path.is_dir():
+    if os.path.isdir(path):
         for target in known.values():
             if isinstance(target, TakesFolders) and target.accepts_folder(path):
                 return target
@@ -88,7 +93,7 @@ def read_head(path: Path) -> bytes:
 
     Raises FormatError.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         return b""
     try:
         with path.open("rb") as file:

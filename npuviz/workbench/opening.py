@@ -1,5 +1,6 @@
 """Opening a file: a model becomes a session on the target that takes it, a bundle becomes a trace."""
 
+import os
 import time
 import zipfile
 from collections.abc import Mapping
@@ -89,9 +90,9 @@ class Opened:
 
 def is_bundle(path: Path) -> bool:
     """Whether the path is a trace bundle: a folder with a manifest, or a zip archive of one."""
-    if path.is_dir():
-        return (path / BUNDLE_MANIFEST).is_file()
-    if not path.is_file() or not zipfile.is_zipfile(path):
+    if os.path.isdir(path):
+        return os.path.isfile(path / BUNDLE_MANIFEST)
+    if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
     with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         return any(name.rpartition("/")[2] == BUNDLE_MANIFEST for name in archive.namelist())
@@ -111,7 +112,7 @@ def open_file(path: Path, options: OpenOptions | None = None, progress: Progress
     """Open a model or a bundle. Raises NpuvizError, or OSError from reading."""
     chosen = options or OpenOptions()
     watcher = progress or NoProgress()
-    if not path.exists():
+    if not os.path.exists(path):
         raise UsageError(f"{path}: no such file")
     if is_bundle(path):
         return _open_bundle(path, chosen)

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
@@ -34,13 +35,13 @@ def parse_cycle(text: str, frequency_hz: float, end_cycle: int | None) -> int:
     if plain.isascii() and plain.isdigit():
         cycle = int(plain) if len(plain) < 20 else MAX_CYCLE + 1
     elif (found := _TIME.match(plain)) and frequency_hz > 0:
-        cycle = round(float(found[1]) * _SECONDS[found[2]] * frequency_hz)
+        cycle = round(min(float(found[1]) * _SECONDS[found[2]] * frequency_hz, MAX_CYCLE * 2.0))
     elif plain.endswith("%") and end_cycle is not None and plain[:-1].replace(".", "", 1).isdecimal():
         cycle = round(end_cycle * min(100.0, float(plain[:-1])) / 100)
     else:
-        raise UsageError(f"{text!r}: {EXPECTED}")
+        raise UsageError(f"{echo(text)!r}: {EXPECTED}")
     if cycle > MAX_CYCLE:
-        raise UsageError(f"{text!r}: cycles end at {format_count(MAX_CYCLE)}")
+        raise UsageError(f"{echo(text)!r}: cycles end at {format_count(MAX_CYCLE)}")
     return cycle
 
 

@@ -1,5 +1,6 @@
 """The files opened lately, each with the machine and the settings it was opened with."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class RecentFile:
 
 def recent_files(settings: Settings) -> list[RecentFile]:
     """Newest first; files that no longer exist and entries that make no sense are left out."""
-    return [recent for recent in _kept(settings) if recent.path.exists()]
+    return [recent for recent in _kept(settings) if os.path.exists(recent.path)]
 
 
 def remember(settings: Settings, path: Path, options: OpenOptions) -> None:

@@ -25,7 +25,7 @@ class Settings:
         self._path = path
         self._values: dict[str, Any] = {}
         if path is not None:
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RecursionError):
                 loaded = json.loads(path.read_text(encoding="utf-8"))
                 if isinstance(loaded, dict):
                     self._values = loaded

@@ -39,3 +39,9 @@ def test_text_drops_the_byte_order_mark_and_names_the_bad_byte(tmp_path):
     with pytest.raises(FormatError) as caught:
         read_text(file, 10)
     assert caught.value.offset == 2
+
+
+def test_a_limit_costs_no_memory(tmp_path):
+    file = tmp_path / "a"
+    file.write_bytes(b"12345")
+    assert read_file(file, 1 << 60) == b"12345"

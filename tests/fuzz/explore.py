@@ -1,6 +1,7 @@
 """`make fuzz`: inputs for every reader, for some minutes or up to a number, and a table of the outcomes."""
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ import numpy as np
 from npuviz.base.units import format_bytes
 from tests.fuzz.board import BYTES, CRASHES, ERRORS, HANGS, INPUTS, LEAKS, SECONDS, TAKEN
 from tests.fuzz.family import CORPUS, FAMILIES, names
-from tests.fuzz.keeper import LOOK_SECONDS, Keeper
+from tests.fuzz.keeper import LOOK_SECONDS, Keeper, scratch_folder
 from tests.fuzz.worker import Orders
 
 NUM_WORKERS = 2
@@ -33,7 +34,7 @@ HEADER = (
 def explore(arguments: argparse.Namespace) -> int:
     """Run the workers; the number of faults found."""
     families = arguments.families or names(arguments.package)
-    scratch = Path(tempfile.mkdtemp(prefix="npuviz-fuzz-"))
+    scratch = Path(tempfile.mkdtemp(prefix="npuviz-fuzz-", dir=scratch_folder()))
     print(f"fuzz: seed {arguments.seed}, {arguments.workers} workers, scratch {scratch}", flush=True)
     keepers = [
         Keeper(
@@ -72,7 +73,9 @@ def explore(arguments: argparse.Namespace) -> int:
     finally:
         for keeper in keepers:
             keeper.kill()
-    return report(families, keepers, time.monotonic() - begin)
+    number = report(families, keepers, time.monotonic() - begin)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return number
 
 
 def report(families: list[str], keepers: list[Keeper], seconds: float) -> int:

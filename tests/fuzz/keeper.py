@@ -168,6 +168,11 @@ def _cause(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit{code}"
 
 
+def scratch_folder() -> str | None:
+    """A folder in memory, where there is one: a file of a disk costs more than most attempts."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 def watch(keepers: list[Keeper]) -> None:
     """Look after workers until they are done."""
     while not all(keeper.is_done for keeper in keepers):

@@ -280,3 +280,61 @@ def _other(value: Any, rng: Random) -> Any:
     if isinstance(value, str) and value and rng.random() < 0.5:
         return change_text(value, rng)
     return strange_value(rng)
+
+
+def change_message(message: Any, rng: Random) -> None:
+    """One change of a field somewhere in a message of protobuf."""
+    while True:
+        found: list[tuple[Any, Any]] = list(message.ListFields())
+        if not found:
+            return
+        field, value = rng.choice(found)
+        repeated = _is_repeated(value)
+        if repeated and (not len(value) or rng.random() < 0.25):
+            _change_repeated(value, rng)
+            return
+        chosen = rng.choice(list(value)) if repeated else value
+        if hasattr(chosen, "ListFields"):
+            if rng.random() < 0.05:
+                chosen.Clear()
+                return
+            message = chosen
+            continue
+        changed = _other_scalar(chosen, rng)
+        try:
+            if repeated:
+                value[rng.randrange(len(value))] = changed
+            else:
+                setattr(message, field.name, changed)
+        except (ValueError, TypeError, OverflowError):
+            pass  # the field cannot hold it
+        return
+
+
+def _is_repeated(value: Any) -> bool:
+    return not isinstance(value, str | bytes) and hasattr(value, "__len__")
+
+
+def _change_repeated(items: Any, rng: Random) -> None:
+    if not len(items):
+        return
+    at, kind = rng.randrange(len(items)), rng.randrange(3)
+    if kind == 0:
+        del items[at]
+    elif kind == 1:
+        items.append(items[at])
+    else:
+        kept = list(items)
+        rng.shuffle(kept)
+        del items[:]
+        items.extend(kept)
+
+
+def _other_scalar(value: Any, rng: Random) -> Any:
+    if isinstance(value, bytes):
+        return change_bytes(value, rng) if rng.random() < 0.8 else rng.choice(TEXTS).encode(errors="replace")
+    if isinstance(value, str):
+        return rng.choice(TEXTS) if rng.random() < 0.5 else change_text(value, rng)
+    if isinstance(value, float):
+        return rng.choice(FLOATS)
+    return rng.choice((value + 1, value - 1, -value, value * 2, rng.randrange(20), rng.choice(NUMBERS)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.fuzz.family import CORPUS, FAMILIES
-from tests.fuzz.keeper import Keeper, watch
+from tests.fuzz.keeper import Keeper, scratch_folder, watch
 from tests.fuzz.worker import Orders
 
 
@@ -19,7 +19,7 @@ def replay(
 ) -> dict[Path, tuple[str, str]]:
     """File -> (kind, text) of what came of it."""
     families = sorted({family for family, _ in inputs})
-    with tempfile.TemporaryDirectory(prefix="npuviz-replay-") as folder:
+    with tempfile.TemporaryDirectory(prefix="npuviz-replay-", dir=scratch_folder()) as folder:
         listed = [(family, str(path)) for family, path in inputs]
         keeper = Keeper(Orders(f"{folder}/worker", package, families, "/nowhere", replay=listed), seconds)
         try:

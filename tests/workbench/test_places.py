@@ -24,7 +24,9 @@ def test_cycles_times_and_shares(text: str, cycle: int) -> None:
     assert parse_cycle(text, 1e9, 10_000) == cycle
 
 
-@pytest.mark.parametrize("text", ["", "-1", "abc", "1.5", "9" * 30, "10 parsecs", "%", "\u0663"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "abc", "1.5", "9" * 30, "9" * 400 + "us", "10 parsecs", "%", "\u0663"]
+)
 def test_everything_else_says_what_was_expected(text: str) -> None:
     with pytest.raises(UsageError):
         parse_cycle(text, 1e9, 10_000)

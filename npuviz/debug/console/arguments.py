@@ -3,6 +3,7 @@
 import shlex
 
 from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
 from npuviz.base.units import format_cycles_as_time
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
@@ -13,7 +14,7 @@ def words_of(rest: str, least: int, most: int) -> list[str]:
     try:
         words = shlex.split(rest)
     except ValueError as error:
-        raise UsageError(f"{rest}: {error}") from None
+        raise UsageError(f"{echo(rest)}: {error}") from None
     if not least <= len(words) <= most:
         wanted = str(least) if least == most else f"{least} to {most}" if most < 1000 else f"at least {least}"
         noun = "argument" if wanted == "1" else "arguments"
@@ -32,9 +33,9 @@ def number_of(text: str, what: str, least: int = 0) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise UsageError(f"{text!r}: expected {what}") from None
+        raise UsageError(f"{echo(text)!r}: expected {what}") from None
     if not least <= value < 1 << 62:
-        raise UsageError(f"{text}: expected {what} from {least} to 2^62")
+        raise UsageError(f"{echo(text)}: expected {what} from {least} to 2^62")
     return value
 
 
@@ -44,7 +45,7 @@ def unit_of(session: Session, text: str) -> int:
     unit = session.description.unit_named(name)
     if unit is None:
         names = ", ".join(unit.name for unit in session.description.units[:8])
-        raise UsageError(f"no unit {name!r}; known: {names}")
+        raise UsageError(f"no unit {echo(name)!r}; known: {names}")
     return unit.id
 
 
@@ -53,7 +54,7 @@ def memory_of(session: Session, name: str) -> Memory:
     memory = session.description.memory_named(name)
     if memory is None:
         names = ", ".join(memory.name for memory in session.description.memories[:8])
-        raise UsageError(f"no memory {name!r}; known: {names}")
+        raise UsageError(f"no memory {echo(name)!r}; known: {names}")
     return memory
 
 

@@ -28,6 +28,7 @@ multipliers = "min"
 import hashlib
 import json
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -103,7 +104,7 @@ def read_plan(path: Path) -> SweepPlan:
         raise FormatError(
             path, expected="a sweep plan", found=f"no readable file ({error.strerror})"
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(path, expected="TOML", found=" ".join(str(error).split())[:120]) from None
     return _Reader(path).plan(content, text)
 
@@ -247,7 +248,7 @@ class _Reader:
         if name not in self._found:
             beside = self._path.parent / name
             try:
-                found = beside if beside.exists() else find_file(name)
+                found = beside if os.path.exists(beside) else find_file(name)
             except NpuvizError as error:
                 raise FormatError(self._path, field=field, found=str(error)) from None
             self._found[name] = str(found.resolve())

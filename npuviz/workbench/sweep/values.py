@@ -3,7 +3,7 @@
 import ast
 import math
 import operator
-import re
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -73,13 +73,26 @@ def metric(summary: Mapping[str, Any], path: str) -> float | None:
         return None
     is_list = section in _SECTIONS
     values = {str(item["name"]): item.get(field) for item in part} if is_list else dict(part)
-    pattern = re.compile("".join(".*" if char == "*" else re.escape(char) for char in name))
     found = [
-        number
-        for key, value in values.items()
-        if pattern.fullmatch(key) and (number := _number(value)) is not None
+        number for key, value in values.items() if _fits(name, key) and (number := _number(value)) is not None
     ]
     return _FOLDS[fold](found) if found else None
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether the text is the pattern, with anything for each `*`; takes no longer for many of them."""
+    first, *others = pattern.split("*")
+    if not others:
+        return text == pattern
+    if not text.startswith(first):
+        return False
+    at = len(first)
+    for part in others[:-1]:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return len(text) - at >= len(others[-1]) and text.endswith(others[-1])
 
 
 def _number(value: Any) -> float | None:
@@ -108,16 +121,19 @@ def evaluate(text: str, values: Mapping[str, float | None]) -> float | None:
     """Value of an expression; None where a name has none, or the result is no number."""
     try:
         result = _evaluate(_parse(text), values)
+        # A power of a negative number may be complex, which is no number here.
+        return result if math.isfinite(result) else None
     except (ArithmeticError, ValueError, TypeError):
         return None
-    return result if math.isfinite(result) else None
 
 
 def _parse(text: str) -> ast.expr:
     if len(text) > _MAX_EXPRESSION:
         raise UsageError(f"an expression of {len(text)} characters; at most {_MAX_EXPRESSION}")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(f"{text[:60]!r} is no expression; names, numbers, + - * / ** ( ) and min, max, "
                          "sqrt, log2 make one") from None  # fmt: skip

@@ -10,6 +10,12 @@ import numpy as np
 
 from npuviz.base.errors import FormatError, SimulationError
 
+
+class _TwoLines(FormatError):
+    def __str__(self) -> str:
+        return "one\ntwo"
+
+
 SUFFIX = ".txt"
 SHARE = 20
 
@@ -30,7 +36,7 @@ def attempt(path: Path) -> object:
     if word == "bad":
         raise FormatError(path, expected="good")
     if word == "two lines":
-        raise FormatError(path, expected="one\ntwo")
+        raise _TwoLines(path)
     if word == "leak":
         return {}[word]
     if word == "bug":

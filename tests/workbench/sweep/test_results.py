@@ -49,6 +49,9 @@ SUMMARY = {
         ("counters.row hits", 3.0),
         ("units.Core[9].EX.busy_cycles", None),
         ("check.failed", None),
+        ("units." + "*" * 50 + ".EX.utilization", pytest.approx(0.3)),
+        ("units." + "*o" * 400 + ".EX.utilization", None),
+        ("units.Core[0*0].EX.busy_cycles", None),
     ],
 )
 def test_paths_into_a_summary(path: str, value: float | None) -> None:
@@ -61,6 +64,7 @@ def test_expressions() -> None:
     assert evaluate("a / (b - 4)", values) is None
     assert evaluate("none + 1", values) is None
     assert evaluate("9 ** 9 ** 9", values) is None
+    assert evaluate("(-a) ** 0.5", values) is None
     for text in ("a.b", "a if b else 1", "[a]", "lambda: 1", "open('x')", "'a'", "a and b", "a" * 600):
         with pytest.raises(UsageError):
             check_expression(text, values)
