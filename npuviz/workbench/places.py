@@ -8,8 +8,10 @@ from npuviz.base.names import echo
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
+from npuviz.trace.reader import TraceReader
 from npuviz.workbench.fuzzy import best
 from npuviz.workbench.selection import Selection
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ns|us|\u00b5s|ms|s)$")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -25,6 +27,27 @@ class Place:
     detail: str = ""
     cycle: int | None = None
     selection: Selection | None = None
+
+
+def selection_of(bookmark: Bookmark, reader: TraceReader | None) -> Selection:
+    """What a bookmark marks, as far as the trace has it."""
+    tracks = reader.schema.tracks if reader is not None else ()
+    track = next((each for each in tracks if each.name == bookmark.track), None) if bookmark.track else None
+    cycles = (bookmark.first, bookmark.last)
+    if track is None:
+        return Selection(cycles=cycles)
+    return Selection(unit=track.unit if track.unit >= 0 else None, track=track.id, cycles=cycles)
+
+
+def bookmark_of(selection: Selection, reader: TraceReader | None, cycle: int) -> Bookmark:
+    """A bookmark of what is selected, or of a cycle where that is no piece of time."""
+    if selection.cycles is None or reader is None:
+        return Bookmark(cycle, cycle)
+    track = next((each for each in reader.schema.tracks if each.id == selection.track), None)
+    names = reader.schema.node_names
+    label = names[selection.node] if selection.node is not None and selection.node < len(names) else ""
+    first, last = selection.cycles
+    return Bookmark(first, last, track=track.name if track is not None else "", label=label)
 
 
 def parse_cycle(text: str, frequency_hz: float, end_cycle: int | None) -> int:

@@ -46,8 +46,16 @@ def trust(settings: Settings, path: Path) -> None:
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of names and contents of all files below a folder; "" where there is too much, or no access."""
-    digest, size = hashlib.sha256(str(path.resolve()).encode("utf-8", "surrogateescape")), 0
+    """SHA-256 of a folder at this place, and of all that is in it; "" as `tree_digest`."""
+    return tree_digest(path, str(path.resolve()).encode("utf-8", "surrogateescape"))
+
+
+def tree_digest(path: Path, place: bytes = b"") -> str:
+    """SHA-256 of names and contents of all files below a folder, or of a file.
+
+    place  counts too. Returns "" where there is too much, or no access.
+    """
+    digest, size = hashlib.sha256(place), 0
     try:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_dir() and not file.is_symlink():

@@ -7,10 +7,10 @@ import pytest
 
 from npuviz.base.errors import Cancelled
 from npuviz.base.progress import CallbackProgress, NoProgress
-from npuviz.workbench.last_times import last_seconds, remember_time
 from npuviz.workbench.measuring import measure
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.resources import sample_models_path
+from npuviz.workbench.sessions.last_times import last_seconds, remember_time
 from npuviz.workbench.settings import Settings
 from tests.workbench.toy_registry import install_toy, toy_file
 

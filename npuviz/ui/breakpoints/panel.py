@@ -1,4 +1,4 @@
-"""The breakpoints of the session: set, switch, delete, go to the last hit."""
+"""The breakpoints of the session: set, switch, delete, go to the last hit; beside them the bookmarks."""
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
@@ -7,17 +7,21 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QTableView,
+    QTabWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from npuviz.debug.condition.language import parse
+from npuviz.ui.breakpoints.bookmarks import BookmarkPage
 from npuviz.ui.breakpoints.condition_line import ConditionLine
 from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
 from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, column, line, muted_label, paint_icons, pop_up
 from npuviz.ui.kit.table_view import make_table, on_key
+from npuviz.workbench.places import selection_of
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."
 BUNDLE_ONLY = "A recorded trace cannot be run: open the model it came from to set breakpoints."
@@ -47,6 +51,7 @@ class BreakpointsPanel(Panel):
             self, "", "Delete the selected breakpoints (Del)", self.delete_selected,
             icon_name="mdi6.delete-outline", is_flat=False,
         )  # fmt: skip
+        self.bookmarks = BookmarkPage(context.theme, context.bookmarks, self._go_to_bookmark, self)
         self._lay_out()
         context.model.breakpoints_changed.connect(self.refresh)
         self.on_theme_changed()
@@ -65,21 +70,32 @@ class BreakpointsPanel(Panel):
         return view
 
     def _lay_out(self) -> None:
-        bar = line((self.line, 1), self._all, self._delete, margins=(0, 0, 4, 0), spacing=0)
+        tools = line((self.line, 1), self._all, self._delete, margins=(0, 0, 4, 0), spacing=0)
         for tool in (self._all, self._delete):
-            bar.setAlignment(tool, Qt.AlignmentFlag.AlignTop)
-        content = column(bar, (self.view, 1), (self._examples, 1), parent=self)
-        self.set_pages(self.invitation(NO_SESSION), content)
+            tools.setAlignment(tool, Qt.AlignmentFlag.AlignTop)
+        self._tabs = QTabWidget(self, documentMode=True)
+        self._tabs.setObjectName("breakpoints.tabs")
+        self._tabs.addTab(column(tools, (self.view, 1), (self._examples, 1), parent=self), "Breakpoints")
+        self._tabs.addTab(self.bookmarks, "Bookmarks")
+        self._tabs.setTabPosition(QTabWidget.TabPosition.South)
+        self.set_pages(self.invitation(NO_SESSION), self._tabs)
 
     # -- hooks --------------------------------------------------------------------------------------
 
     def on_session_changed(self) -> None:
         self._last_hits = {}
         session = self.model.session
+        has_trace = self.model.reader is not None
+        if not self._tabs.isTabEnabled(0):
+            self._tabs.setTabEnabled(0, True)
+            self._tabs.setCurrentIndex(0)
+        # A recorded trace has nothing to stop, but may be marked.
+        is_recorded = session is None and has_trace
+        self._tabs.setTabToolTip(0, BUNDLE_ONLY if is_recorded else "")
         if session is None:
-            self.empty.set_text(NO_SESSION if self.model.reader is None else BUNDLE_ONLY)
+            self._tabs.setTabEnabled(0, not is_recorded)
             self.table.update_rows([])
-            self.show_page(0)
+            self.show_page(has_trace)
             return
         words = words_of(session.program, session.description, session.machine.probes, session.fabric)
         self.line.set_words(words)
@@ -134,6 +150,21 @@ class BreakpointsPanel(Panel):
         ]:
             session.breakpoints.remove(breakpoint_id)
         self.refresh()
+
+    def edit_bookmark(self, bookmark: Bookmark) -> None:
+        """Let the user write the note of a bookmark; the window's command calls this."""
+        self._tabs.setCurrentWidget(self.bookmarks)
+        self.bookmarks.edit(bookmark)
+
+    def _go_to_bookmark(self, bookmark: Bookmark) -> None:
+        if bookmark.is_range:
+            self.context.selection.set(selection_of(bookmark, self.model.reader))
+        if self.model.session is not None:
+            self.model.go_to(bookmark.first)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self.bookmarks.forget()
 
     def toggle_all(self) -> None:
         """Enable all breakpoints; disable all when all are enabled."""

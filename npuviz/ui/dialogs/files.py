@@ -35,3 +35,19 @@ def ask_export(parent: QWidget, suffixes: Mapping[str, str], proposal: Path) -> 
     if not path.suffix:
         path = path.with_name(path.name + suffixes[name])
     return name, path
+
+
+def ask_session_to_save(parent: QWidget, proposal: Path, suffix: str) -> Path | None:
+    """Let the user pick the file of a session; None when dismissed."""
+    name, _ = QFileDialog.getSaveFileName(parent, "Save the session", str(proposal), f"Sessions (*{suffix})")
+    if not name:
+        return None
+    return Path(name) if name.endswith(suffix) else Path(name + suffix)
+
+
+def ask_file_like(parent: QWidget, name: str, folder: Path) -> Path | None:
+    """Let the user find a file of this name, or of any; None when dismissed."""
+    found, _ = QFileDialog.getOpenFileName(
+        parent, f"Where is {name}?", str(folder), f"{name} ({name});;All files (*)"
+    )
+    return Path(found) if found else None

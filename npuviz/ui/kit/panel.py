@@ -16,6 +16,7 @@ from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.selection import Selection, SelectionModel
+from npuviz.workbench.sessions.bookmarks import BookmarkList
 from npuviz.workbench.settings import Settings
 
 Area = Literal["left", "center", "right", "bottom"]
@@ -35,6 +36,7 @@ class PanelContext:
     settings: Settings
     hazards: HazardWatch
     requests: Requests = field(default_factory=Requests)
+    bookmarks: BookmarkList = field(default_factory=BookmarkList)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget
 
+from npuviz.base.notifier import Notifier
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.shell.dock_title import DockTitle
 from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layout_named
@@ -20,10 +22,23 @@ _TOP = Qt.DockWidgetArea.TopDockWidgetArea
 _BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 
 
+@dataclass(frozen=True)
+class Arranged:
+    """Where the docks are: the layout it began with, what Qt takes back, and what people see of it.
+
+    shape  (dock, is hidden, floats, area, tabs beside it) of every dock; sizes and fronts are not in it
+    """
+
+    layout: str
+    state: bytes
+    shape: tuple[object, ...]
+
+
 class Docks:
     """Makes the docks of a window and applies layouts to them. Panels are made when first needed.
 
-    panels  panels made so far, by id
+    panels   panels made so far, by id
+    settled  calls its listeners after docks came, went or moved
     """
 
     def __init__(self, window: QMainWindow, specs: Iterable[PanelSpec], context: PanelContext) -> None:
@@ -32,12 +47,13 @@ class Docks:
         self._specs = {spec.id: spec for spec in specs}
         self._docks: dict[str, QDockWidget] = {}
         self.panels: dict[str, Panel] = {}
+        self.settled: Notifier[()] = Notifier()
         self.layout_name = DEFAULT_LAYOUT
         # Panels that the user could have closed: those are not opened again by another model.
         self._was_offered: set[str] = set()
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self._titles_soon = QTimer(window, singleShot=True)
-        self._titles_soon.timeout.connect(self.refresh_titles)
+        self._titles_soon.timeout.connect(self._settle)
         for spec in self._specs.values():
             self._docks[spec.id] = self._make_dock(spec)
 
@@ -156,6 +172,49 @@ class Docks:
         for panel_id in wanted:
             self._docks[panel_id].raise_()
 
+    def arranged(self) -> Arranged:
+        """Where the docks are now."""
+        window = self._window
+        shape = tuple(
+            (
+                panel_id,
+                dock.isHidden(),
+                dock.isFloating(),
+                window.dockWidgetArea(dock).value,
+                frozenset(other.objectName() for other in window.tabifiedDockWidgets(dock)),
+            )
+            for panel_id, dock in self._docks.items()
+        )
+        return Arranged(self.layout_name, bytes(window.saveState(STATE_VERSION).data()), shape)
+
+    def rearrange(self, wanted: Arranged) -> None:
+        """Put the docks where they were at another moment of this window."""
+        self.layout_name = wanted.layout
+        self._window.restoreState(QByteArray(wanted.state), STATE_VERSION)
+        self.refresh_titles()
+
+    def describe(self) -> dict[str, Any]:
+        """Which layout and panels are shown, in words that fit any window and screen."""
+        return {
+            "name": self.layout_name,
+            "shown": [panel_id for panel_id, dock in self._docks.items() if not dock.isHidden()],
+            "panels": {panel_id: panel.save_state() for panel_id, panel in self.panels.items()},
+        }
+
+    def follow_description(self, described: Mapping[str, Any]) -> None:
+        """Arrange the docks as `describe` told of another window; names that nobody knows are ignored."""
+        layout = layout_named(str(described.get("name", "")))
+        shown = described.get("shown", ())
+        if layout is None or not shown:
+            return
+        self.apply(layout)
+        for panel_id, dock in self._docks.items():
+            dock.setVisible(panel_id in shown and self.is_offered(panel_id))
+        for panel_id, kept in described.get("panels", {}).items():
+            if panel_id in self.panels:
+                self.panels[panel_id].restore_state(kept)
+        self.refresh_titles()
+
     def save(self) -> dict[str, Any]:
         """Plain values that `restore` takes back."""
         state = bytes(self._window.saveState(STATE_VERSION).data())
@@ -229,6 +288,10 @@ class Docks:
         for moved in (dock.visibilityChanged, dock.topLevelChanged, dock.dockLocationChanged):
             moved.connect(self._moved)
         return dock
+
+    def _settle(self) -> None:
+        self.refresh_titles()
+        self.settled.notify()
 
     def _moved(self, *_where: object) -> None:
         if not self._titles_soon.isActive():

@@ -4,11 +4,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, Qt, QTimer, Signal
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QKeyEvent,
+    QResizeEvent,
+    QShowEvent,
+    QUndoStack,
+)
 from PySide6.QtWidgets import QMainWindow
 
-from npuviz.ui.bridge.breakpoint_history import BreakpointHistory
+from npuviz.ui.bridge.bookmark_keeper import BookmarkKeeper
 from npuviz.ui.bridge.hazard_watch import HazardWatch
+from npuviz.ui.bridge.history import MAX_CHANGES, BookmarkHistory, BreakpointHistory
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.panel import PanelContext
 from npuviz.ui.shell.arrangement import Arrangement
@@ -18,13 +27,16 @@ from npuviz.ui.shell.bars.position import HazardDisplay, PositionDisplay
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import StatusLine
 from npuviz.ui.shell.commands.actions import Actions
+from npuviz.ui.shell.commands.bookmark import BookmarkCommands
 from npuviz.ui.shell.commands.edit import EditCommands
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.shell.commands.reopen import ReopenCommands
 from npuviz.ui.shell.commands.run import RunCommands
 from npuviz.ui.shell.commands.run_on import RunOnCommands
+from npuviz.ui.shell.commands.session import SessionCommands
 from npuviz.ui.shell.commands.view import ViewCommands
 from npuviz.ui.shell.docks import Docks
+from npuviz.ui.shell.layout_history import LayoutHistory
 from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.shell.panel_loader import load_panel_specs
@@ -62,6 +74,7 @@ class MainWindow(QMainWindow):
         self.hazards = HazardWatch(self.model, self)
         context = PanelContext(self.model, self.selection, theme, self.commands, settings, self.hazards)
         self.requests = context.requests
+        BookmarkKeeper(self.model, context.bookmarks, settings)
         specs, failures = load_panel_specs()
         self.docks = Docks(self, specs, context)
         self.arrangement = Arrangement(self.docks, self.model, settings)
@@ -84,8 +97,14 @@ class MainWindow(QMainWindow):
             self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
         )
         chooser = RunOnCommands(self, self.model, (theme, settings), self.files)
-        edits = EditCommands(self.model, BreakpointHistory(self.model, self), self.commands)
+        stack = QUndoStack(self, undoLimit=MAX_CHANGES)
+        BreakpointHistory(self.model, stack)
+        BookmarkHistory(self.model, context.bookmarks, stack)
+        LayoutHistory(self.docks, self.model, stack)
+        edits = EditCommands(self.model, stack, self.commands)
         self.commands.add(*self.files.all(), *chooser.all(), *edits.all(), *runs.all(), *self.views.all())
+        self.sessions = SessionCommands(self, context, self.docks, self.files, self.tell)
+        self.commands.add(*BookmarkCommands(context, self.docks).all(), *self.sessions.all())
         self.actions_by_id = Actions(self, self.commands, theme)
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget

@@ -21,6 +21,8 @@ from npuviz.ui.timeline.raster import Frame, NameOf, TimelineRaster
 from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
 from npuviz.ui.timeline.state import Arrow, OpenSlice, Picked, Range, TimelineState
 from npuviz.ui.timeline.style import TimelineStyle
+from npuviz.ui.timeline.tooltip import slice_name
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12
@@ -33,6 +35,7 @@ class TimelineCanvas(Canvas):
     range_changed  a range of cycles was measured; None when it was cleared
     go_to          the user wants the machine at a cycle
     options_changed  rows were folded, hidden, pinned or resized
+    bookmark_asked, bookmark_dropped  the user wants a bookmark, or one no more
     reader  the trace on show
     tracks  all tracks of the trace
     """
@@ -41,6 +44,8 @@ class TimelineCanvas(Canvas):
     range_changed = Signal(object)
     go_to = Signal("qlonglong")  # pyright: ignore[reportArgumentType]
     options_changed = Signal()
+    bookmark_asked = Signal(object)
+    bookmark_dropped = Signal(object)
     menu_requested = Signal(QPoint, object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -85,7 +90,9 @@ class TimelineCanvas(Canvas):
         self.reader = reader
         self._name_of = name_of
         self.tracks = reader.schema.tracks if reader else ()
-        kept = TimelineState(header_width=self.state.header_width, viewport=self.state.viewport)
+        kept = TimelineState(
+            header_width=self.state.header_width, viewport=self.state.viewport, bookmarks=self.state.bookmarks
+        )
         self.state = kept
         self.is_fitted = True
         self._rebuild()
@@ -149,6 +156,18 @@ class TimelineCanvas(Canvas):
         """Underline the slices of a graph node; -1 for none."""
         self.state.node = node
         self.update()
+
+    def set_bookmarks(self, bookmarks: Iterable[Bookmark]) -> None:
+        """Places that are marked."""
+        self.state.bookmarks = tuple(bookmarks)
+        self.update()
+
+    def bookmark_of(self, picked: Picked) -> Bookmark:
+        """A bookmark of a slice, which says what the slice is."""
+        track = next((track.name for track in self.tracks if track.id == picked.track), "")
+        index = self.state.index
+        label = slice_name(index, picked) if index is not None else ""
+        return Bookmark(picked.start, picked.end, track=track, label=label)
 
     # -- what gestures do -----------------------------------------------------------------------------
 

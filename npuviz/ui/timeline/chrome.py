@@ -13,6 +13,7 @@ from npuviz.ui.timeline.measure import MAX_KINDS, Measurement
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.state import TimelineState
 from npuviz.ui.timeline.style import TimelineStyle
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 MINIMAP_HEIGHT = 28
 RULER_HEIGHT = 34
@@ -25,6 +26,11 @@ def _is_estimated(state: TimelineState, row: Row) -> bool:
     if row.kind == "counter":
         return False
     return row.track in state.estimated or bool(row.members and state.estimated.issuperset(row.members))
+
+
+def flag_text(bookmark: Bookmark) -> str:
+    """What stands on the flag of a bookmark: its digit, else whether there is a note."""
+    return str(bookmark.digit) if bookmark.digit >= 0 else "\u2261" if bookmark.note else "\u2022"
 
 
 class ChromePainter:
@@ -59,16 +65,17 @@ class ChromePainter:
 
     def _ruler_marks(self, painter: QPainter, state: TimelineState, width: int) -> None:
         theme, view = self._theme, state.viewport
-        for span in state.spans:
-            left, right = view.x_of(span.first), view.x_of(span.last)
-            color = translucent(theme.color("bookmark"), 200 if span.is_kept else 110)
-            painter.fillRect(QRectF(left, RULER_HEIGHT - 5, right - left, 4), color)
+        ranges = [(each.first, each.last, 200) for each in state.bookmarks if each.is_range]
+        for first, last, alpha in (*ranges, *([(*state.mark, 110)] if state.mark else [])):
+            left, right = view.x_of(first), view.x_of(last)
+            color = translucent(theme.color("bookmark"), alpha)
+            painter.fillRect(QRectF(left, RULER_HEIGHT - 5, max(right - left, 2.0), 4), color)
         if state.range is not None:
             left, right = view.x_of(state.range.first), view.x_of(state.range.last)
             painter.fillRect(QRectF(left, RULER_HEIGHT - 5, right - left, 4), theme.color("accent"))
         painter.setFont(theme.font_ui(11, bold=True))
-        for digit, cycle in sorted(state.bookmarks.items()):
-            x = view.x_of(cycle)
+        for bookmark in state.bookmarks:
+            x = view.x_of(bookmark.first)
             if -12 < x < width + 12:
                 flag = QPolygonF(
                     [
@@ -83,7 +90,7 @@ class ChromePainter:
                 painter.setBrush(theme.color("bookmark"))
                 painter.drawPolygon(flag)
                 painter.setPen(theme.text_on(theme.color("bookmark")))
-                painter.drawText(QRectF(x, 0, 13, 13), Qt.AlignmentFlag.AlignCenter, str(digit))
+                painter.drawText(QRectF(x, 0, 13, 13), Qt.AlignmentFlag.AlignCenter, flag_text(bookmark))
         if state.hover is not None:
             self._flag(painter, view.x_of(state.hover), format_count(round(state.hover)), "guide", width)
         if state.cursor >= 0:
@@ -120,8 +127,10 @@ class ChromePainter:
         painter.setPen(QPen(theme.color("accent"), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(QRectF(left, 0, right - left - 1, MINIMAP_HEIGHT - 1))
-        for cycle in state.bookmarks.values():
-            painter.fillRect(QRectF(cycle / whole * width, 0, 1.5, MINIMAP_HEIGHT), theme.color("bookmark"))
+        for bookmark in state.bookmarks:
+            painter.fillRect(
+                QRectF(bookmark.first / whole * width, 0, 1.5, MINIMAP_HEIGHT), theme.color("bookmark")
+            )
         if state.cursor >= 0:
             x = min(state.cursor / whole, 1.0) * width
             painter.fillRect(QRectF(x - 1, 0, 2, MINIMAP_HEIGHT), theme.color("cursor"))

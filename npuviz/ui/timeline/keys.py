@@ -7,10 +7,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 
 from npuviz.ui.timeline.canvas import TimelineCanvas
-from npuviz.ui.timeline.state import Picked, Range, Span
+from npuviz.ui.timeline.state import Picked, Range
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 ZOOM = 1.5
 PAN_SHARE = 0.125
+BOOKMARK_REACH = 4.0
+"""Pixels beside a bookmark that still count as its place."""
 
 _SCAN_CODES = {
     # evdev codes + 8, as X11 and Wayland give them
@@ -206,42 +209,46 @@ class Keys:
     # -- marks ------------------------------------------------------------------------------------------
 
     def _mark(self, is_kept: bool) -> None:
-        """Mark the range, or the picked slice; a temporary mark replaces the one before."""
+        """Mark the range, or the picked slice, for good or until the next mark."""
         state = self._view.state
-        source = (state.range.first, state.range.last) if state.range else None
-        if source is None and state.picked is not None:
-            source = (state.picked.start, state.picked.end)
-        if source is None:
+        if state.range is not None:
+            wanted = Bookmark(state.range.first, state.range.last)
+        elif state.picked is not None:
+            wanted = self._view.bookmark_of(state.picked)
+        else:
             return
-        kept = [span for span in state.spans if span.is_kept]
-        state.spans = [*kept, Span(source[0], source[1], is_kept)]
-        self._view.update()
+        if is_kept:
+            self._view.bookmark_asked.emit(wanted)
+        else:
+            state.mark = (wanted.first, wanted.last)
+            self._view.update()
 
     def _delete_mark(self) -> None:
-        """Delete the newest mark under the pointer, or else the newest one."""
+        """Delete the temporary mark, or else the bookmark under the pointer."""
         state = self._view.state
-        if not state.spans:
+        if state.mark is not None:
+            state.mark = None
+            self._view.update()
             return
-        hover = state.hover
-        under = [span for span in state.spans if hover is not None and span.first <= hover <= span.last]
-        state.spans.remove(under[-1] if under else state.spans[-1])
-        self._view.update()
+        x = state.viewport.x_of(state.hover) if state.hover is not None else None
+        under = state.bookmarks_near(x, BOOKMARK_REACH) if x is not None else []
+        if under:
+            self._view.bookmark_dropped.emit(under[-1])
 
     def _set_bookmark(self, number: int) -> None:
         """At the pointer, or where the machine is; setting it again at the same cycle removes it."""
         state = self._view.state
         cycle = round(state.hover) if state.hover is not None else max(state.cursor, 0)
-        if state.bookmarks.get(number) == cycle:
-            del state.bookmarks[number]
+        there = next((each for each in state.bookmarks if each.digit == number), None)
+        if there is not None and there.first == cycle:
+            self._view.bookmark_dropped.emit(there)
         else:
-            state.bookmarks[number] = cycle
-        self._view.options_changed.emit()
-        self._view.update()
+            self._view.bookmark_asked.emit(Bookmark(cycle, cycle, digit=number))
 
     def _show_bookmark(self, number: int) -> None:
-        cycle = self._view.state.bookmarks.get(number)
-        if cycle is not None:
-            self._show_cycle(cycle)
+        there = next((each for each in self._view.state.bookmarks if each.digit == number), None)
+        if there is not None:
+            self._show_cycle(there.first)
 
     def _pin(self) -> None:
         """Pin or unpin the track under the pointer, or that of the picked slice."""

@@ -96,16 +96,20 @@ class MarksPainter:
 
     def _spans(self, painter: QPainter, state: TimelineState, height: int) -> None:
         color = self._theme.color("bookmark")
-        for span in state.spans:
-            left, right = state.viewport.x_of(span.first), state.viewport.x_of(span.last)
-            painter.fillRect(QRectF(left, 0, right - left, height), translucent(color, 22))
-            painter.setPen(
-                QPen(
-                    translucent(color, 180), 1, Qt.PenStyle.SolidLine if span.is_kept else Qt.PenStyle.DotLine
-                )
-            )
-            painter.drawLine(QPointF(left, 0), QPointF(left, height))
-            painter.drawLine(QPointF(right, 0), QPointF(right, height))
+        by_name = {track.name: track.id for track in state.index.reader.schema.tracks} if state.index else {}
+        ranges = [(each.first, each.last, each.track) for each in state.bookmarks if each.is_range]
+        pens = [Qt.PenStyle.SolidLine] * len(ranges)
+        if state.mark is not None:
+            ranges.append((*state.mark, ""))
+            pens.append(Qt.PenStyle.DotLine)
+        for (first, last, track), pen in zip(ranges, pens, strict=True):
+            left, right = state.viewport.x_of(first), state.viewport.x_of(last)
+            row = state.layout.of_track(by_name.get(track, -1)) if track else None
+            top, bottom = (row.top - state.scroll, row.bottom - state.scroll) if row else (0.0, float(height))
+            painter.fillRect(QRectF(left, top, right - left, bottom - top), translucent(color, 22))
+            painter.setPen(QPen(translucent(color, 180), 1, pen))
+            painter.drawLine(QPointF(left, top), QPointF(left, bottom))
+            painter.drawLine(QPointF(right, top), QPointF(right, bottom))
 
     def _range(self, painter: QPainter, state: TimelineState, height: int) -> None:
         chosen = state.range
@@ -160,7 +164,9 @@ class MarksPainter:
 
     def _bookmarks(self, painter: QPainter, state: TimelineState, height: int) -> None:
         color = self._theme.color("bookmark")
-        for cycle in state.bookmarks.values():
-            x = round(state.viewport.x_of(cycle))
+        for bookmark in state.bookmarks:
+            if bookmark.is_range:
+                continue
+            x = round(state.viewport.x_of(bookmark.first))
             painter.setPen(QPen(translucent(color, 140), 1))
             painter.drawLine(x, 0, x, height)

@@ -51,7 +51,10 @@ class TimelinePanel(Panel):
         self.view.range_changed.connect(self._range_changed)
         self.view.go_to.connect(context.model.go_to)
         self.view.menu_requested.connect(self._show_menu)
-        self.view.options_changed.connect(self._keep_bookmarks)
+        self.view.bookmark_asked.connect(context.bookmarks.add)
+        self.view.bookmark_dropped.connect(context.bookmarks.remove)
+        self._forget_bookmarks = context.bookmarks.changed.subscribe(self._show_bookmarks)
+        self._show_bookmarks()
 
     def _toggle(self, text: str, changed: Any, tip: str = "", is_on: bool = False) -> QToolButton:
         return button(None, text, tip, changed, name=f"timeline.{text.replace(' ', '_')}", is_on=is_on)
@@ -72,7 +75,6 @@ class TimelinePanel(Panel):
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self.show_page(reader is not None)
         self._show_legend()
-        self._restore_bookmarks()
         self.on_cycle_changed()
 
     def on_cycle_changed(self) -> None:
@@ -122,6 +124,10 @@ class TimelinePanel(Panel):
             if first is not None:
                 self.view.bring_up(first)
         self._explain_arrows()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._forget_bookmarks()
 
     def zoom_fit(self) -> None:
         """Show the whole run; the window's command calls this."""
@@ -266,25 +272,8 @@ class TimelinePanel(Panel):
         if units != self.view.options.units:
             self.view.set_options(replace(self.view.options, units=units))
 
-    def _bookmark_key(self) -> str:
-        reader = self.model.reader
-        return f"timeline.bookmarks/{reader.schema.target}/{reader.schema.title}" if reader else ""
-
-    def _keep_bookmarks(self) -> None:
-        marks = self.view.state.bookmarks
-        key = self._bookmark_key()
-        if key and (marks or self.context.settings.get(key)):
-            self.context.settings.set(key, {str(digit): cycle for digit, cycle in marks.items()} or None)
-
-    def _restore_bookmarks(self) -> None:
-        key = self._bookmark_key()
-        kept = self.context.settings.get(key) if key else None
-        if isinstance(kept, dict):
-            self.view.state.bookmarks = {
-                int(digit): cycle
-                for digit, cycle in kept.items()
-                if digit.isdigit() and isinstance(cycle, int)
-            }
+    def _show_bookmarks(self) -> None:
+        self.view.set_bookmarks(self.context.bookmarks.all)
 
     def _show_menu(self, point: QPoint, place: Place) -> None:
         menu = QMenu(self)

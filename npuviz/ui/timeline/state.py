@@ -8,6 +8,7 @@ from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.measure import Measurement
 from npuviz.ui.timeline.rows import RowLayout
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,6 @@ class Range:
     tracks: tuple[int, ...]
     top: int = 0
     bottom: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A marked piece of time; a temporary one goes when the next is made."""
-
-    first: int
-    last: int
-    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +65,7 @@ class TimelineState:
 
     cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
     estimated  tracks whose intervals are assumptions
+    bookmarks  places that are kept; mark is a temporary one, which goes when the next is made
     picked   the selected slice; node is the selected graph node, -1 for none
     """
 
@@ -90,8 +83,8 @@ class TimelineState:
     range: Range | None = None
     measurement: Measurement | None = None
     selected_tracks: frozenset[int] = frozenset()
-    bookmarks: dict[int, int] = field(default_factory=dict[int, int])
-    spans: list[Span] = field(default_factory=list[Span])
+    bookmarks: tuple[Bookmark, ...] = ()
+    mark: tuple[int, int] | None = None
     arrows: tuple[Arrow, ...] = ()
     arrow: int = 0
     open_slices: tuple[OpenSlice, ...] = ()
@@ -145,6 +138,15 @@ class TimelineState:
             return None
         place = int(np.searchsorted(self.index.track(picked.track).start, np.int64(picked.start)))
         return self.slice_numbered(picked.track, place + direction)
+
+    def bookmarks_near(self, x: float, reach: float) -> list[Bookmark]:
+        """Bookmarks whose cycles are drawn within `reach` pixels of `x`."""
+        view = self.viewport
+        return [
+            each
+            for each in self.bookmarks
+            if view.x_of(each.first) - reach <= x <= view.x_of(each.last) + reach
+        ]
 
     def is_interval_track(self, track: int) -> bool:
         """Whether a track holds slices."""

@@ -8,8 +8,10 @@ from npuviz.trace.schema import Track
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import Picked, TimelineState
+from npuviz.workbench.sessions.bookmarks import Bookmark
 
 REACH_PIXELS = 2.0
+FLAG_PIXELS = 12.0
 
 
 def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) -> str:
@@ -27,12 +29,29 @@ def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) ->
         if track.id in state.estimated:
             lines.append("\u2248 estimated: its durations are assumptions")
         return "<br>".join(line for line in lines if line)
+    if place.zone == "ruler":
+        return "<br>".join(_bookmark_text(each) for each in state.bookmarks_near(place.x, FLAG_PIXELS)[:4])
     if place.zone != "tracks" or track is None:
         return ""
     if track.kind == "counter":
         return _counter_text(state, index, track, place.x)
     found = state.slice_near(track.id, place.x, REACH_PIXELS)
     return "<br>".join(slice_lines(index, found, track.name)) if found else ""
+
+
+def slice_name(index: TimelineIndex, found: Picked) -> str:
+    """Kind and operator of a slice in a few words."""
+    schema = index.reader.schema
+    kind = next((kind.name for kind in schema.kinds if kind.id == found.kind), f"kind {found.kind}")
+    node = schema.node_names[found.node] if 0 <= found.node < len(schema.node_names) else ""
+    return f"{kind}  {node}" if node else kind
+
+
+def _bookmark_text(bookmark: Bookmark) -> str:
+    until = f" \u2013 {format_count(bookmark.last)}" if bookmark.is_range else ""
+    what = "  ".join(part for part in (bookmark.track, bookmark.label) if part)
+    title = f"<b>{format_count(bookmark.first)}{until}</b> {escape(what)}"
+    return f"{title}<br>{escape(bookmark.note)}" if bookmark.note else title
 
 
 def slice_lines(index: TimelineIndex, found: Picked, track_name: str) -> list[str]:

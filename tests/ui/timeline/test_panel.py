@@ -20,6 +20,7 @@ from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection
+from npuviz.workbench.sessions.bookmarks import Bookmark
 from tests.ui.panel_stage import Stage
 
 
@@ -252,9 +253,11 @@ def test_focus_and_range_of_the_picked_slice(stage: Stage, qtbot: QtBot) -> None
     assert view.state.range == Range(found.start, found.end, (1,))
     qtbot.keyClick(view, Qt.Key.Key_M, Qt.KeyboardModifier.ShiftModifier)
     qtbot.keyClick(view, Qt.Key.Key_M)
-    assert [span.is_kept for span in view.state.spans] == [True, False]
+    assert [(each.first, each.last) for each in view.state.bookmarks] == [(found.start, found.end)]
+    assert view.state.mark == (found.start, found.end)
     qtbot.keyClick(view, Qt.Key.Key_Delete)
-    assert [span.is_kept for span in view.state.spans] == [True]
+    assert view.state.mark is None
+    assert stage.context.bookmarks.all == view.state.bookmarks
     qtbot.keyClick(view, Qt.Key.Key_Escape)
     assert view.state.range is None
     assert view.state.picked is None
@@ -272,7 +275,7 @@ def test_neighbours_and_bookmarks(stage: Stage, qtbot: QtBot) -> None:
     qtbot.keyClick(view, Qt.Key.Key_Comma)
     assert view.state.picked == found
     qtbot.keyClick(view, Qt.Key.Key_3, Qt.KeyboardModifier.ControlModifier)
-    assert view.state.bookmarks == {3: 600}
+    assert view.state.bookmarks == (Bookmark(600, 600, digit=3),)
     view.set_viewport(view.state.viewport.shown(0, 100, 600))
     qtbot.keyClick(view, Qt.Key.Key_3)
     assert view.state.viewport.start < 600 < view.state.viewport.end

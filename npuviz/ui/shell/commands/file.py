@@ -6,8 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QWidget
 
+from npuviz.base.errors import ConditionError
 from npuviz.base.progress import Progress
 from npuviz.ui.bridge.file_watch import FileWatch
 from npuviz.ui.bridge.session_model import SessionModel
@@ -17,9 +19,10 @@ from npuviz.ui.shell.consent import Consent
 from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
-from npuviz.workbench.last_times import remember_time
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.recent import recent_files, remember
+from npuviz.workbench.sessions.file import SUFFIX
+from npuviz.workbench.sessions.last_times import remember_time
 from npuviz.workbench.settings import Settings
 
 
@@ -55,7 +58,8 @@ class FileCommands:
         self._open_other = open_other
         self.consent = Consent(settings, partial(ask_to_run, window))
         model.may_open = self.consent.may_open
-        self._restore: tuple[int, tuple[str, ...]] = (0, ())
+        self._after: Callable[[], None] | None = None
+        self.open_session: Callable[[Path], None] = model.open
         self._watch = FileWatch(window)
         self._watch.changed.connect(self._file_changed)
         model.session_changed.connect(self._session_changed)
@@ -112,9 +116,29 @@ class FileCommands:
             self.open_paths([path], options)
             return
         session = opened.session
-        marks = tuple(item.text for item in session.breakpoints.all) if session else ()
-        self._restore = (self._model.cycle, marks)
+        marks = tuple((item.text, item.enabled) for item in session.breakpoints.all) if session else ()
+        self._after = partial(self.restore, self._model.cycle, marks)
         self._model.open(opened.path, options, is_named=True)
+
+    def open_then(self, path: Path, options: OpenOptions, after: Callable[[], None]) -> None:
+        """Open a path that the user has not named, and call something once it is open."""
+        self._after = after
+        self._model.open(path, options)
+
+    def restore(self, cycle: int, marks: Sequence[tuple[str, bool]]) -> None:
+        """Set breakpoints (condition, is enabled) and go to a cycle of what is open."""
+        session, lost = self._model.session, 0
+        for text, is_enabled in marks:
+            try:
+                made = self._model.add_breakpoint(text)
+                if made is not None and session is not None and not is_enabled:
+                    session.breakpoints.set_enabled(made.id, False)
+            except ConditionError:  # this program may lack what the text names
+                lost += 1
+        if cycle > 0 and session is not None:
+            self._model.go_to(cycle)
+        if lost:
+            self._tell_later(f"{lost} breakpoints name things that this program does not have.")
 
     def ask_to_open(self) -> None:
         """Let the user pick files."""
@@ -126,6 +150,7 @@ class FileCommands:
 
     def _ask_files(self) -> list[Path]:
         kinds = {suffix: text for target in targets().values() for suffix, text in target.file_kinds.items()}
+        kinds[SUFFIX] = "session of npuviz"
         return ask_files_to_open(self._window, kinds, self._folder())
 
     def export_to(self, name: str, path: Path) -> None:
@@ -164,9 +189,16 @@ class FileCommands:
 
         self._model.submit(f"Comparing with {path.name}", work, done)
 
+    def _tell_later(self, text: str) -> None:
+        # A window that shows something else now takes its messages away first.
+        QTimer.singleShot(0, self._window, lambda: self._tell(text))
+
     def _open_here(self, path: Path, options: OpenOptions, is_named: bool) -> None:
-        self._restore = (0, ())
-        self._model.open(path, options, is_named=is_named)
+        self._after = None
+        if path.suffix == SUFFIX:
+            self.open_session(path)
+        else:
+            self._model.open(path, options, is_named=is_named)
 
     def _session_changed(self) -> None:
         opened = self._model.opened
@@ -177,18 +209,9 @@ class FileCommands:
         remember(self._settings, opened.path, replace(opened.options, target=target))
         if opened.session is not None:
             remember_time(self._settings, opened)
-        cycle, marks = self._restore
-        self._restore = (0, ())
-        lost = 0
-        for text in marks:
-            try:
-                self._model.add_breakpoint(text)
-            except Exception:  # the reloaded program may lack what the text names
-                lost += 1
-        if cycle > 0 and opened.session is not None:
-            self._model.go_to(cycle)
-        if lost:
-            self._tell(f"{lost} breakpoints name things that the reloaded program does not have.")
+        after, self._after = self._after, None
+        if after is not None:
+            after()
 
     def _file_changed(self, path: Path) -> None:
         self._tell(f"{path.name} was changed by another program.", ("Reload (Ctrl+R)", self.reload))

@@ -11,8 +11,8 @@ from npuviz.ui.dialogs.run_on.dialog import RunOnDialog
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import Command
-from npuviz.workbench.last_times import last_seconds
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.sessions.last_times import last_seconds
 from npuviz.workbench.settings import Settings
 
 
