@@ -40,6 +40,11 @@ def elide_middle(text: str, length: int) -> str:
     return text[:head] + "\u2026" + (text[-tail:] if tail else "")
 
 
+def elide_end(text: str, length: int) -> str:
+    """Shorten `text` to at most `length` characters, keeping its beginning."""
+    return text if len(text) <= length else text[: max(length - 1, 0)].rstrip() + "\u2026"[:length]
+
+
 def abbreviations(text: str) -> list[str]:
     """Shorter forms of a reason to wait that still say it, longest first; none of any other text.
 

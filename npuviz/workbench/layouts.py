@@ -49,13 +49,13 @@ class Layout:
 LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Ctrl+Alt+1", (
         Row((
-            Cell(("program", "source"), 21), Cell(("timeline", "fabric"), 58), Cell(("inspector",), 21),
-        ), 60),
+            Cell(("program", "source"), 24), Cell(("timeline", "fabric"), 53), Cell(("inspector",), 23),
+        ), 55),
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
             Cell(("queues", "semaphores", "floorplan"), 34),
             Cell(("memory",), 38),
-        ), 40),
+        ), 45),
     )),
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),

@@ -36,7 +36,7 @@ class TextCache:
         if found is None:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            fitted = self._metrics[font].elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            fitted = self._metrics[font].elidedText(text, Qt.TextElideMode.ElideRight, room)
             found = self._texts[key] = QStaticText(fitted)
             found.setTextFormat(Qt.TextFormat.PlainText)
             found.prepare(QTransform(), self.fonts[font])

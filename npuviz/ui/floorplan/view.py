@@ -297,7 +297,7 @@ class FloorplanView(Canvas):
 
 def _fitted(metrics: QFontMetrics, text: str, room: float) -> str:
     """A text with its middle left out; where that leaves next to nothing, its beginning."""
-    shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room))
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room))
     if shown == text or len(shown) > MIN_ELIDED:
         return shown
     while text and metrics.horizontalAdvance(text) > room:

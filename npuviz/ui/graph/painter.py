@@ -214,7 +214,7 @@ class GraphPainter:
         if not is_node:
             text = f"{picture.subtitles[box]}  {picture.titles[box]}"
             text = painter.fontMetrics().elidedText(
-                text, Qt.TextElideMode.ElideMiddle, int(rect.width() - 12 * scale)
+                text, Qt.TextElideMode.ElideRight, int(rect.width() - 12 * scale)
             )
             painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
             return
@@ -231,7 +231,7 @@ class GraphPainter:
             note = state
         painter.drawText(inner, _TOP_RIGHT, note)
         name = painter.fontMetrics().elidedText(
-            picture.subtitles[box], Qt.TextElideMode.ElideMiddle, max(0, int(inner.width()))
+            picture.subtitles[box], Qt.TextElideMode.ElideRight, max(0, int(inner.width()))
         )
         painter.drawText(inner, _BOTTOM_LEFT, name)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.base.names import elide_middle
+from npuviz.base.names import elide_end
 from npuviz.base.units import format_shape
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
@@ -138,7 +138,7 @@ def make_picture(
             badges.setdefault(node.id, place or "assumed")
     for terminal in layout.terminals:
         tensor = graph.tensors[terminal.tensor]
-        titles.append(elide_middle(tensor.name, 40))
+        titles.append(elide_end(tensor.name, 40))
         subtitles.append("input" if terminal.is_input else "output")
     labels = tuple(format_shape(graph.tensors[t].shape) for t in layout.tensor.tolist())
     return GraphPicture(

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.names import elide_middle
+from npuviz.base.names import elide_end
 from npuviz.base.units import format_count, format_shape
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
@@ -178,12 +178,12 @@ def _attribute(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array {format_shape(value.shape)} {value.dtype}"
     if isinstance(value, bytes):
-        return elide_middle(value.decode("utf-8", "replace"), 200)
+        return elide_end(value.decode("utf-8", "replace"), 200)
     if isinstance(value, list | tuple):
-        return elide_middle("[" + ", ".join(_attribute(item) for item in value[:64]) + "]", 200)
+        return elide_end("[" + ", ".join(_attribute(item) for item in value[:64]) + "]", 200)
     if isinstance(value, float):
         return f"{value:.7g}"
-    return elide_middle(str(value), 200)
+    return elide_end(str(value), 200)
 
 
 def _values(source: InspectorSource, tensor: Tensor) -> Section:

@@ -1,6 +1,7 @@
 """Whatever is selected, in words and numbers; everything related is a link."""
 
 from functools import partial
+from typing import Any
 
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QToolButton
@@ -81,6 +82,14 @@ class InspectorPanel(Panel):
     def on_theme_changed(self) -> None:
         paint_icons((self._back, self._forward, self._machine), self.theme)
         self.view.refresh()
+
+    def save_state(self) -> dict[str, Any]:
+        return {"folded": sorted(self.view.folded)}
+
+    def restore_state(self, state: dict[str, Any]) -> None:
+        folded = state.get("folded")
+        if isinstance(folded, list):
+            self.view.set_folded(title for title in folded if isinstance(title, str))
 
     def dispose(self) -> None:
         self._times_timer.stop()

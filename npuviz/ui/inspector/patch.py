@@ -34,6 +34,17 @@ def values(page: Page) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
             number += 1
 
 
+def table_numbers(page: Page) -> set[int]:
+    """Numbers of those tables of a page's document that are tables of the page, and no fields."""
+    number, found = HEAD_TABLES, set[int]()
+    for section in page.sections:
+        number += bool(section.fields)
+        if section.table is not None and section.table.rows:
+            found.add(number)
+            number += 1
+    return found
+
+
 def has_same_frame(old: Page, new: Page) -> bool:
     """Whether the documents of two pages differ in values only: `values` gives the same places."""
     if (old.kind, old.title, old.subtitle, old.op_type, len(old.sections)) != (

@@ -1,13 +1,22 @@
 """Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
 
 import re
+from collections.abc import Iterable
 from html import escape
 
-from PySide6.QtCore import QMimeData, QPoint, QUrl, Signal
-from PySide6.QtGui import QContextMenuEvent, QGuiApplication, QTextCursor, QTextOption
+from PySide6.QtCore import QMimeData, QPoint, QTimer, QUrl, Signal
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFontMetrics,
+    QGuiApplication,
+    QResizeEvent,
+    QTextCursor,
+    QTextOption,
+)
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
 from npuviz.base.units import THIN_SPACE
+from npuviz.ui.inspector.fitting import Measure, fit_page, fold_name
 from npuviz.ui.inspector.page import (
     Cell,
     Page,
@@ -24,6 +33,7 @@ from npuviz.ui.inspector.patch import (
     document_tables,
     has_same_frame,
     replace_value,
+    table_numbers,
     values,
 )
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
@@ -34,6 +44,12 @@ BLOCK = "\u2588"
 MAX_LINKS = 20_000
 """Every value written anew brings its link; from this number on the page is made again."""
 NARROW_NO_BREAK = "\u202f"
+NO_BREAK = "\u00a0"
+MARGIN = 8
+REFIT_MS = 30
+FOLD = "fold"
+"""Scheme of the links that fold and unfold a section by its number."""
+OPEN, FOLDED = "\u25be", "\u25b8"
 TEXT_ROLES = ("text", "text-muted", "warning", "error", "ok", "accent")
 
 
@@ -41,15 +57,22 @@ class InspectorView(QTextBrowser):
     """One page as rich text.
 
     followed  the Selection of a link that was clicked
-    page  what is shown
+    folded_changed  a section was folded or unfolded by its title
+    page    what is shown, with all of its texts; `folded` holds the titles of folded sections
     """
 
     followed = Signal(object)
+    folded_changed = Signal()
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self.page = Page("", "")
+        self.folded: frozenset[str] = frozenset()
+        self._fitted = self.page
+        self._room = 0
+        self._refit = QTimer(self, singleShot=True, interval=REFIT_MS)
+        self._refit.timeout.connect(self._fit_again)
         self._links: list[Selection] = []
         self._changed: set[int] = set()
         self._marked: set[Place] = set()
@@ -58,7 +81,7 @@ class InspectorView(QTextBrowser):
         self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
         self.setWordWrapMode(QTextOption.WrapMode.WordWrap)
         self.setAccessibleName("Details of the selection")
-        self.document().setDocumentMargin(8)
+        self.document().setDocumentMargin(MARGIN)
         self.anchorClicked.connect(self._follow)
 
     def show_page(self, page: Page, marks_changes: bool = True) -> None:
@@ -71,10 +94,48 @@ class InspectorView(QTextBrowser):
         if page == self.page and self._links:
             return
         place = self.verticalScrollBar().value() if is_same else 0
-        old, self.page = self.page, page
-        self._changed = changed_cells(old, page) if marks_changes else set()
-        if is_same and self._patch(old):
+        self.page = page
+        old, self._fitted = self._fitted, self._fit(page)
+        self._changed = changed_cells(old, self._fitted) if marks_changes else set()
+        if is_same and self._links and self._patch(old):
             return
+        self.refresh()
+        self.verticalScrollBar().setValue(place)
+
+    def set_folded(self, titles: Iterable[str]) -> None:
+        """Fold the sections of these titles, on every page; all others are open."""
+        self.folded = frozenset(titles)
+        self._fit_again()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self._room_now() != self._room:
+            self._refit.start()
+
+    def _room_now(self) -> int:
+        return self.viewport().width() - 2 * MARGIN
+
+    def _fit(self, page: Page) -> Page:
+        """The page as it fits the width of now."""
+        self._room = self._room_now()
+        texts, numbers = QFontMetrics(self.font()), QFontMetrics(self._theme.font_mono())
+        heads = QFontMetrics(self._theme.font_ui())
+
+        def text(cell: Cell, text: str) -> int:
+            return (numbers if cell.is_number else texts).horizontalAdvance(text)
+
+        def whole(cell: Cell) -> int:
+            before = BLOCK * BAR_LENGTH + "\u00a0" if cell.fraction >= 0 else ""
+            before += "\u25a0\u00a0" if cell.role and cell.role not in TEXT_ROLES else ""
+            before += "\u2248\u00a0" if cell.is_estimated else ""
+            return texts.horizontalAdvance(before) + text(cell, cell.text)
+
+        return fit_page(page, self._room, self.folded, Measure(whole, text, heads.horizontalAdvance))
+
+    def _fit_again(self) -> None:
+        """The width or what is folded is another now."""
+        place = self.verticalScrollBar().value()
+        self._fitted, self._changed = self._fit(self.page), set()
         self.refresh()
         self.verticalScrollBar().setValue(place)
 
@@ -87,12 +148,12 @@ class InspectorView(QTextBrowser):
     def _marked_places(self) -> set[Place]:
         """Values that are marked as changed."""
         return {
-            place for place, cells in values(self.page) if any(id(cell) in self._changed for cell in cells)
+            place for place, cells in values(self._fitted) if any(id(cell) in self._changed for cell in cells)
         }
 
     def _patch(self, old: Page) -> bool:
         """Write only the values that differ from the page shown; False if that is not possible."""
-        page = self.page
+        page = self._fitted
         if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
             return False
         marked = self._marked_places()
@@ -105,11 +166,13 @@ class InspectorView(QTextBrowser):
         tables = document_tables(self.document())
         if any(place.table >= len(tables) for place, _ in changes):
             return False
-        self._marked = marked
+        self._marked, rows = marked, table_numbers(page)
         edit = QTextCursor(self.document())
         edit.beginEditBlock()
         for place, cells in changes:
-            text = f'<span style="color:{self._color("text")}">{self._cells(cells)}</span>'
+            is_row = place.table in rows
+            shown = self._cell(cells[0], is_whole=True) if is_row else self._cells(cells)
+            text = f'<span style="color:{self._color("text")}">{shown}</span>'
             replace_value(tables[place.table], place, text)
         edit.endEditBlock()
         return True
@@ -119,7 +182,15 @@ class InspectorView(QTextBrowser):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Numbers are copied without the thin spaces that group their digits."""
         data = QMimeData()
-        data.setText(plain(self.textCursor().selection().toPlainText().replace(NARROW_NO_BREAK, THIN_SPACE)))
+        data.setText(
+            plain(
+                self.textCursor()
+                .selection()
+                .toPlainText()
+                .replace(NARROW_NO_BREAK, THIN_SPACE)
+                .replace(NO_BREAK, " ")
+            )
+        )
         return data
 
     def copy_page(self) -> None:
@@ -149,6 +220,11 @@ class InspectorView(QTextBrowser):
     # -- text -----------------------------------------------------------------------------------------
 
     def _follow(self, url: QUrl) -> None:
+        if url.scheme() == FOLD:
+            title = fold_name(self.page.sections[int(url.path())].title)
+            self.set_folded(self.folded ^ {title})
+            self.folded_changed.emit()
+            return
         index = int(url.fragment() or -1)
         if 0 <= index < len(self._links):
             self.followed.emit(self._links[index])
@@ -157,7 +233,7 @@ class InspectorView(QTextBrowser):
         return self._theme.color(role).name()
 
     def _html(self) -> str:
-        page = self.page
+        page = self._fitted
         mark = self._theme.operator_color(page.op_type).name() if page.op_type else self._color("accent")
         parts = [
             f'<table cellspacing="0" cellpadding="0" width="100%"><tr><td width="4" bgcolor="{mark}"></td>'
@@ -170,15 +246,17 @@ class InspectorView(QTextBrowser):
                 f'<br><span style="color:{self._color("text-muted")}">{_breakable(page.subtitle)}</span>'
             )
         parts.append("</td></tr></table>")
-        parts += [self._section(section) for section in page.sections]
+        parts += [self._section(number, section) for number, section in enumerate(page.sections)]
         return f'<body style="color:{self._color("text")}">{"".join(parts)}</body>'
 
-    def _section(self, section: Section) -> str:
+    def _section(self, number: int, section: Section) -> str:
         parts: list[str] = []
         if section.title:
             parts.append(
-                f'<p style="margin-top:12px;margin-bottom:3px;font-weight:600;font-size:{SIZE_NOTE}px;'
-                f'color:{self._color("text-muted")}">{escape(section.title.upper())}</p>'
+                f'<p style="margin-top:12px;margin-bottom:4px;font-weight:600;font-size:{SIZE_NOTE}px">'
+                f'<a href="{FOLD}:{number}" style="color:{self._color("text-muted")};text-decoration:none">'
+                f"{FOLDED if fold_name(section.title) in self.folded else OPEN}&nbsp;"
+                f"{escape(section.title.upper())}</a></p>"
             )
         else:
             parts.append('<p style="margin-top:4px;margin-bottom:2px;font-size:4px">&nbsp;</p>')
@@ -207,7 +285,8 @@ class InspectorView(QTextBrowser):
         body = "".join(
             "<tr>"
             + "".join(
-                f'<td align="{align[i]}" style="padding:2px 8px 2px 0">{self._cell(cell)}</td>'
+                f'<td align="{align[i]}" style="padding:2px 8px 2px 0;white-space:nowrap">'
+                f"{self._cell(cell, is_whole=True)}</td>"
                 for i, cell in enumerate(row)
             )
             + "</tr>"
@@ -234,10 +313,11 @@ class InspectorView(QTextBrowser):
             f'<span style="color:{ground}">{empty}</span>'
         )
 
-    def _cell(self, cell: Cell) -> str:
-        text = _breakable(cell.text)
+    def _cell(self, cell: Cell, *, is_whole: bool = False) -> str:
+        """A value as rich text; `is_whole` keeps it in one line, as numbers always are."""
+        text = escape(cell.text).replace(" ", NO_BREAK) if is_whole else _breakable(cell.text)
         if cell.is_number:
-            text = escape(cell.text).replace(THIN_SPACE, NARROW_NO_BREAK)
+            text = escape(cell.text).replace(THIN_SPACE, NARROW_NO_BREAK).replace(" ", NO_BREAK)
             # Rich text would turn the thin spaces between digits into breaking blanks.
             family = self._theme.font_mono().family()
             text = f'<span style="font-family:{family};white-space:pre-wrap">{text}</span>'

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QAbstractItemModel, Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
@@ -14,11 +15,14 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.ui.kit.elided_label import ElidedLabel
-from npuviz.ui.kit.parts import button, choice, column, fill, line, splitter
+from npuviz.ui.kit.parts import button, choice, column, fill, line, restore_sizes, splitter
 from npuviz.ui.memory.lifetimes import MemoryLifetimes
 from npuviz.ui.memory.map import MemoryMap
-from npuviz.ui.theme.theme import Theme
+from npuviz.ui.theme.theme import GRID, Theme
 
+LEAST_ROWS = 5
+"""So many rows of numbers can be seen unless the user wants it otherwise."""
+LOWEST_PICTURE = 56
 VIEWS = (("now", "What lies where now"), ("lifetime", "What lay where, over cycles"))
 
 
@@ -53,7 +57,38 @@ class MemoryBody(QWidget):
         bar = line(self.chooser, *tools, (self.usage, 1), spacing=8)
         lower = column(line((self.numbers, 1), self.dtype), (self.view, 1))
         self.splitter = splitter(Qt.Orientation.Vertical, (self.pictures, 3), (lower, 2))
+        self.splitter.splitterMoved.connect(self._keep_sizes)
+        self._is_placed = False
         fill(self, bar, (self.splitter, 1))
+
+    @property
+    def chosen_sizes(self) -> list[int] | None:
+        """Heights of picture and numbers, None while the user left them alone."""
+        return self.splitter.sizes() if self._is_placed else None
+
+    def restore_sizes(self, sizes: object) -> None:
+        """Take back `chosen_sizes`; anything else is ignored."""
+        if isinstance(sizes, list):
+            restore_sizes(self.splitter, sizes)
+            self._is_placed = True
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if not self._is_placed:
+            self._share_room()
+
+    def _share_room(self) -> None:
+        """In a low panel the picture gives room to some rows of numbers."""
+        room = self.splitter.height() - self.splitter.handleWidth()
+        around = self.numbers.sizeHint().height(), self.dtype.sizeHint().height()
+        rows = LEAST_ROWS * self.view.verticalHeader().defaultSectionSize()
+        bars = self.view.horizontalHeader().sizeHint().height(), self.view.horizontalScrollBar().height()
+        wanted = max(around) + 4 * GRID + rows + sum(bars)
+        lower = max(min(wanted, room - LOWEST_PICTURE), round(room * 0.4))
+        self.splitter.setSizes([room - lower, lower])
+
+    def _keep_sizes(self, _position: int, _handle: int) -> None:
+        self._is_placed = True
 
     def _view_button(self, number: int, text: str, tip: str) -> QToolButton:
         made = button(None, text, tip, name=f"memory.view.{text}", is_on=False)

@@ -219,7 +219,7 @@ class MemoryMap(Canvas):
         painter.setFont(self._theme.font_ui(11))
         top, high = layout.label_band(best)
         area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
-        text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideMiddle, int(area.width()))
+        text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideRight, int(area.width()))
         color = self._color_of(region)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)

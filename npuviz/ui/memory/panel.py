@@ -11,7 +11,7 @@ from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import pop_up, restore_sizes
+from npuviz.ui.kit.parts import pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.table_view import add_copy_actions
 from npuviz.ui.kit.thing_menu import ThingMenu
@@ -45,12 +45,12 @@ class MemoryPanel(Panel):
         self._asker.filled.connect(self._show_filled)
         self.colors = TensorColors(context.theme, None)
         self.table = MemoryTable(self._read)
-        body = MemoryBody(context.theme, self.table, [AUTO, HEX, *READABLE])
+        body = self.body = MemoryBody(context.theme, self.table, [AUTO, HEX, *READABLE])
         self.chooser, self.dtype = body.chooser, body.dtype
         self.usage, self.numbers = body.usage, body.numbers
         self.map, self.lifetimes, self.pictures = body.map, body.lifetimes, body.pictures
         self.map.value_of = self._value_of
-        self.view, self._buttons, self._splitter = body.view, body.buttons, body.splitter
+        self.view, self._buttons = body.view, body.buttons
         self.set_pages(EMPTY_TEXT, body)
         self._connect()
 
@@ -181,10 +181,10 @@ class MemoryPanel(Panel):
         self._choose(chosen, self.map.region_at(chosen.address))
 
     def save_state(self) -> dict[str, Any]:
-        return {"sizes": self._splitter.sizes(), "view": self._buttons.checkedId()}
+        return {"sizes": self.body.chosen_sizes, "view": self._buttons.checkedId()}
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        restore_sizes(self._splitter, state.get("sizes"))
+        self.body.restore_sizes(state.get("sizes"))
         if state.get("view") in (0, 1):
             self._buttons.button(state["view"]).setChecked(True)
 

@@ -142,7 +142,7 @@ class ProgramPanel(Panel):
             self._program.graph.nodes,
             self._unit_names,
             self._roles,
-            bool(names),
+            bool(names) and bool(self._short_names),
             len(str(len(listing))),
             self._short_names,
         )

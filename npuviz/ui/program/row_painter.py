@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPolygon
 
-from npuviz.base.names import elide_middle
+from npuviz.base.names import elide_end
 from npuviz.base.units import format_count
 from npuviz.program.graph import Node
 from npuviz.program.instruction import Instruction
@@ -126,7 +126,7 @@ class RowPainter:
         lines = [f"{format_count(instruction.index)}  {instruction.text}"]
         lines.append(f"unit: {self._look.unit_names.get(instruction.unit, 'unknown')}")
         if (node := self._node(instruction.node)) is not None:
-            lines.append(f"operator: {node.op_type} {elide_middle(node.name, 60)}")
+            lines.append(f"operator: {node.op_type} {elide_end(node.name, 60)}")
         if instruction.tile >= 0:
             lines.append(f"tile: {format_count(instruction.tile)}")
         return "\n".join(lines)
@@ -178,8 +178,8 @@ class RowPainter:
             return right
         painter.setFont(self._note)
         painter.setPen(self._theme.color("text-muted"))
-        # The opcode comes first: the name of the operator takes what is left beside it.
-        head = self._mono_metrics.horizontalAdvance(instruction.text.partition(" ")[0])
+        # The operands come first: the name of the operator takes what is left beside them.
+        head = self._mono_metrics.horizontalAdvance(instruction.text)
         unit = min(self._unit_width, max(40, rect.width() // 4)) + 8 if self._look.shows_units else 0
         room = max(0, min((right - left) // 3, right - left - unit - head - 12))
         if room < MIN_NAME:
@@ -240,4 +240,4 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 def _fit(painter: QPainter, text: str, width: int) -> str:
-    return painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideMiddle, width)
+    return painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width)

@@ -101,7 +101,7 @@ class QueueTable(RowModel[int | QueueGroup]):
     history_of  gives the history of a queue by its place, None where nothing is recorded
     """
 
-    titles = ("Queue", "Entries / capacity", "Peak", "Around the cursor", "Head")
+    titles = ("Queue", "Entries / capacity", "Peak", "History", "Head")
     numbers = (PEAK,)
 
     def __init__(self, history_of: Callable[[int], History | None]) -> None:

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.base.names import elide_middle
+from npuviz.base.names import elide_end
 from npuviz.ui.kit.parts import fill
 from npuviz.ui.kit.row_model import Index, RowModel
 from npuviz.ui.theme.theme import Theme
@@ -92,13 +92,13 @@ class _Delegate(QStyledItemDelegate):
             painter.drawText(inner, int(right), entry.keys)
             inner.setRight(inner.right() - metrics.horizontalAdvance(entry.keys) - 16)
         painter.setPen(theme.color("text" if entry.is_enabled else "text-disabled"))
-        title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideMiddle, inner.width())
+        title = metrics.elidedText(entry.title, Qt.TextElideMode.ElideRight, inner.width())
         painter.drawText(inner, int(left), title)
         used = metrics.horizontalAdvance(title) + 16
         if entry.detail and inner.width() - used > 40:
             painter.setPen(theme.color("text-muted"))
             inner.setLeft(inner.left() + used)
-            detail = elide_middle(entry.detail, 200)
+            detail = elide_end(entry.detail, 200)
             painter.drawText(
                 inner, int(left), metrics.elidedText(detail, Qt.TextElideMode.ElideRight, inner.width())
             )

@@ -85,7 +85,7 @@ class SweepEffects(QWidget):
         theme, metrics = self._theme, painter.fontMetrics()
         middle = top + ROW / 2
         painter.setPen(theme.color("text"))
-        name = metrics.elidedText(effect.axis, Qt.TextElideMode.ElideMiddle, int(left - 3 * GRID))
+        name = metrics.elidedText(effect.axis, Qt.TextElideMode.ElideRight, int(left - 3 * GRID))
         where = QRectF(GRID, top, left - 3 * GRID, ROW)
         painter.drawText(where, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, name)
         points = [self._at(factor) for factor in effect.factors if math.isfinite(factor)]
@@ -114,7 +114,7 @@ class SweepEffects(QWidget):
         pairs.sort()
         taken: list[tuple[float, float]] = []
         for x, text in [pairs[0], pairs[-1], *pairs[1:-1]]:
-            shown = metrics.elidedText(Path(text).name, Qt.TextElideMode.ElideMiddle, 24 * GRID)
+            shown = metrics.elidedText(Path(text).name, Qt.TextElideMode.ElideRight, 24 * GRID)
             half = metrics.horizontalAdvance(shown) / 2 + GRID
             if all(x + half < low or x - half > high for low, high in taken):
                 painter.drawText(QPointF(x - half + GRID, base), shown)

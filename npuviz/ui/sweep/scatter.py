@@ -150,7 +150,7 @@ class SweepScatter(QWidget):
         field = self._field()
         x, y = field.right(), field.top() + metrics.ascent() + GRID
         for text, color in reversed(self._legend):
-            shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, 40 * GRID)
+            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, 40 * GRID)
             x -= metrics.horizontalAdvance(shown)
             if x < field.left() + 8 * GRID:
                 return

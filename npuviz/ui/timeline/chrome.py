@@ -185,7 +185,7 @@ class ChromePainter:
                 painter.setPen(pen)
                 wide = painter.fontMetrics().horizontalAdvance(mark) + 4
                 left, room = left + wide, room - wide
-            text = painter.fontMetrics().elidedText(row.label, Qt.TextElideMode.ElideMiddle, room)
+            text = painter.fontMetrics().elidedText(row.label, Qt.TextElideMode.ElideRight, room)
             painter.drawText(QRectF(left, top, room, row.height), Qt.AlignmentFlag.AlignVCenter, text)
             painter.fillRect(QRectF(0, top + row.height - 1, width, 1), theme.color("grid"))
         painter.fillRect(width - 1, 0, 1, height, theme.color("border"))
@@ -236,7 +236,7 @@ class ChromePainter:
             painter.fillRect(QRectF(inner.left(), y + 5, 9, 9), style.colors[share.category])
             painter.setPen(theme.color("text"))
             name = painter.fontMetrics().elidedText(
-                share.name, Qt.TextElideMode.ElideMiddle, int(inner.width() - 150)
+                share.name, Qt.TextElideMode.ElideRight, int(inner.width() - 150)
             )
             painter.drawText(
                 QRectF(inner.left() + 15, y, inner.width() - 150, 18), Qt.AlignmentFlag.AlignVCenter, name

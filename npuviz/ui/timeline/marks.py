@@ -87,7 +87,7 @@ class MarksPainter:
         room = right - max(left, 0.0) - 8
         if room >= 24:
             painter.setFont(self._theme.font_ui(11))
-            text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideMiddle, int(room))
+            text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room))
             painter.setPen(
                 self._theme.text_on(color) if categories.is_work[item.kind] else self._theme.color("text")
             )

@@ -16,6 +16,7 @@ from npuviz.ui.memory.layout import Painted, fit, paint_map, view_of
 from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.workbench.selection import MemoryRange, Selection
+from tests.ui.driver import Driver
 from tests.ui.panel_stage import Stage
 
 
@@ -261,3 +262,14 @@ def test_texts_beside_twelve_banks_do_not_overlap(height: int) -> None:
     assert all(after - before >= 12 for before, after in pairwise(places))
     if height >= 12 * 13:
         assert sum(mark.is_main for mark in marks) == 12
+
+
+def test_five_rows_of_numbers_can_be_seen_in_a_small_window(toy: Driver) -> None:
+    toy.window.resize(1280, 800)
+    toy.do("debug.run")
+    toy.qtbot.wait(50)
+    panel = toy.window.docks.panels["memory"]
+    assert isinstance(panel, MemoryPanel)
+    row = panel.view.verticalHeader().defaultSectionSize()
+    assert panel.view.viewport().height() >= 5 * row
+    assert panel.map.height() >= 48

@@ -1,0 +1,119 @@
+"""Makes a page fit a width: one line per row of a table, texts end in an ellipsis, sections may be folded."""
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from npuviz.ui.inspector.page import Cell, Field, Page, Section, Table
+
+GAP = 8
+"""Pixels between two columns."""
+READABLE = 72
+"""Columns of text shrink to this before numbers lose what they say twice."""
+NARROWEST = 40
+ELLIPSIS = "\u2026"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Pixels of a cell as it is painted; `text` of a text in its font, `head` of a title of a column."""
+
+    cell: Callable[[Cell], int]
+    text: Callable[[Cell, str], int]
+    head: Callable[[str], int]
+
+
+def fit_page(page: Page, room: int, folded: Collection[str], measure: Measure) -> Page:
+    """The page with the contents of folded sections left out and of others cut to `room` pixels."""
+    sections = tuple(
+        Section(section.title)
+        if section.title and fold_name(section.title) in folded
+        else replace(
+            section,
+            fields=tuple(_fit_field(item, section.fields, room, measure) for item in section.fields),
+            table=_fit_table(section.table, room, measure) if section.table is not None else None,
+        )
+        for section in page.sections
+    )
+    return replace(page, sections=sections)
+
+
+def fold_name(title: str) -> str:
+    """A title without the numbers in it: "Cycles 0 - 180" is the same section at another cycle."""
+    return re.split(r"\d", title)[0].rstrip(" ,\u2013")
+
+
+def brief(cell: Cell) -> Cell:
+    """A number alone, without what is said a second time: "112 cycles, 112 ns" becomes "112"."""
+    if not cell.is_number:
+        return cell
+    text = cell.text.partition(", ")[0].partition(" (")[0]
+    text = text.removesuffix(" cycles").removesuffix(" cycle")
+    return cell if text == cell.text else replace(cell, text=text)
+
+
+def _fit_field(item: Field, all_fields: tuple[Field, ...], room: int, measure: Measure) -> Field:
+    label = max(measure.head(other.label) for other in all_fields) + 2 * GAP
+    needed = sum(measure.cell(cell) + GAP for cell in item.cells)
+    return item if needed + label <= room else Field(item.label, tuple(brief(cell) for cell in item.cells))
+
+
+def _fit_table(table: Table, room: int, measure: Measure) -> Table:
+    if not table.rows:
+        return table
+    columns = range(len(table.headers))
+    widths = _widths(table, measure)
+    if sum(widths) + GAP * len(widths) <= room:
+        return table
+    rows = table.rows
+    shrunk = _shrink(table, widths, room, READABLE)
+    if sum(shrunk) + GAP * len(shrunk) > room:
+        rows = tuple(tuple(brief(cell) for cell in row) for row in rows)
+        table = replace(table, rows=rows)
+        shrunk = _shrink(table, _widths(table, measure), room, READABLE)
+    if sum(shrunk) + GAP * len(shrunk) > room:
+        shrunk = _shrink(table, shrunk, room, NARROWEST)
+    fitted = tuple(tuple(_cut(row[i], shrunk[i], measure) for i in columns) for row in rows)
+    return replace(table, rows=fitted)
+
+
+def _widths(table: Table, measure: Measure) -> list[int]:
+    return [
+        max(measure.head(title), *(measure.cell(row[i]) for row in table.rows))
+        for i, title in enumerate(table.headers)
+    ]
+
+
+def _shrink(table: Table, widths: list[int], room: int, least: int) -> list[int]:
+    """Widths that fit the room, if columns of text need not be narrower than `least` for it."""
+    found = list(widths)
+    is_text = [any(not row[i].is_number and row[i].text for row in table.rows) for i in range(len(widths))]
+    too_much = sum(found) + GAP * len(found) - room
+    while too_much > 0:
+        texts = sorted(
+            (i for i in range(len(found)) if is_text[i] and found[i] > least), key=found.__getitem__
+        )
+        if not texts:
+            break
+        widest = texts[-1]
+        # Down to the next one, so that several wide columns shrink together.
+        below = max(found[texts[-2]], least) if len(texts) > 1 else least
+        cut = max(min(too_much, found[widest] - below), 1)
+        found[widest] -= cut
+        too_much -= cut
+    return found
+
+
+def _cut(cell: Cell, width: int, measure: Measure) -> Cell:
+    """A text that ends in an ellipsis where its column ends; numbers are never cut."""
+    if cell.is_number or measure.cell(cell) <= width:
+        return cell
+    room = width - (measure.cell(cell) - measure.text(cell, cell.text))
+    low, high = 0, len(cell.text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if measure.text(cell, cell.text[:middle].rstrip() + ELLIPSIS) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return replace(cell, text=cell.text[:low].rstrip() + ELLIPSIS if low else ELLIPSIS)

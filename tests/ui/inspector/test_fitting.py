@@ -1,0 +1,107 @@
+from hypothesis import given
+from hypothesis import strategies as st
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QTextTable
+from PySide6.QtTest import QTest
+
+from npuviz.ui.inspector.fitting import ELLIPSIS, GAP, Measure, fit_page, fold_name
+from npuviz.ui.inspector.page import Cell, Page, Section, Table
+from npuviz.ui.inspector.panel import InspectorPanel
+from npuviz.ui.inspector.patch import document_tables, table_numbers
+from npuviz.workbench.selection import Selection
+from tests.ui.driver import Driver
+
+CHAR = 7
+PLAIN = Measure(
+    lambda cell: CHAR * len(cell.text), lambda _cell, text: CHAR * len(text), lambda title: CHAR * len(title)
+)
+texts = st.text("abcdefgh ", max_size=40)
+
+
+@given(
+    st.lists(st.tuples(texts, texts, st.integers(0, 10**9)), min_size=1, max_size=8), st.integers(280, 900)
+)
+def test_a_table_fits_its_room_and_keeps_its_numbers(rows: list[tuple[str, str, int]], room: int) -> None:
+    cells = tuple((Cell(a), Cell(b), Cell(str(n), is_number=True)) for a, b, n in rows)
+    page = Page("", "", sections=(Section("T", table=Table(("A", "B", "N"), cells)),))
+    found = fit_page(page, room, (), PLAIN).sections[0].table
+    assert found is not None
+    widths = [max(len(row[i].text) for row in found.rows) * CHAR for i in range(3)]
+    assert sum(max(w, CHAR) + GAP for w in widths) <= room
+    for before, after in zip(cells, found.rows, strict=True):
+        assert before[2] == after[2]
+        for old, new in zip(before[:2], after[:2], strict=True):
+            assert new.text == old.text or (
+                new.text.endswith(ELLIPSIS) and old.text.startswith(new.text[:-1])
+            )
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    table = Table(("What", "Length"), ((Cell("ADD"), Cell("1 cycle, 1 ns", is_number=True)),))
+    page = Page("", "", sections=(Section("When", table=table),))
+    assert fit_page(page, 400, (), PLAIN) == page
+    narrow = fit_page(page, 100, (), PLAIN).sections[0].table
+    assert narrow is not None
+    assert narrow.rows[0][1].text == "1"
+
+
+def test_a_folded_title_is_the_same_at_another_cycle() -> None:
+    assert fold_name("Cycles 0 \u2013 2 864") == fold_name("Cycles 0 \u2013 99") == "Cycles"
+    section = Section("Cycles 0 \u2013 99", table=Table(("A",), ((Cell("x"),),)))
+    folded = fit_page(Page("", "", sections=(section,)), 100, ("Cycles",), PLAIN)
+    assert folded.sections == (Section("Cycles 0 \u2013 99"),)
+
+
+def inspector_of(driver: Driver) -> InspectorPanel:
+    panel = driver.window.docks.panels["inspector"]
+    assert isinstance(panel, InspectorPanel)
+    return panel
+
+
+def lines_of(table: QTextTable) -> list[int]:
+    """Lines of every cell."""
+    found: list[int] = []
+    for row in range(table.rows()):
+        for column in range(table.columns()):
+            cell = table.cellAt(row, column)
+            block = cell.firstCursorPosition().block()
+            found.append(block.layout().lineCount())
+    return found
+
+
+def test_tables_keep_to_one_line_a_row(toy: Driver) -> None:
+    toy.do("debug.run")
+    toy.model.go_to(300)
+    toy.idle()
+    view = inspector_of(toy).view
+    for width in (1280, 1000, 1700):
+        toy.window.resize(width, 800)
+        for selection in (Selection(), Selection(instruction=34), Selection(node=1), Selection(unit=1)):
+            toy.window.selection.set(selection)
+            toy.qtbot.wait(80)
+            tables = document_tables(view.document())
+            for number in table_numbers(view.page):
+                assert set(lines_of(tables[number])) == {1}, (width, selection)
+            assert view.horizontalScrollBar().maximum() == 0
+
+
+def test_a_section_folds_by_a_click_and_stays_folded(toy: Driver) -> None:
+    toy.do("debug.run")
+    view = inspector_of(toy).view
+    toy.window.selection.set(Selection(instruction=34))
+    toy.qtbot.wait(80)
+    height = view.document().size().height()
+    spots = (QPoint(x, y) for y in range(view.height()) for x in (24,))
+    spot = next(s for s in spots if view.anchorAt(s).startswith("fold:"))
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=spot)
+    toy.qtbot.wait(20)
+    assert view.folded
+    assert view.document().size().height() < height
+    toy.window.selection.set(Selection(instruction=35))
+    toy.qtbot.wait(80)
+    assert view.folded
+    state = inspector_of(toy).save_state()
+    inspector_of(toy).restore_state({"folded": []})
+    assert not view.folded
+    inspector_of(toy).restore_state(state)
+    assert view.folded
