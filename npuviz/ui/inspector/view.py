@@ -46,6 +46,8 @@ MAX_LINKS = 20_000
 NARROW_NO_BREAK = "\u202f"
 NO_BREAK = "\u00a0"
 MARGIN = 8
+ROUNDING = 8
+"""Pixels that a table may be wider than its texts are measured."""
 REFIT_MS = 30
 FOLD = "fold"
 """Scheme of the links that fold and unfold a section by its number."""
@@ -113,7 +115,7 @@ class InspectorView(QTextBrowser):
             self._refit.start()
 
     def _room_now(self) -> int:
-        return self.viewport().width() - 2 * MARGIN
+        return self.viewport().width() - 2 * MARGIN - ROUNDING
 
     def _fit(self, page: Page) -> Page:
         """The page as it fits the width of now."""
