@@ -13,6 +13,7 @@ import numpy as np
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.reading import reading
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import BUNDLE_MANIFEST, choose_target
 from npuviz.workbench.recording import ProgramResolver, schema_of
@@ -146,7 +147,8 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     begin = time.perf_counter()
     target = choose_target(path, options.target, options.preset)
     progress.report(-1.0, "reading and compiling the model")
-    spec, program = target.load(options.request(path), progress)
+    with reading(path):
+        spec, program = target.load(options.request(path), progress)
     loaded = time.perf_counter()
     progress.report(-1.0, "building the machine")
     machine = target.build(spec, program)

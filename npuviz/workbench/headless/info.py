@@ -8,6 +8,7 @@ from typing import Any
 
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.reading import reading
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Note, Program
@@ -59,7 +60,8 @@ def describe_file(path: Path, options: OpenOptions, progress: Progress | None = 
     target = choose_target(path, options.target, options.preset)
     if scripts := scripts_to_run(path, options):
         return _describe_folder(path, target.id, scripts)
-    _, program = target.load(options.request(path), progress or NoProgress())
+    with reading(path):
+        _, program = target.load(options.request(path), progress or NoProgress())
     return _describe_program(path, program)
 
 

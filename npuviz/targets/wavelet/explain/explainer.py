@@ -24,13 +24,16 @@ _FAULTS = {
         sk.FAULT_EDGE: "a word of color {low} leaves the fabric by {port}",
         sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}: this PE has no route for the color",
         sk.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
-        sk.FAULT_THREAD: "microthread {value} has a live operation already",
         sk.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
         sk.FAULT_FUNCTION: "no function {value}",
         sk.FAULT_COLOR: "color or output queue {value} is not set up on this PE",
         sk.FAULT_DSR: "no DSR {value}",
         sk.FAULT_SHAPE: "no shape {value}",
         sk.FAULT_OPERAND: "operand {value:#x} is no descriptor",
+        sk.FAULT_EMPTY: "input queue {value} is empty: two operands of an operation take its words",
+        sk.FAULT_ROOM: "color {value} has no room for the second word of a step",
+        sk.FAULT_SOURCE: "dfilt has no source in the fabric",
+        sk.FAULT_ARGUMENTS: "function {value} takes fewer arguments than the call gives",
     }.items()
 }
 

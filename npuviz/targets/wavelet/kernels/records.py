@@ -125,13 +125,16 @@ FAULT_OPCODE = np.int64(5)
 FAULT_EDGE = np.int64(6)  # a route leaves the fabric
 FAULT_UNROUTED = np.int64(7)  # a word arrives where its color is not configured
 FAULT_QUEUE = np.int64(8)  # an operand names a queue that has no color
-FAULT_THREAD = np.int64(9)  # two live operations on one microthread
 FAULT_FIFO = np.int64(10)  # the FIFO action "fault"
 FAULT_FUNCTION = np.int64(11)
 FAULT_COLOR = np.int64(12)
 FAULT_DSR = np.int64(13)
 FAULT_SHAPE = np.int64(14)
 FAULT_OPERAND = np.int64(16)
+FAULT_EMPTY = np.int64(17)  # an operation takes two words of a queue that has one
+FAULT_ROOM = np.int64(18)  # a step sends two words where there is room for one
+FAULT_SOURCE = np.int64(19)  # dfilt without a source in the fabric
+FAULT_ARGUMENTS = np.int64(20)  # a call by value gives more arguments than the function takes
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
 LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one
@@ -451,7 +454,6 @@ FIFO = Record(
     need_pop="bytes the stalled pop needs",
 )
 
-# --- a DSR
 DSR = Record(
     "DSR",
     word="descriptor",

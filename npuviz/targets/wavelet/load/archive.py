@@ -19,10 +19,16 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.base.reading import reading
 
 DOCUMENT = "document.json"
-MOST_BYTES = 2 << 30
+MOST_BYTES = 1 << 30
 """More is refused before anything is read."""
+MOST_DOCUMENT_BYTES = 1 << 27
+"""Of the JSON text, which takes many times as much once it is read."""
+HINT = "compile the program again"
+_WORD = 1 << 63
+"""Whole numbers are below it, and not below its negative: they become words."""
 SHARED_FROM = 4
 """Tuples and mappings of this length or longer are shared when they occur again."""
 _DTYPES = "biuf"
@@ -49,7 +55,12 @@ def write_record(path: Path, kind: str, version: int, value: object) -> None:
 
 def read_record(path: Path, kind: str, version: int, type_: type[_T]) -> _T:
     """Read what `write_record` wrote. Raises FormatError, or OSError."""
-    members = _members(path)
+    with reading(path, hint=HINT):
+        members = _members(path)
+        return _read_members(path, members, kind, version, type_)
+
+
+def _read_members(path: Path, members: Mapping[str, bytes], kind: str, version: int, type_: type[_T]) -> _T:
     try:
         document = json.loads(members[DOCUMENT])
     except (KeyError, ValueError, RecursionError):
@@ -129,7 +140,7 @@ class _Reader:
         if type_ is NoneType:
             return body if body is None else self._fail(where, "nothing", body)
         if type_ in (bool, int, str):
-            return body if type(body) is type_ else self._fail(where, type_.__name__, body)
+            return body if _is_plain(body, type_) else self._fail(where, type_.__name__, body)
         if type_ is float:
             return float(body) if isinstance(body, int | float) else self._fail(where, "a number", body)
         if type_ is np.ndarray:
@@ -154,7 +165,7 @@ class _Reader:
             return None
         rest = [choice for choice in choices if choice is not NoneType]
         for choice in rest[:-1]:
-            if type(body) is choice:
+            if _is_plain(body, choice):
                 return body
         return self.decode(body, rest[-1], where)
 
@@ -214,6 +225,15 @@ class _Reader:
         )
 
 
+def _is_plain(body: Any, type_: Any) -> bool:
+    """Whether a value is a bool, a text that can be written again, or a number of one word."""
+    if type(body) is not type_:
+        return False
+    if type_ is int:
+        return -_WORD <= body < _WORD
+    return type_ is not str or body.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in body)
+
+
 @cache
 def _hints(type_: Any) -> dict[str, Any]:
     hints = get_type_hints(type_)
@@ -222,36 +242,46 @@ def _hints(type_: Any) -> dict[str, Any]:
 
 def _array_of(data: bytes, path: Path, where: str) -> np.ndarray:
     stream = io.BytesIO(data)
-    try:
+    with reading(path, where, HINT):
         version = np.lib.format.read_magic(stream)
         if version != (1, 0):
-            raise ValueError
+            raise FormatError(path, field=where, expected="an array", hint=HINT)
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    except ValueError:
-        raise FormatError(path, field=where, expected="an array", hint="compile again") from None
     count = prod(int(size) for size in shape)
     rest = data[stream.tell() :]
-    if dtype.kind not in _DTYPES or is_fortran or count * dtype.itemsize != len(rest):
-        raise FormatError(path, field=where, expected=f"{count} numbers", found=f"{len(rest)} bytes")
+    is_right = min(shape, default=0) >= 0 and max(shape, default=0) < _WORD and dtype.kind in _DTYPES
+    if not is_right or is_fortran or count * dtype.itemsize != len(rest):
+        raise FormatError(path, field=where, expected="whole numbers in rows", found=f"{len(rest)} bytes")
     return np.frombuffer(rest, dtype).reshape(shape).copy()
 
 
 def _members(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
-            total = sum(info.file_size for info in archive.infolist())
-            if total > MOST_BYTES:
-                raise FormatError(path, expected=f"at most {MOST_BYTES} bytes", found=f"{total} bytes")
+            _bounded(path, archive.infolist())
             members = {info.filename: archive.read(info) for info in archive.infolist()}
             digest = archive.comment
     # zipfile raises NotImplementedError for a compression that it does not know.
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError):
-        raise FormatError(path, expected="a file of npuviz", hint="compile the program again") from None
+        raise FormatError(path, expected="a file of npuviz", hint=HINT) from None
     except ValueError:
-        raise FormatError(path, expected="a whole file", hint="compile the program again") from None
+        raise FormatError(path, expected="a whole file", hint=HINT) from None
     if digest != _digest(members).encode():
-        raise FormatError(path, expected="unchanged content", hint="compile the program again")
+        raise FormatError(path, expected="unchanged content", hint=HINT)
     return members
+
+
+def _bounded(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse what would take much memory, and members of which another would hide one."""
+    sizes = {info.filename: info.file_size for info in members}
+    total = sum(info.file_size for info in members)
+    if total > MOST_BYTES:
+        raise FormatError(path, expected=f"at most {MOST_BYTES} bytes", found=f"{total} bytes")
+    if sizes.get(DOCUMENT, 0) > MOST_DOCUMENT_BYTES:
+        expected = f"at most {MOST_DOCUMENT_BYTES} bytes"
+        raise FormatError(path, field=DOCUMENT, expected=expected, found=f"{sizes[DOCUMENT]} bytes")
+    if len(sizes) != len(members):
+        raise FormatError(path, expected="a name for each member", found="a name twice", hint=HINT)
 
 
 def _digest(members: Mapping[str, bytes]) -> str:

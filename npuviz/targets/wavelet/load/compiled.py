@@ -8,6 +8,7 @@ from pathlib import Path
 from npuviz.base.errors import FormatError
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.load.archive import read_record, write_record
+from npuviz.targets.wavelet.load.wafer_check import check_commands, check_wafer
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 WAFER_FILE = "npuviz-wafer.npz"
@@ -50,7 +51,10 @@ def load_wafer(folder: Path) -> Wafer:
         raise FormatError(
             folder, expected=f"a compiled program ({WAFER_FILE})", hint="compile it with `npuviz csl cslc`"
         )
-    return read_record(folder / WAFER_FILE, "wafer", FORMAT_VERSION, Wafer)
+    path = folder / WAFER_FILE
+    wafer = read_record(path, "wafer", FORMAT_VERSION, Wafer)
+    check_wafer(wafer, path)
+    return wafer
 
 
 def save_run(folder: Path, commands: Sequence[HostCommand], script: str = "") -> None:
@@ -63,7 +67,9 @@ def load_run(folder: Path) -> Recording | None:
     path = folder / RUN_FILE
     if not path.is_file():
         return None
-    return read_record(path, "run", FORMAT_VERSION, Recording)
+    recording = read_record(path, "run", FORMAT_VERSION, Recording)
+    check_commands(recording.commands, path)
+    return recording
 
 
 def facts(wafer: Wafer, colors: Mapping[str, int]) -> dict[str, object]:

@@ -246,13 +246,13 @@ class Engine:
     def _arguments(self, command: HostCommand) -> np.ndarray:
         """Launch arguments as register words: extended by their sign where the function says so."""
         given = command.data if command.data is not None else np.zeros(0, np.uint32)
-        types: tuple[int, ...] = ()
-        for program in self.wafer.programs:
-            export = _export_of(program, command.subject)
-            if export is not None:
-                types = export.arguments
-                break
+        exports = [_export_of(program, command.subject) for program in self.wafer.programs]
+        taken = [export.arguments for export in exports if export is not None and export.function >= 0]
+        types = min(taken, key=len, default=())
         words = np.ascontiguousarray(given).reshape(-1).astype(np.uint32).astype(np.int64)
+        if len(words) > len(types):
+            name = str(command.subject)[:60]
+            raise UsageError(f"launch of {name}: expected {len(types)} arguments, found {len(words)}")
         for index, kind in enumerate(types[: len(words)]):
             if kind == isa.T_I16:
                 words[index] = ((words[index] & 0xFFFF) ^ 0x8000) - 0x8000

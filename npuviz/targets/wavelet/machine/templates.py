@@ -89,7 +89,7 @@ def program_facts(program: PeProgram) -> ProgramFacts:
         or bool(((ops == isa.OP_DSD_SET) & (code[rows, isa.C_IMM] == isa.F_COLOR)).any()),
         has_async,
         bool(program.dsrs) or bool((ops == isa.OP_DSR_LOAD).any()),
-        bool((ops == isa.OP_MAP_OPEN).any()),
+        bool(np.isin(ops, (isa.OP_MAP_OPEN, isa.OP_MAP_TEST, isa.OP_MAP_READ, isa.OP_MAP_WRITE)).any()),
         _longest_chain(program, reached, _register_sizes(program, reached), REGISTER_LIMIT) + 2,
         _longest_chain(program, reached, _frame_sizes(program, reached), program.memory_bytes),
     )

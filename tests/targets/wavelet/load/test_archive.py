@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import FormatError
+from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.load import compiled
 from npuviz.targets.wavelet.load.archive import DOCUMENT
 from npuviz.targets.wavelet.load.compiled import load_run, load_wafer, save_run, save_wafer
@@ -13,6 +14,7 @@ from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
     Channel,
     Export,
+    Function,
     HostCommand,
     PeProgram,
     SourcePlace,
@@ -26,7 +28,7 @@ def program(name, code, places):
         name=name,
         code=code,
         places=places,
-        functions=(),
+        functions=(Function("f", 0, 0, 0, places[0]),),
         tasks=(),
         operations=np.zeros((0, 24), np.int64),
         shapes=np.zeros((0, 8), np.int64),
@@ -35,13 +37,13 @@ def program(name, code, places):
         memory_bytes=1024,
         symbols=(Symbol("a", 0, 4, "[2]u16", "uint16", (2,)),),
         exports=(Export("a", symbol=0),),
-        empty_handlers={(2, True): 1},
-        teardown_handlers={3: 4},
+        empty_handlers={(2, True): 0},
+        teardown_handlers={3: 0},
     )
 
 
 def wafer():
-    code = np.arange(16, dtype=np.int64).reshape(2, 8)
+    code = np.array([[isa.OP_NOP, 1, 2, 3, 4, 5, 6, 0], [isa.OP_RET, -1, 0, 0, 0, 0, 0, 5]], np.int64)
     places = tuple(SourcePlace(0, n) for n in range(1, 7))
     channel = Channel(3, ((1, 4), None, (1, 2)), ring=True, filter={"kind": 2, "min_idx": 1})
     return Wafer(
@@ -66,7 +68,7 @@ def test_a_wafer_comes_back_with_what_programs_share(tmp_path):
     found = load_wafer(tmp_path / "out")
     assert found.channels == given.channels
     assert found.exported == given.exported
-    assert found.programs[1].empty_handlers == {(2, True): 1}
+    assert found.programs[1].empty_handlers == {(2, True): 0}
     assert found.programs[0].symbols == given.programs[0].symbols
     np.testing.assert_array_equal(found.programs[0].code, given.programs[0].code)
     assert found.programs[0].code is found.programs[1].code

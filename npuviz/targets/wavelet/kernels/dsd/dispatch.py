@@ -56,8 +56,8 @@ def register(registers, number):
 
 @inlined
 def level_of(priority):
-    """Level of a priority 0 high, 1 medium, 2 low; the main thread's levels lie between."""
-    return 4 - 2 * priority
+    """Level of a priority 0 high, 1 medium, 2 low and more; the main thread's levels lie between."""
+    return 4 - 2 * priority if priority < 2 else 0
 
 
 @kernel
@@ -84,8 +84,9 @@ def _dsr_at(machine, pe, operation, registers):
             continue
         word = registers[operation.registers[i]]
         number = field(word, isa.SHIFT_DSR_ID, 0x1F)
-        if field(word, 0, 7) == isa.KIND_DSR and number < 16:
-            dsr = dsr_of(pe, layout, number, field(word, isa.SHIFT_DSR_FILE, 3))
+        file = field(word, isa.SHIFT_DSR_FILE, 3)
+        if field(word, 0, 7) == isa.KIND_DSR and number < 16 and file < 3:
+            dsr = dsr_of(pe, layout, number, file)
             kind = field(dsr.word, 0, 7)
             if dsr.settings >= 0 and (kind == isa.KIND_FABIN or kind == isa.KIND_FABOUT):
                 return word_of(machine.wafer, dsr)
@@ -258,6 +259,9 @@ def open_cursor(machine, pe, number, word, size):
     """OP_MAP_OPEN."""
     operand = cursor_of(machine.program, pe, number)
     set_operand(machine, pe, operand, Given(isa.OPERAND_DSD, word, size, NONE))
+    if has_fault(machine.wafer, pe):
+        operand.kind = KIND_NOTHING
+        return
     operand.left = operand.length
     if operand.kind == KIND_INPUT:
         claim(machine, pe, operand, MAIN)

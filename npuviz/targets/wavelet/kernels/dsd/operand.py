@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.kernels.records import (
     FAULT_ADDRESS,
     FAULT_COLOR,
     FAULT_DSR,
+    FAULT_EMPTY,
     FAULT_OPERAND,
     FAULT_QUEUE,
     FAULT_SHAPE,
@@ -260,7 +261,8 @@ def step_shape(program, operand):
 @inlined
 def is_inside(pe, address, size):
     """Whether bytes lie in the memory of a PE."""
-    return address >= 0 and address + size <= pe.bytes
+    # Not `address + size`: an address may be any word, and the sum would be negative.
+    return address >= 0 and address <= pe.bytes - size
 
 
 @kernel
@@ -329,8 +331,12 @@ def has_word(queue, t):
 @kernel
 def pop_queue(wafer, pe, queue, number, t):
     """Take the head of an input queue: payload | control mark. Lets the router see the free slot."""
-    payload = head_entry(queue).payload
     count = queue.count
+    if count <= 0:
+        # Two operands of an operation that read one queue, and one word.
+        fault(wafer, pe.node, FAULT_EMPTY, number)
+        return 0
+    payload = head_entry(queue).payload
     drop_queue_head(queue)
     queue.last = t
     band_of(wafer, pe).taken += 1
@@ -386,12 +392,16 @@ def settings_of(program, pe, operand):
 
 @kernel
 def read_fifo(machine, pe, operand):
-    """Pop an element of a FIFO; the caller has checked that there is one."""
+    """Pop an element of a FIFO; the caller has checked that there is one. A fault outside the memory."""
     wafer = machine.wafer
     fifo = FIFO(wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
     size = operand.bytes
-    value = load_bytes(wafer, pe.memory, settings.address + fifo.read, size)
+    at = settings.address + fifo.read
+    if settings.size == 0 or not is_inside(pe, at, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, at)
+        return 0
+    value = load_bytes(wafer, pe.memory, at, size)
     fifo.read = (fifo.read + size) % settings.size
     fifo.fill -= size
     return value
@@ -399,12 +409,15 @@ def read_fifo(machine, pe, operand):
 
 @kernel
 def write_fifo(machine, pe, operand, value):
-    """Push an element to a FIFO; the caller has checked the room."""
+    """Push an element to a FIFO; the caller has checked the room. A fault outside the memory."""
     wafer = machine.wafer
     fifo = FIFO(wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
     size = operand.bytes
-    at = settings.address + (fifo.read + fifo.fill) % settings.size
+    at = settings.address + (fifo.read + fifo.fill) % settings.size if settings.size else -1
+    if not is_inside(pe, at, size):
+        fault(wafer, pe.node, FAULT_ADDRESS, at)
+        return
     if size == 2:
         store_16(wafer, pe.memory, at, value)
     else:

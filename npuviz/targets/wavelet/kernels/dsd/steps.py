@@ -43,6 +43,7 @@ from npuviz.targets.wavelet.kernels.processor.task import activate, block
 from npuviz.targets.wavelet.kernels.program_records import CODE, RATE, TRACKS
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
+    FAULT_SOURCE,
     FLAG_INDEX,
     FLAG_PAIR,
     FLAG_TRANSFORM,
@@ -68,7 +69,7 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room, head_entry, is_full
-from npuviz.targets.wavelet.kernels.time.events import band_of, has_fault, step_from
+from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
 
 KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1
@@ -312,6 +313,9 @@ def _special_step(machine, pe, thread, number, t):
         operand = thread.operands[1]
         if operand.kind != KIND_INPUT:
             operand = thread.operands[2]
+        if operand.kind != KIND_INPUT:
+            fault(wafer, pe.node, FAULT_SOURCE, thread.op)
+            return 1
         pop_queue(wafer, pe, QUEUE(wafer, operand.record), operand.queue, t)
     step_from(pe, number, t + 1)
     return 1

@@ -42,6 +42,7 @@ from npuviz.targets.wavelet.kernels.program_records import (
 )
 from npuviz.targets.wavelet.kernels.records import (
     FAULT_ADDRESS,
+    FAULT_ARGUMENTS,
     FAULT_ASSERT,
     FAULT_FUNCTION,
     FAULT_OPCODE,
@@ -120,6 +121,9 @@ def _call(machine, pe, function, instruction):
     layout = LAYOUT(program, pe.layout)
     caller = FUNCTION(program, code.functions, pe.function)
     called = FUNCTION(program, code.functions, function)
+    if count > called.registers:
+        fault(wafer, pe.node, FAULT_ARGUMENTS, function)
+        return
     at = pe.frame + caller.registers
     room = word_of(wafer, pe) + layout.registers + layout.registers_size
     if at + FRAME.num_words + called.registers > room:

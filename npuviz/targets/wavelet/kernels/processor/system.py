@@ -4,11 +4,12 @@ from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.memory import store_16
-from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE
+from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     FAULT_ADDRESS,
     FAULT_COLOR,
+    FAULT_OPERAND,
     FIFO,
     FRONTIER,
     LOG_PRINT,
@@ -161,7 +162,8 @@ def _queue_system(machine, pe, number, arguments, t):
         length = QUEUE(pe, place).length if place else 0
         if is_output:
             color = pe.out[queue & 7]
-            length = CHANNEL(pe, channel_of(machine, pe, color)).limit_ramp if color >= 0 else 1
+            place = channel_of(machine, pe, color) if color >= 0 else 0
+            length = CHANNEL(pe, place).limit_ramp if place else 1
         is_full = 1 if count >= length and length > 0 else 0
         return (count & 0xFF) | (is_full << 8) | ((1 if count == 0 else 0) << 9)
     if number == isa.S_QUEUE_BIND:
@@ -185,8 +187,9 @@ def _queue_system(machine, pe, number, arguments, t):
             place = LAYOUT(program, pe.layout).queue[queue & 7]
             if place:
                 old = QUEUE(pe, place).color
-                if old >= 0:
-                    CHANNEL(pe, channel_of(machine, pe, old)).queue = -1
+                before = channel_of(machine, pe, old) if old >= 0 else 0
+                if before:
+                    CHANNEL(pe, before).queue = -1
                 waiting = channel.queue
                 if waiting >= 0 and waiting != queue & 7:
                     source = QUEUE(pe, LAYOUT(program, pe.layout).queue[waiting])
@@ -269,6 +272,9 @@ def system_call(machine, pe, number, arguments, t):
         pe.level = (first & 3) + 1
     elif number == isa.S_FIFO_READ_LENGTH or number == isa.S_FIFO_WRITE_LENGTH:
         index = (first >> isa.SHIFT_BASE) & isa.MASK_BASE
+        if pe.code < 0 or index >= CODE(program, pe.code).num_fifos:
+            fault(wafer, node, FAULT_OPERAND, index)
+            return 0
         fifo = FIFO(pe, LAYOUT(program, pe.layout).fifos, index)
         if number == isa.S_FIFO_READ_LENGTH:
             fifo.read_length = second

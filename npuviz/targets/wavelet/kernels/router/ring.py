@@ -13,11 +13,12 @@ from npuviz.targets.wavelet.kernels.program_records import LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     ENTRY,
+    FAULT_ROOM,
     QUEUE,
     STALLED_OUTPUT,
     THREAD,
 )
-from npuviz.targets.wavelet.kernels.time.events import step_from
+from npuviz.targets.wavelet.kernels.time.events import fault, step_from
 
 
 class Word(NamedTuple):
@@ -79,9 +80,15 @@ def has_room(channel, port, t):
 
 @inlined
 def push_word(wafer, pe, channel, port, word):
-    """Put a word into a port's ring of a channel of a block; the caller has checked the room."""
+    """Put a word into a port's ring of a channel of a block; the caller has checked the room.
+
+    An operation that packs two elements into a word may have one word more than was looked for: a fault.
+    """
     ring = channel.ports[port]
     size = ring_size(channel, port)
+    if ring.count >= size:
+        fault(wafer, pe.node, FAULT_ROOM, channel.color)
+        return
     if ring.count == 0 and ring.last < wafer.now:
         ring.head = 0
     place = ring.head + ring.count

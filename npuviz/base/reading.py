@@ -1,0 +1,76 @@
+"""What is wrong with data, told from what is wrong with npuviz: the one guard that all readers run under.
+
+Libraries raise exceptions of every kind on damaged data. Under `reading` these become a FormatError with file
+and member, by three rules; everything else is a fault of npuviz and goes through, with its traceback:
+
+1. the class of the exception belongs to a library that decodes (`zlib.error`, `duckdb.BinderException`);
+2. it was raised inside such a library, whatever its class (`tokenize` raises SyntaxError, `thrift` KeyError);
+3. it says that a value does not fit: OverflowError, UnicodeError, RecursionError, MemoryError.
+
+So a KeyError, IndexError, TypeError or ValueError of npuviz's own code is never called bad data: a reader
+that finds an index out of range says so itself.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from npuviz.base.errors import FormatError, NpuvizError
+from npuviz.base.names import echo
+
+LIBRARIES = (
+    "_duckdb", "_pickle", "ast", "binascii", "codecs", "duckdb", "encodings", "flatbuffers", "google", "json",
+    "lzma", "numpy.lib", "onnx", "onnx_ir", "onnxscript", "orjson", "pandas", "pyarrow", "pydantic",
+    "pydantic_core", "struct", "tarfile", "tokenize", "tomllib", "zipfile", "zlib",
+)  # fmt: skip
+"""Modules that decode data, with all below them."""
+VALUES = (OverflowError, UnicodeError, RecursionError, MemoryError)
+LONGEST_REASON = 200
+_REASONS = {RecursionError: "data nested too deeply", MemoryError: "more data than the memory holds"}
+
+
+@contextmanager
+def reading(file: str | Path, member: str = "", hint: str = "") -> Generator[None]:
+    """Turn what libraries raise on bad data inside into a FormatError of the file and its member."""
+    try:
+        yield
+    except NpuvizError:
+        raise
+    except Exception as error:
+        if not is_about_data(error):
+            raise
+        raise FormatError(file, field=member, found=reason_of(error), hint=hint) from error
+
+
+def is_about_data(error: Exception) -> bool:
+    """Whether an exception says that data are wrong, by the rules above."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return False
+    return (
+        isinstance(error, VALUES)
+        or _is_of_library(type(error).__module__)
+        or _is_of_library(_raised_in(error.__traceback__))
+    )
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of an exception that has text, at most LONGEST_REASON characters; else its name."""
+    for kind, reason in _REASONS.items():
+        if isinstance(error, kind):
+            return reason
+    lines = (" ".join(line.split()) for line in str(error).splitlines())
+    return echo(next(filter(None, lines), type(error).__name__), LONGEST_REASON)
+
+
+def _is_of_library(module: str) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in LIBRARIES)
+
+
+def _raised_in(trace: TracebackType | None) -> str:
+    """The module of the innermost frame."""
+    module = ""
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        trace = trace.tb_next
+    return module
