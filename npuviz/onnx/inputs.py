@@ -14,6 +14,11 @@ from npuviz.program.tensor import Tensor
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
 DRAWN_AT_ONCE = 1 << 20
 """Elements; random numbers are twice as wide as most tensors."""
+_PASSING = frozenset(
+    ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
+     "Transpose", "Unsqueeze")
+)  # fmt: skip
+"""Operators whose results hold the integers of their first input (of all, Concat)."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +98,18 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
     that are no numbers of the type.
     """
     names = [tensor.name for tensor in graph.tensors]
-    reads = (
-        (node.op_type, [names[index] if index >= 0 else "" for index in node.inputs]) for node in graph.nodes
-    )
-    tables = {tensor.name: tensor.shape for tensor in graph.tensors}
+    users = [
+        User(
+            node.op_type,
+            tuple(names[index] if index >= 0 else "" for index in node.inputs),
+            tuple(names[index] for index in node.outputs if index >= 0),
+        )
+        for node in graph.nodes
+    ]
+    shapes = {tensor.name: tensor.shape for tensor in graph.tensors}
+    constants = {names[index]: values for index, values in graph.constants.items()}
     tensors = [graph.tensors[index] for index in graph.inputs]
-    return draw(tensors, index_limits(reads, tables), Given(given, seed))
+    return draw(tensors, index_limits(users, shapes, constants), Given(given, seed))
 
 
 def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> DrawnInputs:
@@ -118,23 +129,56 @@ def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> 
     return DrawnInputs(tensors, limits, arrays, given.seed)
 
 
-def index_limits(
-    nodes: Iterable[tuple[str, Sequence[str]]], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, int]:
-    """Name -> rows of the smallest table that operators pick from with it.
+@dataclass(frozen=True, slots=True)
+class User:
+    """An operator, and the names of what it reads ("" where nothing is) and makes."""
 
-    nodes  operator type and names of its inputs;  shapes  of tensors by name
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def index_limits(
+    users: Sequence[User], shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
+) -> dict[str, int]:
+    """Name -> one more than the largest integer that those who read it tell apart: rows of the smallest table
+    that they pick from, the depth of a OneHot, the numbers that an Equal compares with. What is only passed on
+    has the limit of what it becomes.
+
+    users  in their order;  constants  known values by name
     """
     found: dict[str, int] = {}
-    for op_type, inputs in nodes:
-        if op_type not in _ROW_PICKERS or len(inputs) < 2:
-            continue
-        table = inputs[0] if op_type == "Gather" else inputs[min(2, len(inputs) - 1)]
-        rows = shapes.get(table, ())[:1]
-        for name in inputs if rows else ():
-            if name != table:
-                found[name] = max(1, min(found.get(name, rows[0]), rows[0]))
+
+    def limit(names: Iterable[str], size: int) -> None:
+        for name in names:
+            if name and name not in constants:
+                found[name] = max(1, min(found.get(name, size), size))
+
+    for user in reversed(users):
+        op_type, inputs = user.op_type, user.inputs
+        if op_type in _ROW_PICKERS and len(inputs) > 1:
+            table = inputs[0] if op_type == "Gather" else inputs[min(2, len(inputs) - 1)]
+            for rows in shapes.get(table, ())[:1]:
+                limit((name for name in inputs if name != table), rows)
+        elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
+            limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
+        elif op_type == "Equal":
+            for own, other in (inputs, inputs[::-1]):
+                classes = _classes(constants[other]) if other in constants else 0
+                if classes:
+                    limit((own,), classes)
+        elif op_type in _PASSING:
+            sizes = [found[name] for name in user.outputs if name in found]
+            if sizes:
+                limit(inputs if op_type == "Concat" else inputs[:1], min(sizes))
     return found
+
+
+def _classes(values: np.ndarray) -> int:
+    """How many numbers 0, 1, 2 ... a constant holds one by one, 0 if it does not."""
+    flat = values.reshape(-1)
+    is_counting = flat.size > 2 and flat.dtype.kind in "iu" and np.array_equal(flat, np.arange(flat.size))
+    return flat.size if is_counting else 0
 
 
 def _refuse_type(name: str, found: np.dtype, wanted: str) -> None:

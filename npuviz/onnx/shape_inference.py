@@ -22,7 +22,7 @@ from npuviz.onnx.draft import (
     names_read,
     read_draft,
 )
-from npuviz.onnx.inputs import Given, draw, index_limits
+from npuviz.onnx.inputs import Given, User, draw, index_limits
 from npuviz.onnx.observed_shapes import observe
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.tensor import Tensor
@@ -117,11 +117,17 @@ def _refuse_size(draft: Draft, name: str, size: int) -> None:
 
 
 def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
-    """Replace bound names in stored shapes and drop the other names, so that inference decides."""
+    """Replace bound names in stored shapes and drop the other names, so that inference decides.
+
+    Names of an output's dimensions are what somebody called them at the export, and often wrong: they only
+    count where the operator behind it is one that inference does not know.
+    """
+    inferable = {name for node in graph.node if node.domain in ("", "ai.onnx") for name in node.output}
+    inferable &= {value.name for value in graph.output}
     for value in (*graph.value_info, *graph.output):
         if value.type.HasField("tensor_type"):
             for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_param in fixed:
+                if dim.dim_param in fixed and value.name not in inferable:
                     dim.dim_value = fixed[dim.dim_param]
                 elif not dim.HasField("dim_value") or dim.dim_value < 0:
                     dim.Clear()
@@ -167,8 +173,8 @@ def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) 
         if value.name not in draft.weights:
             kind, shape = shapes[value.name]
             tensors.append(Tensor(len(tensors), value.name, shape, element_name(kind), "input"))
-    reads = ((node.op_type, list(node.input)) for node in graph.node)
-    limits = index_limits(reads, {name: shape for name, (_, shape) in shapes.items()})
+    users = [User(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]
+    limits = index_limits(users, {name: shape for name, (_, shape) in shapes.items()}, draft.weights)
     return list(draw(tensors, limits, given).values())
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.onnx import inputs as drawing
-from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.inputs import User, draw_inputs, index_limits
 from npuviz.onnx.single_node import computed_from, run_node
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
@@ -142,3 +142,20 @@ def test_scalars_stay_scalars() -> None:
     found = computed_from(graph, [2, 3], {0: x}.get)
     assert found is not None
     assert (found[2], found[3], found[3].shape) == (-3, 5, ())
+
+
+@pytest.mark.parametrize(
+    ("users", "limit"),
+    [
+        ([User("Unsqueeze", ("ids", "axes"), ("a",)), User("Gather", ("table", "a"), ("y",))], 7),
+        ([User("OneHot", ("ids", "depth", "values"), ("y",))], 11),
+        ([User("Expand", ("ids", "shape"), ("a",)), User("Equal", ("a", "counting"), ("y",))], 257),
+        ([User("Equal", ("other", "ids"), ("y",))], None),
+        ([User("Add", ("ids", "ids"), ("a",)), User("Gather", ("table", "a"), ("y",))], None),
+    ],
+)
+def test_integers_are_drawn_from_all_that_their_readers_tell_apart(
+    users: list[User], limit: int | None
+) -> None:
+    constants = {"depth": np.array(11), "counting": np.arange(257, dtype=np.int32), "other": np.array([3, 5])}
+    assert index_limits(users, {"table": (7, 3)}, constants).get("ids") == limit

@@ -433,3 +433,10 @@ def test_an_operator_that_nobody_has_is_one_line(tmp_path):
     )
     with pytest.raises(FormatError, match="No Op registered for Odd"):
         read_model(path)
+
+
+def test_names_of_output_dimensions_do_not_decide_their_size(tmp_path):
+    node = helper.make_node("Concat", ["x", "x"], ["y"], axis=0)
+    path = save(tmp_path / "m.onnx", [node], [value("x", ["batch"])], [value("y", ["batch"])])
+    graph = read_model(path, dimensions={"batch": 4})
+    assert tensor(graph, "y").shape == (8,)

