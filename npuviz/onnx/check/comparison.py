@@ -232,12 +232,20 @@ class Comparison:
         first = found[0].tensor if found else ""
         for tensor in sorted(self._records):
             text = self._wrong_text(self._records[tensor])
-            if text:
+            if text and not self._is_inherited(tensor):
                 origin = causes.origin(tensor)
                 first = first or self._graph.tensors[origin].name
                 name = self._graph.tensors[tensor].name
                 found.append(Finding(name, text, causes.operator(origin), causes.of(origin)))
         return found, first
+
+    def _is_inherited(self, tensor: int) -> bool:
+        """Whether a tensor inside the model holds NaN because one that its operator read does."""
+        if tensor in self._outputs:
+            return False
+        read = self._graph.nodes[self._graph.tensors[tensor].producer].inputs
+        before = [self._records[index].deviation for index in read if index in self._records]
+        return any(each is not None and each.has_nan for each in before)
 
     def _wrong_text(self, record: Record) -> str:
         """What is wrong with a tensor end to end, "" if nothing is."""

@@ -47,7 +47,7 @@ def saturated_errors(
 
 
 def _origin(graph: Graph, tensor: int, references: References) -> int:
-    """The tensor whose elements a tensor holds, in the same order: behind views and an If that hands one on."""
+    """The tensor whose elements a tensor holds in the same order, behind views and Ifs that hand one on."""
     while graph.tensors[tensor].producer >= 0:
         node = graph.nodes[graph.tensors[tensor].producer]
         if node.op_type in _VIEWS:

@@ -209,3 +209,11 @@ def test_saturation_excuses_nothing_where_a_function_is_steep(tmp_path) -> None:
     assert _whole(checked(graph, given, "float16", spoiled)).num_failed
     small = {"y": lambda values: values * np.float32([10, 1, 1, 1])}
     assert not _whole(checked(graph, given, "float16", small)).num_failed  # 0.004 of the largest
+
+
+def test_nan_is_reported_where_it_begins_and_where_it_ends(tmp_path) -> None:
+    nodes = [helper.make_node("Relu", [f"t{n}"], [f"t{n + 1}"], f"relu{n}") for n in range(6)]
+    graph = make_graph(tmp_path, nodes, {"t0": [1, 4]}, {"t6": FLOAT})
+    spoiled = {"t2": lambda values: values * np.float32("nan")}
+    result = checked(graph, {"t0": _normal(1, 4)}, "float32", spoiled)
+    assert [finding.tensor for finding in result.findings] == ["t2", "t6"]

@@ -22,7 +22,7 @@ from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import SystolicTables
 from npuviz.targets.systolic.values.host import run_on_host
 from npuviz.targets.systolic.values.plan import ValuePlan
-from npuviz.targets.systolic.values.storage import Storage
+from npuviz.targets.systolic.values.storage import Storage, saturated
 from npuviz.targets.systolic.values.tile import Contents, TileValues
 
 ALL = 1 << 62
@@ -304,7 +304,7 @@ class ValueEngine:
         """Contents of a constant or a graph input, as it was when the layers that follow read it."""
         storage = self.plan.storages[root]
         if root in self.plan.constants:
-            made = storage.to_stored(self.plan.constants[root])
+            made = storage.to_stored(saturated(self.plan.constants[root], numpy_dtype(storage.dtype)))
         else:
             name = self.graph.tensors[root].name
             if name not in self.inputs:

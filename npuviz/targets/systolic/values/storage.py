@@ -94,6 +94,20 @@ def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return values.astype(dtype)
 
 
+def saturated(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A constant before it is stored as `dtype`: finite numbers stay finite, as compilers narrow weights.
+
+    The mask of a transformer, -3.4e38, would become -inf in bfloat16, and 0 times that is NaN.
+    """
+    if values.dtype.kind != "f" or dtype not in (_BFLOAT16, np.dtype(np.float16)):
+        return values
+    limit = float(ml_dtypes.finfo(dtype).max)
+    beyond = np.isfinite(values) & (np.abs(values) > limit)
+    return (
+        np.where(beyond, np.copysign(limit, values), values).astype(values.dtype) if beyond.any() else values
+    )
+
+
 def widen(values: np.ndarray) -> np.ndarray:
     """Float32 of any floating-point or integer array; float32 itself is returned as it is."""
     if values.dtype == _BFLOAT16:

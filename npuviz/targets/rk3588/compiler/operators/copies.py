@@ -24,7 +24,15 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
         _images_to_rows(b, layer, source, target, stages)
         return
     homes(b, layer)
+    if _is_matrix(source) != _is_matrix(target):
+        # The channels of a matrix are its last axis, those of everything else the axis behind the images.
+        raise CannotLower(f"{source.shape} and {target.shape} do not lie alike in memory")
     emit(b, layer, source, target, None, lambda _: stages)
+
+
+def _is_matrix(buffer: Buffer) -> bool:
+    """Whether a buffer holds rows of channels, several of both."""
+    return len(buffer.shape) == 2 and min(buffer.shape) > 1
 
 
 def _images_to_rows(b: Builder, layer: Layer, source: Buffer, target: Buffer, stages: Stages) -> None:

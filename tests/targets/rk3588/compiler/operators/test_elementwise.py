@@ -144,3 +144,11 @@ def test_joining_that_goes_to_the_host(tmp_path: Path, kernels: int, axis: int, 
     model.add("Concat", *(model.conv("x", 16, kernels, 1, 1) for _ in range(2)), axis=axis)
     finished = checked(model.save(tmp_path))
     assert reason in finished.host_reasons[0]
+
+
+def test_a_square_of_channels_and_rows_is_no_matrix(tmp_path: Path) -> None:
+    """(1, 24, 24, 1) has its first axis as channels, (24, 24) its last: sizes agree, elements do not."""
+    model = Model(1, 24, 24, 1)
+    model.add("Softmax", model.add("Squeeze", model.add("Mul", "x", "x"), model.constant(np.array([0, 3]))))
+    finished = checked(model.save(tmp_path))
+    assert finished.nodes_on_host() == {"Squeeze", "Softmax"}
