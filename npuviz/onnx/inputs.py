@@ -163,10 +163,9 @@ def index_limits(
         elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
             limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
         elif op_type == "Equal":
-            for own, other in ((inputs[0], inputs[1]), (inputs[1], inputs[0])):
-                classes = _classes(constants[other]) if other in constants else 0
-                if classes:
-                    limit((own,), classes)
+            classes = max((_classes(constants[name]) for name in inputs if name in constants), default=0)
+            if classes:
+                limit(inputs, classes)
         elif op_type in _PASSING:
             sizes = [found[name] for name in user.outputs if name in found]
             if sizes:
