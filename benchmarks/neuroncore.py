@@ -102,7 +102,7 @@ def transfer_time() -> float:
     builder = Builder(Graph("transfer", (), (), (), ()), spec)
     builder.dma.fetch(builder.hbm.constant(np.zeros((4, 4096), numpy_dtype("bfloat16"))))
     machine = finished(built(builder, spec))
-    busy = dict(machine.summary().units)["Core[0].DMA[0]"]
+    busy = _busy(machine, "Core[0].DMA[0]")
     return busy / spec.base_hz * 1e9
 
 
@@ -135,9 +135,14 @@ def finished(machine: Machine) -> NeuronMachine:
     return machine
 
 
+def _busy(machine: NeuronMachine, unit: str) -> int:
+    """Busy cycles of a unit."""
+    return {name: busy for name, busy, _ in machine.summary().units}[unit]
+
+
 def pe_busy(machine: NeuronMachine) -> float:
     """Percent of all cycles that PE worked."""
-    return 100 * dict(machine.summary().units)["Core[0].PE"] / machine.cycle
+    return 100 * _busy(machine, "Core[0].PE") / machine.cycle
 
 
 def resnet_rows() -> list[Row]:

@@ -14,9 +14,10 @@ from npuviz.export.exporter import CycleWindow, replacing, whole_or
 from npuviz.trace.bundle.manifest import MANIFEST_NAME
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.trace.unit_times import unit_label, unit_times
 
-TableName = Literal["slices", "counters", "flows", "lifetimes"]
-TABLE_NAMES: tuple[TableName, ...] = ("slices", "counters", "flows", "lifetimes")
+TableName = Literal["slices", "counters", "flows", "lifetimes", "units"]
+TABLE_NAMES: tuple[TableName, ...] = ("slices", "counters", "flows", "lifetimes", "units")
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,15 @@ _FIELDS: dict[TableName, list[tuple[str, str]]] = {
         ("end", "int64"),
         ("instruction", "int64"),
     ],
+    "units": [
+        ("unit", "int32"),
+        ("name", "string"),
+        ("cycles", "int64"),
+        ("busy", "int64"),
+        ("waiting", "int64"),
+        ("idle", "int64"),
+        ("share", "double"),
+    ],
 }
 _BATCH_ROWS = 1 << 18
 _Batch = tuple[float, dict[str, Any]]
@@ -137,6 +147,8 @@ def _batches(reader: TraceReader, window: CycleWindow, table: TableName) -> Iter
     elif table == "flows":
         rows = reader.flows(window, limit=1 << 62)
         yield 0.0, {name: np.ascontiguousarray(rows[name]) for name in ("cycle", "source", "sink")}
+    elif table == "units":
+        yield 0.0, _units(reader, window)
     else:
         for memory, (name, _) in enumerate(reader.schema.memory_names):
             yield from _lifetimes(reader, window, memory, name)
@@ -186,6 +198,19 @@ def _counter(reader: TraceReader, window: CycleWindow, track: Track) -> Iterator
                 "value": columns.value[rows],
             },
         )
+
+
+def _units(reader: TraceReader, window: CycleWindow) -> dict[str, Any]:
+    """What units did within the window, as far as the trace goes."""
+    times = unit_times(reader, (window[0], max(window[0], min(window[1], reader.end_cycle))))
+    return {
+        "unit": np.array(list(times), dtype=np.int32),
+        "name": [unit_label(reader.schema, unit) for unit in times],
+        **{
+            column: [getattr(time, column) for time in times.values()]
+            for column in ("cycles", "busy", "waiting", "idle", "share")
+        },
+    }
 
 
 def _lifetimes(reader: TraceReader, window: CycleWindow, memory: int, name: str) -> Iterator[_Batch]:

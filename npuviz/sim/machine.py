@@ -93,11 +93,13 @@ class UnitState:
 class RunSummary:
     """Totals of the run so far, all of them counted by the machine.
 
-    units     (name, busy cycles); queues (name, peak entries, capacity)
+    units     (name, busy cycles, waiting cycles) of each unit that has a track of intervals, as
+              npuviz.trace.unit_times counts them
+    queues    (name, peak entries, capacity)
     memories  (name, peak bytes in use, size in bytes); counters: name -> value
     """
 
-    units: tuple[tuple[str, int], ...] = ()
+    units: tuple[tuple[str, int, int], ...] = ()
     queues: tuple[tuple[str, int, int], ...] = ()
     memories: tuple[tuple[str, int, int], ...] = ()
     counters: dict[str, int] = field(default_factory=dict[str, int])

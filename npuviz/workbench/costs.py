@@ -1,15 +1,16 @@
 """What a run was spent on: every cycle is shared among the operators, instructions or units under way."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from npuviz.trace.reader import TraceReader
+from npuviz.trace.unit_times import UnderWay, unit_times, wait_kinds
 
 Grouping = Literal["operator", "instruction", "kind", "unit"]
 GROUPINGS: tuple[Grouping, ...] = ("operator", "instruction", "kind", "unit")
-WAIT = "wait-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +20,10 @@ class Costs:
     key      (n,) int64: node, instruction, kind or unit id
     share    (n,) float64 cycles: each cycle of the run goes in equal parts to all rows under way in it
     active   (n,) int64 cycles in which at least one unit worked on it
-    work     (n,) int64 cycles that units spent on it, summed over units
+    work     (n,) int64 busy cycles of units on it, summed over units
     waiting  (n,) int64 cycles that units waited for its sake, summed over units
     first, last  (n,) int64 cycles: when work began and ended
-    track    (n,) int64 id of the track that worked longest on it, `track_work` its cycles
+    unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles
     end      cycles of the run; `idle` of them had no work at all: sum(share) + idle == end
     num_unassigned  intervals of work that name no such thing, left out of the rows and of `idle`
     """
@@ -35,8 +36,8 @@ class Costs:
     waiting: np.ndarray
     first: np.ndarray
     last: np.ndarray
-    track: np.ndarray
-    track_work: np.ndarray
+    unit: np.ndarray
+    unit_work: np.ndarray
     end: int
     idle: float
     num_unassigned: int
@@ -44,34 +45,43 @@ class Costs:
 
 @dataclass(slots=True)
 class _Work:
-    """Intervals of all tracks, one entry each."""
+    """Intervals of all units, one entry each."""
 
     start: np.ndarray
     end: np.ndarray
     key: np.ndarray
-    track: np.ndarray
+    unit: np.ndarray
     waits: np.ndarray
 
 
-def costs(reader: TraceReader, grouping: Grouping) -> Costs:
+def costs(reader: TraceReader, grouping: Grouping, under_way: Sequence[UnderWay] = ()) -> Costs:
     """Share the cycles of a trace among what was under way; reads every interval once.
 
     The trace may grow meanwhile: what is there at the first look counts.
     """
     end = reader.end_cycle
-    found = _collect(reader, grouping, end)
+    found = _collect(reader, grouping, end, under_way)
     is_known = found.key >= 0
     work = is_known & ~found.waits
     keys, places = np.unique(found.key[work], return_inverse=True)
     start, stop = found.start[work], found.end[work]
-    spent = np.bincount(places, stop - start, len(keys)).astype(np.int64)
+    # A unit with several tracks is busy once in a cycle in which two of them show work.
+    width = int(found.unit.max(initial=0)) + 1
+    owned, held_start, held_stop = _union(places * width + found.unit[work], start, stop)
+    owner, lengths = owned // width, held_stop - held_start
+    spent = np.bincount(owner, lengths, len(keys)).astype(np.int64)
     union = _union(places, start, stop)
     # Each place has at least one interval; a place's intervals lie together, by start.
     first = union[1][np.searchsorted(union[0], np.arange(len(keys)))]
     last = union[2][np.searchsorted(union[0], np.arange(len(keys)), side="right") - 1]
     share = _shares(*union, len(keys))
     active = np.bincount(union[0], union[2] - union[1], len(keys)).astype(np.int64)
-    track, track_work = _busiest(places, found.track[work], stop - start, len(keys))
+    unit, unit_work = _busiest(owner, owned % width, lengths, len(keys))
+    if grouping == "unit":
+        times = unit_times(reader, (0, end), keys.tolist(), under_way)
+        waiting = np.array([times[key].waiting for key in keys.tolist()], dtype=np.int64)
+    else:
+        waiting = _waiting(found, keys)
     everything = np.zeros(int((~found.waits).sum()), dtype=np.int64)
     covered = _union(everything, found.start[~found.waits], found.end[~found.waits])
     order = np.argsort(-share, kind="stable")
@@ -81,19 +91,19 @@ def costs(reader: TraceReader, grouping: Grouping) -> Costs:
         share[order],
         active[order],
         spent[order],
-        _waiting(found, keys)[order],
+        waiting[order],
         first[order],
         last[order],
-        track[order],
-        track_work[order],
+        unit[order],
+        unit_work[order],
         end,
         float(end - (covered[2] - covered[1]).sum()),
         int((~is_known & ~found.waits).sum()),
     )
 
 
-def _collect(reader: TraceReader, grouping: Grouping, end: int) -> _Work:
-    stalls = np.array([kind.id for kind in reader.schema.kinds if kind.role.startswith(WAIT)], dtype=np.int64)
+def _collect(reader: TraceReader, grouping: Grouping, end: int, under_way: Sequence[UnderWay]) -> _Work:
+    stalls = np.array(sorted(wait_kinds(reader.schema)), dtype=np.int64)
     parts: list[_Work] = []
     for track in reader.schema.tracks:
         # Lanes that belong to no unit repeat what units did, put together by operator.
@@ -111,8 +121,9 @@ def _collect(reader: TraceReader, grouping: Grouping, end: int) -> _Work:
             key = (node if grouping == "operator" else instruction).astype(np.int64)
         # What is under way counts up to the cycle the trace is known to.
         stop = np.minimum(view.end[:count], end)
-        owner = np.full(count, track.id, dtype=np.int64)
+        owner = np.full(count, track.unit, dtype=np.int64)
         parts.append(_Work(view.start[:count].astype(np.int64), stop, key, owner, np.isin(kind, stalls)))
+    parts += _open_rows(reader, grouping, end, under_way)
     if not parts:
         none = np.zeros(0, dtype=np.int64)
         return _Work(none, none, none, none, none.astype(bool))
@@ -120,9 +131,35 @@ def _collect(reader: TraceReader, grouping: Grouping, end: int) -> _Work:
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
         np.concatenate([part.key for part in parts]),
-        np.concatenate([part.track for part in parts]),
+        np.concatenate([part.unit for part in parts]),
         np.concatenate([part.waits for part in parts]),
     )
+
+
+def _open_rows(
+    reader: TraceReader, grouping: Grouping, end: int, under_way: Sequence[UnderWay]
+) -> list[_Work]:
+    """What the trace does not hold yet, of units."""
+    units = {track.id: track.unit for track in reader.schema.tracks}
+    rows = [row for row in under_way if units.get(row.track, -1) >= 0]
+    stalls = wait_kinds(reader.schema)
+    keys = {
+        "operator": [row.node for row in rows],
+        "instruction": [row.instruction for row in rows],
+        "kind": [row.kind for row in rows],
+        "unit": [units[row.track] for row in rows],
+    }
+    if not rows:
+        return []
+    return [
+        _Work(
+            np.array([row.start for row in rows], dtype=np.int64),
+            np.array([min(row.end, end) for row in rows], dtype=np.int64),
+            np.array(keys[grouping], dtype=np.int64),
+            np.array([units[row.track] for row in rows], dtype=np.int64),
+            np.array([row.kind in stalls for row in rows], dtype=bool),
+        )
+    ]
 
 
 def _union(
@@ -162,20 +199,20 @@ def _shares(places: np.ndarray, start: np.ndarray, end: np.ndarray, count: int) 
 
 
 def _busiest(
-    places: np.ndarray, tracks: np.ndarray, lengths: np.ndarray, count: int
+    places: np.ndarray, units: np.ndarray, lengths: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The track that worked longest on each place, and its cycles."""
-    track, most = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    """The unit that worked longest on each place, and its cycles."""
+    unit, most = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
     if not len(places):
-        return track, most
-    width = int(tracks.max()) + 1
-    pairs, inverse = np.unique(places * width + tracks, return_inverse=True)
+        return unit, most
+    width = int(units.max()) + 1
+    pairs, inverse = np.unique(places * width + units, return_inverse=True)
     spent = np.bincount(inverse, lengths).astype(np.int64)
     order = np.argsort(spent, kind="stable")
     # Later assignments win: the longest comes last.
-    track[pairs[order] // width] = pairs[order] % width
+    unit[pairs[order] // width] = pairs[order] % width
     most[pairs[order] // width] = spent[order]
-    return track, most
+    return unit, most
 
 
 def _waiting(found: _Work, keys: np.ndarray) -> np.ndarray:

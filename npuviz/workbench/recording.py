@@ -1,4 +1,4 @@
-"""What connects a machine with the recorder of its trace: the schema, and the listing as resolver."""
+"""What connects a machine with the recorder of its trace: schema, resolver, and what is not recorded yet."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,10 @@ import numpy as np
 from npuviz.program.instruction import Listing
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription, Memory
+from npuviz.sim.machine import Machine
+from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import TraceSchema
+from npuviz.trace.unit_times import UnderWay
 
 
 def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
@@ -24,6 +27,19 @@ def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
         title=program.title,
         target=description.target,
     )
+
+
+def under_way(machine: Machine | None, reader: TraceReader | None) -> list[UnderWay]:
+    """What a machine that stands still has under way and the trace does not hold, up to now."""
+    found: list[UnderWay] = []
+    if machine is None or reader is None:
+        return found
+    for each in machine.activities():
+        end = machine.cycle if each.planned_end < 0 else min(each.planned_end, machine.cycle)
+        recorded = reader.at(each.track, each.start)
+        if recorded is None or int(recorded["start"]) != each.start:
+            found.append(UnderWay(each.track, each.start, end, each.kind, each.node, each.instruction))
+    return found
 
 
 class ProgramResolver:

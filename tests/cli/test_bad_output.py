@@ -169,7 +169,9 @@ def test_run_json_has_the_fields_of_the_contract(capsys: Captured) -> None:
     assert {"tensors", "failed", "max_abs_err", "max_rel_err", "first_divergence"} <= set(summary["check"])
     assert summary["hazards"] == []
     for unit in summary["units"]:
-        assert set(unit) == {"name", "busy_cycles", "utilization"}
+        parts = {"busy_cycles", "waiting_cycles", "idle_cycles"}
+        assert set(unit) == {"name", "utilization", *parts}
+        assert sum(unit[part] for part in parts) == summary["cycles"]
         assert unit["utilization"] == pytest.approx(unit["busy_cycles"] / summary["cycles"])
     for queue in summary["queues"]:
         assert set(queue) == {"name", "peak", "capacity"}

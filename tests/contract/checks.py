@@ -208,11 +208,13 @@ def check_summary(make: Make) -> None:
     for cycle in (0, end // 3, end):
         summary = run_to(machine, cycle).summary()
         names = {unit.name for unit in machine.description.units}
-        assert {name for name, _ in summary.units} <= names
-        assert all(0 <= busy <= cycle for _, busy in summary.units), summary.units
+        assert {name for name, _, _ in summary.units} <= names
+        for name, busy, waiting in summary.units:
+            assert min(busy, waiting) >= 0, name
+            assert busy + waiting <= cycle, name
         assert all(peak >= 0 and (not room or peak <= room) for _, peak, room in summary.queues)
         assert all(0 <= peak <= size for _, peak, size in summary.memories), summary.memories
-    assert any(busy > 0 for _, busy in machine.summary().units)
+    assert any(busy > 0 for _, busy, _ in machine.summary().units)
 
 
 def check_stops(make: Make) -> None:

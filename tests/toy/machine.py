@@ -212,7 +212,7 @@ class ToyMachine:
         names = [unit.name for unit in self._description.units]
         dram, spad = self._description.memories
         return RunSummary(
-            units=tuple((name, self._busy(i)) for i, name in enumerate(names)),
+            units=tuple((name, self._busy(i), self._waited(i)) for i, name in enumerate(names)),
             queues=tuple(
                 (queue.name, int(state["queue"][queue.id]["peak"]), queue.capacity)
                 for queue in self._description.queues
@@ -277,6 +277,11 @@ class ToyMachine:
         record = self._state["unit"][unit]
         running = self.cycle - int(record["start"]) if record["until"] >= 0 else 0
         return int(record["busy"]) + running
+
+    def _waited(self, unit: int) -> int:
+        record = self._state["unit"][unit]
+        running = self.cycle - int(record["since"]) if record["until"] < 0 and record["wait"] >= 0 else 0
+        return int(record["waited"]) + running
 
     def _bank(self, bank: int) -> np.ndarray:
         size = self._spec.bank_bytes // 4

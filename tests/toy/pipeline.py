@@ -34,7 +34,7 @@ NEVER = 1 << 62
 
 def state_dtype(spec: ToySpec) -> np.dtype:
     """The root record of a toy machine; a whole number of int64 words."""
-    unit = [(name, "i8") for name in ("tile", "phase", "start", "until", "wait", "since", "busy")]
+    unit = [(name, "i8") for name in ("tile", "phase", "start", "until", "wait", "since", "busy", "waited")]
     queue = [("head", "i8"), ("count", "i8"), ("peak", "i8"), ("entry", "i8", (spec.queue,))]
     slot = [("since", "i8"), ("valid", "i8"), ("writer", "i8")]
     numbers = SLOTS * NUM_BANKS * spec.elements
@@ -289,6 +289,7 @@ class Pipeline:
         record = self.state["unit"][unit]
         if record["wait"] >= 0 and end > record["since"]:
             self._emit(INTERVAL, unit, int(record["wait"]), int(record["since"]), end, self.held(unit))
+            record["waited"] += end - record["since"]
         record["wait"] = -1
 
     def held(self, unit: int) -> int:

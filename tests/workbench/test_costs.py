@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.store import TraceStore
+from npuviz.trace.unit_times import unit_times
 from npuviz.workbench.costs import GROUPINGS, Grouping, _busiest, _shares, _union, costs
 from tests.ui.synthetic import KINDS, Nodes, make_reader, schema
 
+WAITS = [kind.id for kind in KINDS if kind.role.startswith("wait-")]
 WORK = [kind.id for kind in KINDS if not kind.role.startswith("wait-")]
 
 
@@ -50,10 +52,10 @@ def test_shares_and_idle_sum_to_the_run(grouping: Grouping) -> None:
     assert (np.diff(found.share) <= 0).all()
     assert (found.share <= found.active + 1e-6).all()
     assert (found.active <= found.work).all()
-    assert (found.track_work <= found.work).all()
-    total = sum(reader.busy_cycles(track.id, WORK) for track in reader.schema.tracks)
-    assert int(found.work.sum()) == total
-    waits = sum(reader.busy_cycles(track.id) for track in reader.schema.tracks) - total
+    assert (found.unit_work <= found.work).all()
+    times = unit_times(reader).values()
+    assert int(found.work.sum()) == sum(time.busy for time in times)
+    waits = sum(reader.busy_cycles(track.id, WAITS) for track in reader.schema.tracks)
     assert int(found.waiting.sum()) <= waits
 
 
@@ -69,5 +71,5 @@ def test_lanes_that_belong_to_no_unit_do_not_count_twice(monkeypatch: pytest.Mon
     without = replace(reader.schema, tracks=(*reader.schema.tracks[:3], lanes))
     monkeypatch.setattr(TraceStore, "schema", property(lambda _store: without))
     found = costs(reader, "operator")
-    assert set(found.track.tolist()) <= {0, 1, 2}
+    assert set(found.unit.tolist()) <= {0, 1, 2}
     assert int(found.work.sum()) == sum(reader.busy_cycles(track, WORK) for track in range(3))

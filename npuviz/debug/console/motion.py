@@ -97,5 +97,5 @@ def stop_answer(session: Session, stop: StopReason) -> Answer:
     if stop.detail:
         pairs["detail"] = stop.detail
     if stop.kind is StopKind.FINISHED:
-        pairs["busy_cycles"] = [f"{name}={busy}" for name, busy in session.machine.summary().units]
+        pairs["busy_cycles"] = [f"{name}={busy}" for name, busy, _ in session.machine.summary().units]
     return Answer(pairs)

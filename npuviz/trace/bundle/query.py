@@ -13,6 +13,7 @@ from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
 from npuviz.trace.bundle.parts import COLUMNS, check_columns, decode
 from npuviz.trace.bundle.source import BundleSource
 from npuviz.trace.schema import TraceSchema
+from npuviz.trace.unit_times import tracks_of_units, unit_label
 
 MAX_ROWS = 1_000_000
 """Of an answer, which is held in memory as Python values."""
@@ -54,15 +55,36 @@ create view residence as
   select l.start, l."end", l."end" - l.start as cycles, m.name as memory, l.address, l.size_bytes,
          x.name as tensor, l.instruction, l.memory as memory_id, l.tensor as tensor_id
   from lifetimes l left join memories m on m.id = l.memory left join tensors x on x.id = l.tensor;
+create view unit_times as
+  with owned as (select unit, id from tracks where kind = 'interval' and unit >= 0),
+  spans as (
+    select o.unit, i.start, least(i."end", r.end_cycle) as "end", k.role like 'wait-%' as waits
+    from intervals i join owned o on o.id = i.track join kinds k on k.id = i.kind cross join run r),
+  reached as (
+    select *, max("end") over (partition by unit order by start, "end"
+                               rows between unbounded preceding and 1 preceding) as before,
+           max(case when waits then 0 else "end" end) over (partition by unit order by start, "end"
+                               rows between unbounded preceding and 1 preceding) as worked
+    from spans),
+  covered as (
+    select unit, sum(greatest("end" - greatest(start, coalesce(before, 0)), 0)) as both,
+           sum(case when waits then 0
+               else greatest("end" - greatest(start, coalesce(worked, 0)), 0) end) as busy
+    from reached group by unit)
+  select n.unit, n.name, r.end_cycle as cycles, coalesce(c.busy, 0)::bigint as busy,
+         (coalesce(c.both, 0) - coalesce(c.busy, 0))::bigint as waiting,
+         (r.end_cycle - coalesce(c.both, 0))::bigint as idle,
+         coalesce(c.busy / nullif(r.end_cycle, 0), 0)::double as share
+  from unit_names n cross join run r left join covered c on c.unit = n.unit;
 """
-"""Views with names: slices (of intervals), samples (of counters), residence (of lifetimes)."""
+"""Views with names: slices (of intervals), samples (of counters), residence (of lifetimes); unit_times."""
 
 
 def query(
     path: str | Path, sql: str, *, is_unsafe: bool = False, max_seconds: float = MAX_SECONDS
 ) -> QueryResult:
     """Run SQL over the tables intervals, counters, flows, lifetimes, tracks, kinds, nodes, tensors and
-    memories, and the views slices, samples and residence.
+    memories, and the views slices, samples, residence and unit_times.
 
     is_unsafe    the SQL may also read and write files, load extensions and take any memory
     max_seconds  a query that takes longer is ended; 0 for no limit
@@ -78,7 +100,7 @@ def query(
     timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
         try:
-            for name, table in _name_tables(source.schema).items():
+            for name, table in (_name_tables(source.schema) | _run_tables(source)).items():
                 connection.register(name, table)
             for table in TABLE_NAMES:
                 _add_table(connection, source, table)
@@ -180,6 +202,22 @@ def _name_tables(schema: TraceSchema) -> dict[str, Any]:
                 "id": pa.array(range(len(schema.memory_names)), pa.int16()),
                 "name": pa.array([name for name, _ in schema.memory_names], text),
                 "size_bytes": pa.array([size for _, size in schema.memory_names], pa.int64()),
+            }
+        ),
+    }
+
+
+def _run_tables(source: BundleSource) -> dict[str, Any]:
+    """What `unit_times` counts over: the cycles of the run, and the units that have tracks."""
+    import pyarrow as pa
+
+    units = list(tracks_of_units(source.schema))
+    return {
+        "run": pa.table({"end_cycle": pa.array([source.end_cycle], pa.int64())}),
+        "unit_names": pa.table(
+            {
+                "unit": pa.array(units, pa.int32()),
+                "name": pa.array([unit_label(source.schema, unit) for unit in units], pa.string()),
             }
         ),
     }

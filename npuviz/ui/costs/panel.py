@@ -6,6 +6,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
+from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -13,6 +14,7 @@ from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label
 from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
+from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import Selection
 
 NO_TRACE = "What the run is spent on is listed here: operators, instructions, kinds of work, units."
@@ -106,7 +108,9 @@ class CostsPanel(Panel):
         if wanted in (self._shown, self._asked):
             return
         self._asked = wanted
-        if self._job.ask(lambda: costs(reader, grouping), PATIENCE):
+        session = self.model.session
+        rows = under_way(session.machine if session is not None else None, reader)
+        if self._job.ask(lambda: costs(reader, grouping, rows), PATIENCE):
             self._answered()
         else:
             self.summary.setText(COUNTING)
@@ -116,7 +120,7 @@ class CostsPanel(Panel):
         self._shown, self._asked = self._asked, None
         self.table.titles = (TITLES[found.grouping], *self.table.titles[1:])
         self.table.headerDataChanged.emit(Qt.Orientation.Horizontal, NAME, NAME)
-        self._rows = rows_of(found, lambda key: self._name(found.grouping, key), self._track_name, MAX_ROWS)
+        self._rows = rows_of(found, lambda key: self._name(found.grouping, key), self.unit_name, MAX_ROWS)
         total = len(found.key)
         parts = [f"{format_count(total)} {TITLES[found.grouping].lower()}"]
         if found.end:
@@ -145,15 +149,15 @@ class CostsPanel(Panel):
         if grouping == "kind":
             return next((kind.name for kind in reader.schema.kinds if kind.id == key), str(key))
         if grouping == "unit":
-            track = next((track for track in reader.schema.tracks if track.unit == key), None)
-            return track.name if track is not None else str(key)
+            return self.unit_name(key)
         names, types = reader.schema.node_names, reader.schema.node_types
         return f"{types[key]} {names[key]}".strip() if key < len(names) else str(key)
 
-    def _track_name(self, track: int) -> str:
-        reader = self.model.reader
+    def unit_name(self, unit: int) -> str:
+        """Name of a unit; of a trace alone, what its tracks are called."""
+        description, reader = self.model.description, self.model.reader
         assert reader is not None
-        return next((each.name for each in reader.schema.tracks if each.id == track), "")
+        return description.units[unit].name if description is not None else unit_label(reader.schema, unit)
 
     def _compare(self, node: int) -> None:
         """List the operators of the same type as one, that one chosen."""

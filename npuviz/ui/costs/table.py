@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 
 from npuviz.base.units import format_count
 from npuviz.ui.kit.row_model import RowModel
+from npuviz.ui.kit.trace_facts import BUSY_MEANS, WAITING_MEANS
 from npuviz.workbench.costs import Costs
 
 NAME, SHARE, CYCLES, BUSIEST, BUSY, WORK, WAITING = range(7)
@@ -17,7 +18,7 @@ NAME, SHARE, CYCLES, BUSIEST, BUSY, WORK, WAITING = range(7)
 class CostRow:
     """One thing that took time; key -1 is the time in which nothing was under way.
 
-    share, busy  parts of 1: of the run; of the cycles in which it was worked on, for the busiest track
+    share, busy  parts of 1: of the run; of the cycles in which it was worked on, for the busiest unit
     """
 
     key: int
@@ -59,8 +60,8 @@ class CostTable(RowModel[CostRow]):
             CYCLES: "Its part of the run, in cycles",
             BUSIEST: f"{row.busiest} worked longest on it: when it works all the time, it bounds the rest",
             BUSY: f"Part of the cycles with work on it in which {row.busiest} worked",
-            WORK: "Cycles that units spent on it, summed over units",
-            WAITING: "Cycles that units waited for its sake, summed over units",
+            WORK: f"Busy cycles of units on it, summed over units. {BUSY_MEANS}",
+            WAITING: f"Cycles that units waited for its sake, summed over units. {WAITING_MEANS}",
         }.get(column, f"{row.name}\nclick: select, double click: go to cycle {format_count(row.span[0])}")
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
@@ -73,7 +74,7 @@ class CostTable(RowModel[CostRow]):
 
 
 def rows_of(
-    found: Costs, name: Callable[[int], str], track_name: Callable[[int], str], limit: int
+    found: Costs, name: Callable[[int], str], unit_name: Callable[[int], str], limit: int
 ) -> list[CostRow]:
     """The `limit` costliest rows, and the time in which nothing was under way."""
     end = max(found.end, 1)
@@ -83,8 +84,8 @@ def rows_of(
             name(int(found.key[i])),
             float(found.share[i]) / end,
             float(found.share[i]),
-            track_name(int(found.track[i])),
-            float(found.track_work[i]) / max(int(found.active[i]), 1),
+            unit_name(int(found.unit[i])),
+            float(found.unit_work[i]) / max(int(found.active[i]), 1),
             int(found.work[i]),
             int(found.waiting[i]),
             (int(found.first[i]), int(found.last[i])),

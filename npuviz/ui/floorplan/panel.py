@@ -5,10 +5,12 @@ from PySide6.QtWidgets import QMenu
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import UnitState
+from npuviz.trace.unit_times import unit_times
 from npuviz.ui.floorplan.view import FloorplanData, FloorplanView
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import pop_up
 from npuviz.ui.kit.picture import add_save_actions
+from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "The floorplan shows the machine and what each unit does. Open a model to see its machine."
@@ -49,7 +51,7 @@ class FloorplanPanel(Panel):
         summary = machine.summary()
         cycles = max(machine.cycle, 1)
         ids = {unit.name: unit.id for unit in description.units}
-        self._busy = {ids[name]: busy / cycles for name, busy in summary.units if name in ids}
+        self._busy = {ids[name]: busy / cycles for name, busy, _ in summary.units if name in ids}
         self._fills = {
             memory.id: (sum(region.total_bytes for region in machine.regions(memory.id)), memory.size_bytes)
             for memory in description.memories
@@ -78,12 +80,12 @@ class FloorplanPanel(Panel):
         # The cycles of one slice are no range worth a utilisation.
         if reader is not None and selection.cycles is not None and selection.track is None:
             first, last = selection.cycles
-            work = [kind.id for kind in description.kinds if not kind.role.startswith("wait-")]
             span = f"in cycles {format_count(first)} \u2013 {format_count(last)}"
-            for track in description.tracks:
-                if track.kind == "interval" and track.unit in utilization and last > first:
-                    covered, _dominant = reader.utilization(track.id, (first, last), 1, work)
-                    utilization[track.unit] = float(covered[0])
+            session = self.model.session
+            machine = None if session is None or self.model.is_running else session.machine
+            rows = under_way(machine, reader)
+            times = unit_times(reader, (first, last), under_way=rows)
+            utilization |= {unit: time.share for unit, time in times.items()}
         names = {unit.id: unit.name for unit in description.units}
         assumed = frozenset(unit.id for unit in description.units if unit.estimated)
         self.view.set_data(FloorplanData(self._states, utilization, self._fills, names, span, assumed))

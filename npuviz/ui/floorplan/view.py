@@ -24,6 +24,7 @@ from npuviz.sim.machine import UnitState
 from npuviz.trace.schema import Role
 from npuviz.ui.kit.colors import HATCH_BRUSHES, STALL_SHARE, blended, translucent
 from npuviz.ui.kit.gestures import Canvas
+from npuviz.ui.kit.trace_facts import BUSY_MEANS
 from npuviz.ui.theme.theme import Theme
 
 MARGIN = 16
@@ -289,6 +290,7 @@ class FloorplanView(Canvas):
             lines.append("\u2248 estimated: its durations are assumptions")
         if box.unit in self._data.utilization and box.unit >= 0:
             lines.append(f"{100 * self._data.utilization[box.unit]:.1f} % busy {self._data.span}")
+            lines.append(BUSY_MEANS)
         if box.memory in self._data.fills and box.memory >= 0:
             used, size = self._data.fills[box.memory]
             lines.append(f"{format_bytes(used)} of {format_bytes(size)}")

@@ -1,6 +1,6 @@
 """Where the pages of the inspector get their facts from, whatever of it there is."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from npuviz.program.tensor import Tensor
 from npuviz.sim.description import MachineDescription, Memory, Unit
 from npuviz.sim.machine import HasReports
 from npuviz.trace.reader import TraceReader
+from npuviz.trace.unit_times import UnderWay, unit_label
 from npuviz.ui.bridge.still_answers import Question, StillAnswers
 from npuviz.ui.inspector.page import Cell, count_cell, text_cell
 from npuviz.ui.kit.trace_facts import NodeTimes
@@ -25,6 +26,7 @@ class InspectorSource:
 
     times  when nodes were worked on; None without trace, incomplete while `times_complete` is False
     consumers  tensor id -> nodes that read it
+    under_way  what the trace does not hold yet
     answers    computes contents in another thread; without it, the machine is asked at once
     """
 
@@ -36,6 +38,7 @@ class InspectorSource:
     times: NodeTimes | None = None
     times_complete: bool = True
     consumers: dict[int, list[int]] | None = None
+    under_way: Sequence[UnderWay] = ()
     answers: StillAnswers | None = None
 
     def ask(self, key: Hashable, question: Question) -> Any:
@@ -94,6 +97,13 @@ class InspectorSource:
         found = self.unit(unit)
         return text_cell("\u2013") if found is None else text_cell(found.name, Selection(unit=unit))
 
+    def unit_name(self, unit: int) -> str:
+        """Name of a unit; of a trace alone, what its tracks are called."""
+        found = self.unit(unit)
+        if found is not None:
+            return found.name
+        return unit_label(self.reader.schema, unit) if self.reader is not None else str(unit)
+
     def instruction_cell(self, instruction: int) -> Cell:
         """A link to an instruction, a dash for none."""
         if instruction < 0:
@@ -108,8 +118,3 @@ class InspectorSource:
         """What the machine tells about its run so far; empty while it runs, or if it tells nothing."""
         machine = self.session.machine if self.session is not None else None
         return tuple(machine.reports()) if isinstance(machine, HasReports) else ()
-
-    def work_kinds(self) -> list[int]:
-        """Ids of the interval kinds that are work, not waiting."""
-        kinds = self.reader.schema.kinds if self.reader else ()
-        return [kind.id for kind in kinds if not kind.role.startswith("wait-")]

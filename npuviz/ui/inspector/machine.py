@@ -1,6 +1,6 @@
 """Inspector pages of the machine: units, tracks, ranges of cycles, and the overview."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from npuviz.program.program import Note
 from npuviz.sim.description import Memory, Queue, Unit
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.trace.unit_times import UnitTime, kind_times, time_of_tracks, tracks_of_units, unit_times
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
     Cell,
@@ -28,7 +29,7 @@ from npuviz.ui.inspector.page import (
     text_cell,
 )
 from npuviz.ui.inspector.tables import report_table
-from npuviz.ui.kit.trace_facts import interval_tracks
+from npuviz.ui.kit.trace_facts import BUSY_MEANS, WAITING_MEANS
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_ROWS = 128
@@ -38,7 +39,7 @@ def unit_page(source: InspectorSource, unit: Unit) -> Page:
     """Everything about a unit."""
     about = (muted_cell(unit.doc),) if unit.doc else ()
     sections = [Section("Now", _state_fields(source, unit), sentences=about)]
-    sections += _kind_sections(source, interval_tracks(source.reader, unit.id) if source.reader else [])
+    sections += _time_sections(source, unit.id)
     sections += _queues(source, unit.id)
     probes = _probe_fields(source, unit)
     if probes:
@@ -74,25 +75,17 @@ def range_page(source: InspectorSource, cycles: tuple[int, int]) -> Page:
     reader = source.reader
     if reader is None or end <= start:
         return Page("Range", f"{format_count(end - start)} cycles", "", (head,))
-    work = source.work_kinds()
-    kinds = {kind.id: kind for kind in reader.schema.kinds}
-    rows: list[tuple[Cell, ...]] = []
     counters: list[tuple[Cell, ...]] = []
-    for track in sorted(reader.schema.tracks, key=lambda t: natural_key(t.name))[:MAX_ROWS]:
+    known = [track for track in reader.schema.tracks if track.kind == "counter"]
+    for track in sorted(known, key=lambda t: natural_key(t.name))[:MAX_ROWS]:
+        _, low, high, last = reader.counter(track.id, (start, end), 1)
+        values = (count_cell(int(column[0])) for column in (low, high, last))
         link = Selection(track=track.id)
-        if track.kind == "counter":
-            _, low, high, last = reader.counter(track.id, (start, end), 1)
-            values = (count_cell(int(column[0])) for column in (low, high, last))
-            counters.append((text_cell(track.name, link), *values, text_cell(track.measure)))
-            continue
-        busy, _ = reader.utilization(track.id, (start, end), 1, work)
-        _, dominant = reader.utilization(track.id, (start, end), 1)
-        kind = kinds.get(int(dominant[0]))
-        mostly = text_cell(kind.name, role=kind.role) if kind else muted_cell("idle")
-        rows.append((text_cell(track.name, link), share_cell(float(busy[0])), mostly))
-    sections = [head, Section("Busy", table=Table(("Track", "Busy", "Mostly"), tuple(rows)))]
+        counters.append((text_cell(track.name, link), *values, text_cell(track.measure)))
+    sections = [head, _units_of_range(source, (start, end))]
     if counters:
-        table = Table(("Counter", "Lowest", "Highest", "Last", "Measure"), tuple(counters))
+        headers = ("Counter", "Lowest", "Highest", "Last", "Measure")
+        table = Table(headers, tuple(counters), max(0, len(known) - MAX_ROWS))
         sections.append(Section("Counters", table=table))
     return Page("Range", f"{format_count(end - start)} cycles", "", tuple(sections))
 
@@ -141,10 +134,38 @@ def bundle_page(source: InspectorSource) -> Page:
     if not reader.is_complete:
         sentence = text_cell("The run was killed: the trace ends before the program does.", role="warning")
         sections.insert(0, Section("", sentences=(sentence,)))
-    sections += _kind_sections(source, interval_tracks(reader))
+    sections.append(_units_of_range(source, (0, reader.end_cycle)))
     rows = tuple((text_cell(name), bytes_cell(size)) for name, size in schema.memory_names[:MAX_ROWS])
     sections.append(Section("Memories", table=Table(("Memory", "Size"), rows)))
     return Page("Trace", schema.title or "Trace bundle", "a recorded run, without machine", tuple(sections))
+
+
+def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section:
+    """What units did in a range of cycles: the parts of their time, and the kind that took most of it."""
+    reader = source.reader
+    assert reader is not None
+    kinds = {kind.id: kind for kind in reader.schema.kinds}
+    owned = {
+        source.unit_name(unit): (unit, tracks) for unit, tracks in tracks_of_units(reader.schema).items()
+    }
+    rows: list[tuple[Cell, ...]] = []
+    for name in sorted(owned, key=natural_key)[:MAX_ROWS]:
+        unit, tracks = owned[name]
+        link = Selection(unit=unit) if source.unit(unit) is not None else Selection(track=tracks[0])
+        amounts = kind_times(reader, tracks, cycles, source.under_way)
+        kind = kinds.get(max(amounts, key=lambda number: (amounts[number], -number), default=-1))
+        mostly = text_cell(kind.name, role=kind.role) if kind else muted_cell("idle")
+        time = time_of_tracks(reader, tracks, cycles, source.under_way)
+        rows.append((text_cell(name, link), *_parts(time), mostly))
+    headers = ("Unit", "Busy", "Waiting", "Idle", "Mostly")
+    about = (muted_cell(f"{BUSY_MEANS}. {WAITING_MEANS}."),)
+    table = Table(headers, tuple(rows), max(0, len(owned) - MAX_ROWS))
+    return Section("Units", sentences=about, table=table)
+
+
+def _parts(time: UnitTime) -> tuple[Cell, ...]:
+    cycles = max(time.cycles, 1)
+    return tuple(share_cell(part / cycles) for part in (time.busy, time.waiting, time.idle))
 
 
 def _note_row(note: Note) -> tuple[Cell, ...]:
@@ -180,29 +201,53 @@ def _state_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _kind_sections(source: InspectorSource, tracks: Iterable[int]) -> list[Section]:
+def _known_until(source: InspectorSource, reader: TraceReader) -> int:
+    """The cursor, or the end of the trace where there is none before it."""
+    is_before = source.session is not None and 0 < source.cycle < reader.end_cycle
+    return source.cycle if is_before else reader.end_cycle
+
+
+def _kind_sections(source: InspectorSource, tracks: Sequence[int]) -> list[Section]:
     """Cycles per interval kind up to the cursor, over some tracks."""
     reader = source.reader
-    tracks = list(tracks)
-    if reader is None or not tracks:
+    if reader is None or not tracks or (end := _known_until(source, reader)) <= 0:
         return []
-    end = (
-        source.cycle
-        if source.session is not None and 0 < source.cycle < reader.end_cycle
-        else reader.end_cycle
-    )
-    if end <= 0:
+    rows = _kind_rows(reader, kind_times(reader, tracks, (0, end), source.under_way), end)
+    return listed(_span_title(end), ("What", "Cycles", "Share"), rows, lambda row: row)
+
+
+def _time_sections(source: InspectorSource, unit: int) -> list[Section]:
+    """A unit's cycles up to the cursor: busy, waiting and idle sum to all; below them, the kinds."""
+    reader = source.reader
+    tracks = tracks_of_units(reader.schema).get(unit, []) if reader is not None else []
+    if reader is None or not tracks or (end := _known_until(source, reader)) <= 0:
         return []
-    rows: list[tuple[int, tuple[Cell, ...]]] = []
-    for kind in reader.schema.kinds:
-        part = sum(float(reader.utilization(t, (0, end), 1, [kind.id])[0][0]) for t in tracks) / len(tracks)
-        if part > 0:
-            cycles = round(part * end * len(tracks))
-            row = (text_cell(kind.name, role=kind.role), count_cell(cycles), share_cell(part))
-            rows.append((cycles, row))
-    ordered = sorted(rows, key=lambda item: -item[0])
-    title = f"Cycles 0 \u2013 {format_count(end)}"
-    return listed(title, ("What", "Cycles", "Share"), ordered, lambda item: item[1])
+    time = time_of_tracks(reader, tracks, (0, end), source.under_way)
+    sums = (("Busy", time.busy), ("Waiting", time.waiting), ("Idle", time.idle))
+    rows = [(text_cell(name), count_cell(part), share_cell(part / end)) for name, part in sums]
+    table = Table(("What", "Cycles", "Share"), tuple(rows))
+    about = (muted_cell(f"{BUSY_MEANS}. {WAITING_MEANS}."),)
+    kinds = _kind_rows(reader, kind_times(reader, tracks, (0, end), source.under_way), end)
+    found = [Section(_span_title(end), sentences=about, table=table)]
+    return found + listed("Kinds", ("What", "Cycles", "Share"), kinds, lambda row: row)
+
+
+def _span_title(end: int) -> str:
+    return f"Cycles 0 \u2013 {format_count(end)}"
+
+
+def _kind_rows(reader: TraceReader, amounts: dict[int, int], end: int) -> list[tuple[Cell, ...]]:
+    """Kinds with their cycles, those of most cycles first."""
+    kinds = {kind.id: kind for kind in reader.schema.kinds}
+    ordered = sorted((number for number in amounts if number in kinds), key=lambda n: -amounts[n])
+    return [
+        (
+            text_cell(kinds[number].name, role=kinds[number].role),
+            count_cell(amounts[number]),
+            share_cell(amounts[number] / end),
+        )
+        for number in ordered
+    ]
 
 
 def _queues(source: InspectorSource, unit: int) -> list[Section]:
@@ -272,15 +317,15 @@ def _units(source: InspectorSource) -> Section:
     description, reader = source.description, source.reader
     assert description is not None
     states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
-    work = source.work_kinds()
+    shown = [unit.id for unit in description.units[:MAX_ROWS]]
+    times: dict[int, UnitTime] = {}
+    if reader is not None and source.cycle > 0:
+        times = unit_times(reader, (0, source.cycle), shown, source.under_way)
     rows: list[tuple[Cell, ...]] = []
     for unit in description.units[:MAX_ROWS]:
-        state = states.get(unit.id)
-        busy = text_cell("")
-        tracks = interval_tracks(reader, unit.id) if reader else []
-        if reader is not None and tracks and source.cycle > 0:
-            busy = share_cell(float(reader.utilization(tracks[0], (0, source.cycle), 1, work)[0][0]))
+        state, time = states.get(unit.id), times.get(unit.id)
+        parts = _parts(time)[:2] if time is not None else (text_cell(""), text_cell(""))
         status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
-        rows.append((source.unit_cell(unit.id), status, busy))
+        rows.append((source.unit_cell(unit.id), status, *parts))
     left_out = max(0, len(description.units) - MAX_ROWS)
-    return Section("Units", table=Table(("Unit", "Status", "Busy"), tuple(rows), left_out))
+    return Section("Units", table=Table(("Unit", "Status", "Busy", "Waiting"), tuple(rows), left_out))

@@ -7,12 +7,15 @@ import numpy as np
 
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.series import IntervalView
+from npuviz.trace.unit_times import tracks_of_units
 
 SCAN_LIMIT = 1 << 21
 """Rows of one track that are read through for one instruction; longer tracks are bisected."""
 ROWS_PER_SLICE = 1 << 18
 MAX_RUNS = 64
 NEAR_ROWS = 1 << 16
+BUSY_MEANS = "Busy: a track of the unit shows work in that cycle, whether or not anything is computed in it"
+WAITING_MEANS = "Waiting: none shows work, and one shows why the unit waits"
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -93,7 +96,7 @@ class NodeTimes:
     """Per graph node: when work on it began and ended, and the cycles units spent on it.
 
     first, last  (nodes,) int64 cycles; `first` is the largest int64 while a node was never worked on
-    busy, waiting  (nodes,) int64 cycles summed over tracks
+    busy, waiting  (nodes,) int64 cycles summed over the tracks of units
     Work comes in slices, because a trace may hold many millions of intervals: call `advance` until
     it returns True. A trace that grew needs only its new rows.
     """
@@ -106,6 +109,7 @@ class NodeTimes:
         for kind, stalled in zip(reader.schema.kinds, is_stall, strict=True):
             self._stall[kind.id] = stalled
         self._tracks = interval_tracks(reader)
+        self._owned = {track for tracks in tracks_of_units(reader.schema).values() for track in tracks}
         self._reset()
 
     def _reset(self) -> None:
@@ -125,7 +129,7 @@ class NodeTimes:
             first = self._read[track]
             end = min(len(view.start), first + budget)
             if end > first:
-                self._add(view, first, end)
+                self._add(view, first, end, track in self._owned)
                 self._read[track] = end
                 budget -= end - first
             if end < len(view.start):
@@ -136,7 +140,7 @@ class NodeTimes:
         """Whether any interval belongs to a node."""
         return 0 <= node < self._num_nodes and int(self.first[node]) != _NEVER
 
-    def _add(self, view: IntervalView, first: int, end: int) -> None:
+    def _add(self, view: IntervalView, first: int, end: int, is_of_unit: bool) -> None:
         nodes = view.details(np.arange(first, end, dtype=np.int64))[0]
         known = (nodes >= 0) & (nodes < self._num_nodes)
         nodes = nodes[known]
@@ -145,8 +149,9 @@ class NodeTimes:
         work = ~stalled
         np.minimum.at(self.first, nodes[work], start[work])
         np.maximum.at(self.last, nodes[work], stop[work])
-        np.add.at(self.busy, nodes[work], (stop - start)[work])
-        np.add.at(self.waiting, nodes[stalled], (stop - start)[stalled])
+        if is_of_unit:
+            np.add.at(self.busy, nodes[work], (stop - start)[work])
+            np.add.at(self.waiting, nodes[stalled], (stop - start)[stalled])
 
 
 def retired_before(reader: TraceReader, cycle: int) -> dict[int, int]:

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QScrollBar, QWidget
 from npuviz.base.units import format_bytes, format_count
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
+from npuviz.trace.unit_times import UnderWay
 from npuviz.ui.kit.gestures import Canvas
 from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.theme.theme import Theme
@@ -415,4 +416,5 @@ class TimelineCanvas(Canvas):
             return
         wanted = set(state.range.tracks)
         tracks = [track for track in self.tracks if track.id in wanted]
-        state.measurement = measure(state.index, tracks, state.range.first, state.range.last)
+        rows = [UnderWay(each.track, each.start, each.end, each.kind) for each in state.open_slices]
+        state.measurement = measure(state.index, tracks, state.range.first, state.range.last, rows)

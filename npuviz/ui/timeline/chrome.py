@@ -228,7 +228,7 @@ class ChromePainter:
         painter.setFont(small)
         painter.setPen(theme.color("text-muted"))
         tracks = measurement.tracks_text
-        busy = f"{100 * measurement.busy:.1f} % busy, {tracks}" if measurement.num_tracks else tracks
+        busy = f"{measurement.parts_text}; {tracks}" if measurement.num_tracks else tracks
         painter.drawText(QRectF(inner.left(), y, inner.width(), 18), Qt.AlignmentFlag.AlignVCenter, busy)
         y += 18
         right = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight

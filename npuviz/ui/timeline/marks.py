@@ -63,12 +63,12 @@ class MarksPainter:
         return row.top - state.scroll + 2, row.height - 4
 
     def _open_slice(self, painter: QPainter, state: TimelineState, item: OpenSlice) -> None:
-        """A slice without an end: it runs to the cursor and fades out behind it."""
+        """A slice that is not recorded yet; one that goes on fades out behind the cursor."""
         row = state.layout.of_track(item.track)
         if row is None or state.index is None:
             return
         left = max(state.viewport.x_of(item.start), -4.0)
-        right = max(state.viewport.x_of(state.cursor), left + 1)
+        right = max(state.viewport.x_of(item.end), left + 1)
         categories = state.index.categories
         role = categories.roles[item.kind] if item.kind < len(categories.roles) else "control"
         color = self._theme.color(role)
@@ -76,10 +76,11 @@ class MarksPainter:
             color = translucent(color, 120)
         top, height = self._row_box(state, row)
         painter.fillRect(QRectF(left, top, right - left, height), color)
-        gradient = QLinearGradient(right, 0, right + OPEN_END_PIXELS, 0)
-        gradient.setColorAt(0, translucent(color, 170))
-        gradient.setColorAt(1, translucent(color, 0))
-        painter.fillRect(QRectF(right, top, OPEN_END_PIXELS, height), QBrush(gradient))
+        if item.end >= state.cursor:
+            gradient = QLinearGradient(right, 0, right + OPEN_END_PIXELS, 0)
+            gradient.setColorAt(0, translucent(color, 170))
+            gradient.setColorAt(1, translucent(color, 0))
+            painter.fillRect(QRectF(right, top, OPEN_END_PIXELS, height), QBrush(gradient))
         name = categories.names[item.kind]
         names = state.index.reader.schema.node_names
         if 0 <= item.node < len(names) and categories.is_work[item.kind]:

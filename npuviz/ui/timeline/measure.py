@@ -1,10 +1,11 @@
-"""Plain numbers for a range of cycles: busy shares, totals per kind, extremes of counters."""
+"""Plain numbers for a range of cycles: what units did with it, totals per kind, extremes of counters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.trace.schema import Track
+from npuviz.trace.unit_times import UnderWay, time_of_tracks
 from npuviz.ui.timeline.index import TimelineIndex
 
 MAX_KINDS = 7
@@ -12,7 +13,7 @@ MAX_KINDS = 7
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One line of a measurement: a category, its busy cycles, and their part of the whole range."""
+    """One line of a measurement: a category, its cycles, and their part of the units' time."""
 
     category: int
     name: str
@@ -35,13 +36,17 @@ class CounterValues:
 class Measurement:
     """A range of cycles and what happened in it.
 
-    busy    work cycles of all tracks together / (length x tracks); shares largest first
+    num_units  units whose tracks are measured; a lane that belongs to none counts as one of its own
+    busy, waiting  parts of the units' time; the rest is idle
+    shares     largest first
     """
 
     first: int
     last: int
     num_tracks: int
+    num_units: int
     busy: float
+    waiting: float
     shares: tuple[Share, ...]
     counters: tuple[CounterValues, ...]
     frequency_hz: float
@@ -53,6 +58,13 @@ class Measurement:
         count, word = (self.num_tracks, "track") if self.num_tracks else (self.num_counters, "counter")
         return f"{format_count(count)} {word}" if count == 1 else f"{format_count(count)} {word}s"
 
+    @property
+    def parts_text(self) -> str:
+        """What the units' time was, in percent."""
+        idle = 1.0 - self.busy - self.waiting
+        waiting = f"{self.waiting:.1%} waiting, " if self.waiting else ""
+        return f"{self.busy:.1%} busy, {waiting}{max(idle, 0.0):.1%} idle"
+
     def title(self) -> str:
         """Length in cycles and as a time."""
         length = self.last - self.first
@@ -63,16 +75,31 @@ class Measurement:
     def as_csv(self) -> str:
         """The same numbers for a spreadsheet."""
         lines = ["name,cycles,fraction"]
+        whole = (self.last - self.first) * self.num_units
+        for name, part in (("busy", self.busy), ("waiting", self.waiting)):
+            lines.append(f'"{name}",{round(part * whole)},{part:.6f}')
         lines += [f'"{share.name}",{share.cycles},{share.fraction:.6f}' for share in self.shares]
         return "\n".join(lines) + "\n"
 
 
-def measure(index: TimelineIndex, tracks: Sequence[Track], first: int, last: int) -> Measurement:
-    """Count what the tracks did in [first, last)."""
+def measure(
+    index: TimelineIndex,
+    tracks: Sequence[Track],
+    first: int,
+    last: int,
+    under_way: Sequence[UnderWay] = (),
+) -> Measurement:
+    """Count what the units of the tracks did in [first, last), as far as these tracks show it."""
     intervals = [track.id for track in tracks if track.kind == "interval"]
     counters = [track for track in tracks if track.kind == "counter"]
     amounts = index.busy(intervals, first, last)
-    whole = max(last - first, 1) * max(len(intervals), 1)
+    owned: dict[tuple[int, int], list[int]] = {}
+    for track in tracks:
+        if track.kind == "interval":
+            key = (track.unit, -1) if track.unit >= 0 else (-1, track.id)
+            owned.setdefault(key, []).append(track.id)
+    times = [time_of_tracks(index.reader, each, (first, last), under_way) for each in owned.values()]
+    whole = max(last - first, 1) * max(len(owned), 1)
     categories = index.categories
     shares = sorted(
         (
@@ -81,13 +108,14 @@ def measure(index: TimelineIndex, tracks: Sequence[Track], first: int, last: int
         ),
         key=lambda share: (-share.cycles, share.name),
     )
-    work = sum(amount for number, amount in amounts.items() if categories.is_work[number])
     values = tuple(_counter(index, track, first, last) for track in counters[:3])
     return Measurement(
         first,
         last,
         len(intervals),
-        work / whole,
+        len(owned),
+        sum(time.busy for time in times) / whole,
+        sum(time.waiting for time in times) / whole,
         tuple(shares),
         values,
         index.reader.schema.frequency_hz,

@@ -19,6 +19,7 @@ from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import OpenSlice, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
+from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
@@ -199,10 +200,8 @@ class TimelinePanel(Panel):
             self.view.set_open_slices(())
             return
         fresh: list[OpenSlice] = []
-        for activity in session.machine.activities():
-            recorded = reader.at(activity.track, activity.start)
-            if recorded is None or int(recorded["start"]) != activity.start:
-                fresh.append(OpenSlice(activity.track, activity.start, activity.kind, activity.node))
+        for row in under_way(session.machine, reader):
+            fresh.append(OpenSlice(row.track, row.start, row.end, row.kind, row.node))
         self.view.set_open_slices(fresh)
 
     def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:

@@ -51,10 +51,11 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class OpenSlice:
-    """Something under way: a slice whose end is not known yet."""
+    """Something that the trace does not hold yet; `end` is the cursor at most."""
 
     track: int
     start: int
+    end: int
     kind: int
     node: int
 

@@ -134,8 +134,14 @@ def summarize(
         },
         "events": _num_events(session),
         "units": [
-            {"name": name, "busy_cycles": int(busy), "utilization": busy / cycles if cycles else 0.0}
-            for name, busy in totals.units
+            {
+                "name": name,
+                "busy_cycles": int(busy),
+                "waiting_cycles": int(waiting),
+                "idle_cycles": cycles - int(busy) - int(waiting),
+                "utilization": busy / cycles if cycles else 0.0,
+            }
+            for name, busy, waiting in totals.units
         ],
         "queues": [
             {"name": name, "peak": int(peak), "capacity": int(capacity)}

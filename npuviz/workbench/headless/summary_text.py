@@ -28,14 +28,19 @@ def summary_text(summary: dict[str, Any]) -> str:
         f"kernels {seconds['warm_up']:.3f} s",
         f"  events    {format_count(summary['events'])}",
     ]
-    lines += _table("unit", "busy cycles", "utilization", [
-        (u["name"], format_count(u["busy_cycles"]), f"{u['utilization']:.1%}") for u in summary["units"]
+    cycles = max(summary["cycles"], 1)
+    lines += _table(("unit", "busy cycles", "busy", "waiting", "idle"), [
+        (
+            u["name"], format_count(u["busy_cycles"]),
+            *(f"{u[part] / cycles:.1%}" for part in ("busy_cycles", "waiting_cycles", "idle_cycles")),
+        )
+        for u in summary["units"]
     ])  # fmt: skip
-    lines += _table("queue", "peak", "capacity", [
+    lines += _table(("queue", "peak", "capacity"), [
         (q["name"], format_count(q["peak"]), format_count(q["capacity"]) if q["capacity"] else "unlimited")
         for q in summary["queues"]
     ])  # fmt: skip
-    lines += _table("memory", "peak", "size", [
+    lines += _table(("memory", "peak", "size"), [
         (m["name"], format_bytes(m["peak_bytes"]), format_bytes(m["bytes"])) for m in summary["memories"]
     ])  # fmt: skip
     lines += _report_lines(summary.get("reports", []))
@@ -86,14 +91,14 @@ def _dash(detail: str) -> str:
     return f" - {detail}" if detail else ""
 
 
-def _table(name: str, second: str, third: str, rows: list[tuple[str, str, str]]) -> list[str]:
+def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     if not rows:
         return []
     shown = rows[:MAX_ROWS]
-    lines = ["", *table_lines([(name, second, third), *shown], right=(1, 2), indent="  ")]
+    lines = ["", *table_lines([titles, *shown], right=range(1, len(titles)), indent="  ")]
     if len(rows) > MAX_ROWS:
         lines.append(f"  ... and {len(rows) - MAX_ROWS} more (--json lists all)")
-    return [*lines, ""] if name == "memory" else lines
+    return [*lines, ""] if titles[0] == "memory" else lines
 
 
 def _error(value: float | None) -> str:

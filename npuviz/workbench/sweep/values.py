@@ -10,7 +10,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "units": ("busy_cycles", "utilization"),
+    "units": ("busy_cycles", "waiting_cycles", "idle_cycles", "utilization"),
     "queues": ("peak", "capacity"),
     "memories": ("peak_bytes", "bytes"),
 }

@@ -78,7 +78,7 @@ def test_utilisation_since_the_start_or_in_the_selected_range(stage: Stage) -> N
     session = stage.open_toy(run_to=400)
     panel = panel_of(stage)
     boxes = {box.unit: box for box in session.description.floorplan}
-    busy = dict(session.machine.summary().units)["Core[0].ALU"]
+    busy = next(each for name, each, _ in session.machine.summary().units if name == "Core[0].ALU")
     assert f"{100 * busy / 400:.1f} % busy since the start" in panel.view.tooltip(boxes[1])
     panel.context.selection.set(Selection(cycles=(100, 300)))
     panel.on_selection_changed(panel.context.selection.current)

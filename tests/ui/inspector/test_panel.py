@@ -249,7 +249,7 @@ def test_track_and_range_pages(source: InspectorSource) -> None:
     counter = make_page(source, Selection(track=5))
     assert value(counter, "Highest") == str(int(source.reader.counter_columns(5).value.max()))
     everything = make_page(source, Selection(cycles=(0, source.cycle)))
-    busy = {r[0].text: r[1].text for r in table(everything, "Busy").rows}
+    busy = {r[0].text: r[1].text for r in table(everything, "Units").rows}
     stores = source.reader.interval_columns(2)
     share = (stores.end - stores.start)[stores.kind < 4].sum() / source.cycle
     assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f}\u202f%"

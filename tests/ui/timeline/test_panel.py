@@ -181,7 +181,7 @@ def test_a_folded_group_stands_for_its_tracks(stage: Stage) -> None:
 
 
 def test_a_range_of_counters_alone_names_them() -> None:
-    measured = Measurement(0, 10, 0, 0.0, (), (), 1e9, num_counters=2)
+    measured = Measurement(0, 10, 0, 0, 0.0, 0.0, (), (), 1e9, num_counters=2)
     assert measured.tracks_text == "2 counters"
     assert replace(measured, num_tracks=1).tracks_text == "1 track"
 
@@ -198,7 +198,7 @@ def test_drag_measures_and_counts(stage: Stage, qtbot: QtBot) -> None:
     assert measured is not None
     assert 60 < measured.first < 140
     assert 360 < measured.last < 440
-    length = (measured.last - measured.first) * measured.num_tracks
+    length = (measured.last - measured.first) * measured.num_units
     index = view.state.index
     chosen = view.state.range
     assert index is not None

@@ -83,7 +83,7 @@ class Observer:
     def summary(self) -> RunSummary:
         """Totals so far."""
         return RunSummary(
-            units=tuple((f"Core.{UNITS[unit]}", self.busy(unit)) for unit in (LD, ALU, ST)),
+            units=tuple((f"Core.{UNITS[unit]}", self.busy(unit), 0) for unit in (LD, ALU, ST)),
             queues=tuple(
                 (f"Core.{UNITS[unit]}", int(self._chip.units[unit - 1].peak), self._spec.queue)
                 for unit in (LD, ALU, ST)

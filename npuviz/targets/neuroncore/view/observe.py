@@ -298,13 +298,15 @@ class Observer:
     def summary(self) -> RunSummary:
         """Totals so far."""
         tables, spec = self._engine.tables, self._engine.spec
-        units = [(sequencer_name(tables, n), self.busy(n)) for n in range(len(tables.sequencers))]
+        units = [
+            (sequencer_name(tables, n), self.busy(n), self.waited(n)) for n in range(len(tables.sequencers))
+        ]
         cycle = int(self._chip.cycle)
         for number in range(self._engine.shape.engines):
             d = self.dma_engine(number)
             core, engine = divmod(number, spec.num_dma_engines)
             ahead = int(d.until) - cycle if int(d.queue) >= 0 else 0
-            units.append((f"Core[{core}].DMA[{engine}]", int(d.busy) - max(0, ahead)))
+            units.append((f"Core[{core}].DMA[{engine}]", int(d.busy) - max(0, ahead), 0))
         queues = [
             (
                 f"Core[{queue.core}].{queue.name}",

@@ -58,6 +58,27 @@ def _kind_of(which):
 
 
 @kernel
+def count_units(machine, core, t):
+    """Begin or end the time of CNA and of DPU, after something of theirs began or ended at `t`."""
+    streams = core.streams
+    is_fetching = streams[STREAM_FEATURE].start >= 0 or streams[STREAM_WEIGHT].start >= 0
+    if is_fetching and core.fetch_since < 0:
+        core.fetch_since = t
+    elif not is_fetching and core.fetch_since >= 0:
+        core.fetch_busy += t - core.fetch_since
+        core.fetch_since = -1
+    is_working = streams[STREAM_OPERAND].start >= 0 or streams[STREAM_WRITE].start >= 0
+    if not is_working and core.out_until < FAR:
+        program = machine.program
+        is_working = TASK(program, program.tasks, core.task).is_pooling == 0
+    if is_working and core.dpu_since < 0:
+        core.dpu_since = t
+    elif not is_working and core.dpu_since >= 0:
+        core.dpu_busy += t - core.dpu_since
+        core.dpu_since = -1
+
+
+@kernel
 def close_stream(machine, number, which, t):
     """A stream has no bytes under way any more: its interval ends."""
     chip, program = machine.chip, machine.program
@@ -71,6 +92,7 @@ def close_stream(machine, number, which, t):
                 machine, number * TRACKS_PER_CORE + track, _kind_of(which), (stream.start, t), instruction
             )
         stream.start = -1
+        count_units(machine, CORE(chip, chip.cores, number), t)
 
 
 @kernel
@@ -113,9 +135,9 @@ def begin_chunk(machine, t):
             chip.bus_bytes = size
             chip.bus_until = t + cost
             chip.bus_busy += cost
-            stream.busy += cost
             if stream.start < 0:
                 stream.start = t
+                count_units(machine, CORE(chip, chip.cores, number), t)
             if chip.bus_since < 0:
                 chip.bus_since = t
             return

@@ -13,7 +13,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_queue,
     watch_subject,
 )
-from npuviz.targets.rk3588.kernels.bus import close_stream
+from npuviz.targets.rk3588.kernels.bus import close_stream, count_units
 from npuviz.targets.rk3588.kernels.records import (
     ACCESS,
     CORE,
@@ -248,7 +248,10 @@ def _end_output(machine, number, core, task, t):
         track = number * TRACKS_PER_CORE + (TRACK_PPU if is_pooling else TRACK_DPU)
         kind = KIND_PPU if is_pooling else KIND_DPU
         record_interval(machine, track, kind, (core.out_start, t), task.instruction)
+    if task.is_pooling != 0:
+        core.ppu_busy += t - core.out_start
     core.out_until = FAR
+    count_units(machine, core, t)
     core.out_drained += 1
     core.streams[STREAM_WRITE].total += core.out_bytes
     core.pending += core.out_bytes
@@ -279,6 +282,7 @@ def _start_output(machine, number, core, task, t):
     core.out_start = t
     core.out_until = t + cycles
     core.out_busy += cycles
+    count_units(machine, core, t)
 
 
 @kernel
@@ -309,7 +313,6 @@ def _end_task(machine, number, core, task, t):
         close_stream(machine, number, which, t)
         total += core.streams[which].done
     record.bytes = total
-    core.task_busy += t - core.start
     if is_recording(machine):
         track = number * TRACKS_PER_CORE + TRACK_TASK
         record_interval(machine, track, task.kind, (core.until, t), task.instruction)

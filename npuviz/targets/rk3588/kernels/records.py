@@ -1,6 +1,6 @@
 """Records of the RK3588 machine's root state and of its immutable program words."""
 
-from npuviz.sim.parts.record_kernels import Gap, Record, Rows, Words
+from npuviz.sim.parts.record_kernels import Record, Rows, Words
 
 # --- header of the state -------------------------------------------------------------------------
 
@@ -61,7 +61,6 @@ STREAM = Record(
     total="bytes that may be asked for",
     done="bytes moved",
     start="start of the interval under way, -1",
-    busy="cycles of the bus",
 )
 
 CORE = Record(
@@ -88,15 +87,17 @@ CORE = Record(
     out_drained="stripes drained",
     out_total="stripes of the task",
     out_bytes="write bytes of the stripe under way",
-    out_since="start of the DPU interval under way",
     core_busy="cycles of CORE in the task",
     out_busy="cycles of DPU or PPU in the task",
-    task_busy="cycles of all its tasks",
+    ppu_busy="cycles of PPU",
     wait_data="cycles CORE waited for features",
     wait_weights="cycles CORE waited for weights",
     wait_output="cycles CORE waited for DPU or PPU",
     pending="bytes handed to the writer and not written",
-    _37=Gap(3),
+    fetch_since="start of the time in which features or weights are on their way, -1",
+    fetch_busy="cycles of CNA: such times that are over",
+    dpu_since="start of the time in which DPU drains, reads operands or writes, -1",
+    dpu_busy="cycles of DPU: such times that are over",
     streams=Rows(STREAM, STREAMS, "in the order of STREAM_"),
 )
 

@@ -57,7 +57,7 @@ def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) ->
         s[word] = value
     for core in range(spec.cores):
         k = sk.CORE(s, shape.cores, core)
-        k.task = k.group_start = -1
+        k.task = k.group_start = k.fetch_since = k.dpu_since = -1
         k.out_until = sk.FAR
         for stream in range(sk.STREAMS):
             k.streams[stream].start = -1

@@ -20,17 +20,20 @@ PC, CNA, CORE, DPU, PPU = range(5)
 ADDRESS_BYTES = 1 << 32
 """Addresses in registers have 32 bits. Ref: JAS, HAPPY."""
 
+NO_UNIT = -1
+"""Of tracks that frame or mark what the tracks of units show."""
+
 _TRACKS: tuple[tuple[int, str, int, str], ...] = (
     (sk.TRACK_TASK, "tasks", PC, "register commands, then the task itself"),
     (sk.TRACK_FEATURE, "features", CNA, "feature data on its way into CBUF"),
     (sk.TRACK_WEIGHT, "weights", CNA, "weights on their way into CBUF"),
-    (sk.TRACK_CORE, "CORE", CORE, "kernel groups: all output positions with one set of kernels"),
-    (sk.TRACK_STRIPES, "stripes", CORE, "stripes of up to 32 output positions, and why CORE waits"),
+    (sk.TRACK_CORE, "groups", NO_UNIT, "kernel groups: all output positions with one set of kernels"),
+    (sk.TRACK_STRIPES, "CORE", CORE, "stripes of up to 32 output positions, and why CORE waits"),
     (sk.TRACK_DPU, "DPU", DPU, "stripes through the DPU"),
     (sk.TRACK_PPU, "PPU", PPU, "pooled stripes"),
     (sk.TRACK_OPERAND, "operands", DPU, "bias and second operands from memory"),
     (sk.TRACK_WRITE, "write", DPU, "results on their way to memory"),
-    (sk.TRACK_INTERRUPT, "interrupts", PC, "a task is done: DPU bits 8, 9 or PPU bits 10, 11"),
+    (sk.TRACK_INTERRUPT, "interrupts", NO_UNIT, "a task is done: DPU bits 8, 9 or PPU bits 10, 11"),
 )
 _KINDS: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_TASK_CONV, "convolution", "compute", "a task: direct convolution"),
@@ -155,7 +158,7 @@ def _tracks(spec: RknnSpec) -> tuple[Track, ...]:
             core * sk.TRACKS_PER_CORE + number,
             f"Core[{core}].{name}",
             "interval",
-            unit_of(core, unit),
+            NO_UNIT if unit == NO_UNIT else unit_of(core, unit),
             doc=doc,
         )
         for core in range(spec.cores)

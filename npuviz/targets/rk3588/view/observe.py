@@ -221,57 +221,58 @@ class Observer:
     # --- totals ----------------------------------------------------------------------------------------
 
     def summary(self) -> RunSummary:
-        """Totals so far: busy cycles from finished tasks, and the running ones up to now."""
+        """Totals so far."""
         s, spec, cycle = self._s, self._engine.spec, int(self._s.cycle)
-        busy = {unit_of(core, unit): 0 for core in range(spec.cores) for unit in range(len(UNITS))}
-        for task in self._engine.tables.tasks:
-            record = self._engine.record(task.index)
-            if int(record.end):
-                self._add(
-                    busy,
-                    task.core,
-                    [int(record[word]) for word in range(sk.RESULT.start, sk.RESULT.out + 1)],
-                    task.index,
-                )
-        ahead = max(0, int(s.bus_until) - cycle) if int(s.bus_stream) >= 0 else 0
+        times = {unit_of(core, unit): (0, 0) for core in range(spec.cores) for unit in range(len(UNITS))}
         for core in range(spec.cores):
-            k = self.core(core)
-            busy[unit_of(core, CNA)] = self._fetching(core, ahead)
-            if int(k.task) >= 0:
-                mac = int(k.core_busy) - self._ahead(k, sk.CORE.core_until, cycle)
-                out = int(k.out_busy) - self._ahead(k, sk.CORE.out_until, cycle)
-                times = [int(k.start), cycle, max(0, mac), max(0, out)]
-                self._add(busy, core, times, int(k.task))
-        units = [(f"Core[{u // len(UNITS)}].{UNITS[u % len(UNITS)]}", min(n, cycle)) for u, n in busy.items()]
-        units.append(("Host", int(s.host_busy)))
-        units.append(("Driver", int(s.driver_busy)))
-        units.append(("DDR", int(s.bus_busy) - ahead))
+            times |= {unit_of(core, unit): time for unit, time in self._times(core, cycle).items()}
+        ahead = max(0, int(s.bus_until) - cycle) if int(s.bus_stream) >= 0 else 0
+        job = int(s.job_state) if int(s.status) == sk.STATUS_RUNNING else sk.JOB_RUNNING
+        passed = max(0, min(int(s.job_until), cycle) - int(s.job_start))
+        units = [(f"Core[{u // len(UNITS)}].{UNITS[u % len(UNITS)]}", *time) for u, time in times.items()]
+        units.append(("Host", int(s.host_busy) + (passed if job == sk.JOB_HOST else 0), 0))
+        units.append(("Driver", int(s.driver_busy) + (passed if job == sk.JOB_DRIVER else 0), 0))
+        units.append(("DDR", int(s.bus_busy) - ahead, 0))
         counters = {
             "read_bytes": int(s.read_bytes),
             "written_bytes": int(s.write_bytes),
-            "mac_cycles": sum(busy[unit_of(core, CORE)] for core in range(spec.cores)),
+            "mac_cycles": sum(times[unit_of(core, CORE)][0] for core in range(spec.cores)),
             "jobs": int(s.job),
         }
         return RunSummary(tuple(units), (), (), counters)
 
-    def _fetching(self, core: int, ahead: int) -> int:
-        """Cycles in which the bus moved features or weights for a core, up to now."""
-        streams = (sk.STREAM_FEATURE, sk.STREAM_WEIGHT)
-        total = sum(int(self.stream(core, stream).busy) for stream in streams)
-        under_way = int(self._s.bus_stream)
-        is_mine = under_way in [core * sk.STREAMS + stream for stream in streams]
-        return total - (ahead if is_mine else 0)
+    def _times(self, core: int, cycle: int) -> dict[int, tuple[int, int]]:
+        """Busy and waiting cycles of a core's units up to now: of finished tasks and of the running one."""
+        k, found = self.core(core), [0, 0, 0]
+        for task in self._engine.tables.tasks:
+            record = self._engine.record(task.index)
+            if task.core == core and int(record.end):
+                found[0] += int(record.end) - int(record.start)
+                if int(self.task_words(task.index).factor) > 0:
+                    found[1] += int(record.mac)
+                    found[2] += int(record.data) + int(record.weights) + int(record.output)
+        out = 0
+        task = int(k.task)
+        if task >= 0:
+            found[0] += cycle - int(k.start)
+            words = self.task_words(task)
+            state = int(k.core_state) if int(words.factor) > 0 else sk.CORE_IDLE
+            if int(words.factor) > 0:
+                ahead = max(0, int(k.core_until) - cycle) if state == sk.CORE_BUSY else 0
+                found[1] += int(k.core_busy) - ahead
+                found[2] += int(k.wait_data) + int(k.wait_weights) + int(k.wait_output)
+            if state == sk.CORE_WAITING:
+                found[2] += cycle - int(k.since)
+            if int(words.is_pooling) and int(k.out_until) < sk.FAR:
+                out = min(int(k.out_until), cycle) - int(k.out_start)
+        return {
+            PC: (found[0], 0),
+            CNA: (int(k.fetch_busy) + self._passed(int(k.fetch_since), cycle), 0),
+            CORE: (found[1], found[2]),
+            DPU: (int(k.dpu_busy) + self._passed(int(k.dpu_since), cycle), 0),
+            PPU: (int(k.ppu_busy) + out, 0),
+        }
 
     @staticmethod
-    def _ahead(k: Any, word: int, cycle: int) -> int:
-        until = int(k[word])
-        if until >= sk.FAR or (word == sk.CORE.core_until and int(k.core_state) != sk.CORE_BUSY):
-            return 0
-        return max(0, until - cycle)
-
-    def _add(self, busy: dict[int, int], core: int, times: list[int], task: int) -> None:
-        start, end, mac, out = times
-        busy[unit_of(core, PC)] += end - start
-        busy[unit_of(core, CORE)] += mac
-        is_pooling = bool(self.task_words(task).is_pooling)
-        busy[unit_of(core, PPU if is_pooling else DPU)] += out
+    def _passed(since: int, cycle: int) -> int:
+        return cycle - since if since >= 0 else 0

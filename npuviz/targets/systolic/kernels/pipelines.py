@@ -254,7 +254,6 @@ def start_gemm(machine, work, slot_index, t):
     core.gemm_rows = rows
     core.gemm_count = count + 1
     core.ex_end = start + rows
-    core.ex_busy += rows
     if count == 0:
         core.gemm_finish = finish
     if core.peak_gemm < count + 1:
@@ -268,19 +267,33 @@ def start_gemm(machine, work, slot_index, t):
 
 
 @inlined
-def record_idle(machine, c, gemm, idle_until):
-    """Record why the array stood still before the instruction of a ring entry."""
+def count_wait(machine, c, core, gemm, instruction):
+    """Count and record why the array stood still until the instruction of a ring entry entered.
+
+    An instruction waits as soon as its tile is there; before that the array has nothing to wait with.
+    """
     track = c * TRACKS_PER_CORE + TRACK_EX
-    begin = gemm.idle
-    for kind, known in (
-        (KIND_WAIT_EMPTY, gemm.arrived),
-        (KIND_WAIT_BANDWIDTH, gemm.filled),
-        (KIND_WAIT_DEPENDENCY, idle_until),
+    begin, enter = gemm.idle, gemm.enter
+    for kind, known, waiting in (
+        (KIND_WAIT_EMPTY, gemm.arrived, int64(-1)),
+        (KIND_WAIT_BANDWIDTH, gemm.filled, instruction),
+        (KIND_WAIT_DEPENDENCY, enter, instruction),
     ):
-        end = known if known < idle_until else idle_until
+        end = known if known < enter else enter
         if end > begin:
-            record_interval(machine, track, kind, (begin, end), int64(-1))
+            core.ex_waited += end - begin
+            if is_recording(machine):
+                record_interval(machine, track, kind, (begin, end), waiting)
             begin = end
+
+
+@inlined
+def rows_of(core, gemm):
+    """Cycles for which the rows of a ring entry stream into the array."""
+    drain = core.height + core.width - 2
+    if core.dataflow == DATAFLOW_OUTPUTS:
+        drain += core.height
+    return gemm.finish - gemm.start - drain
 
 
 @inlined
@@ -294,21 +307,17 @@ def retire_gemm(machine, c, core, t):
     end_result(machine.chip, work, t)
     slot.gemms += 1
     core.macs += row.tile_m * row.tile_k * row.tile_n
+    start, idle = gemm.start, gemm.idle
+    end = start + rows_of(core, gemm)
+    if gemm.enter > idle:
+        count_wait(machine, c, core, gemm, instruction)
+        idle = gemm.enter
+    core.ex_busy += end - idle
     if is_recording(machine):
-        start = gemm.start
-        enter = gemm.enter
-        idle = gemm.idle
         track = c * TRACKS_PER_CORE + TRACK_EX
         if start > idle:
-            if enter > idle:
-                record_idle(machine, c, gemm, enter)
-                idle = enter
-            if start > idle:
-                record_interval(machine, track, int64(KIND_LOAD_WEIGHTS), (idle, start), instruction)
-        rows = row.n
-        if rows < MINIMUM_ROWS:
-            rows = MINIMUM_ROWS
-        record_interval(machine, track, row.op, (start, start + rows), instruction)
+            record_interval(machine, track, int64(KIND_LOAD_WEIGHTS), (idle, start), instruction)
+        record_interval(machine, track, row.op, (start, end), instruction)
     if work.code + 1 == slot.end:
         slot.done = 1
     count = core.gemm_count - 1

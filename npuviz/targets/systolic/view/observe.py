@@ -181,31 +181,50 @@ class Observer:
         code = self._engine.tables.code
         for row in self.gemm_ring(core):
             index = row[sk.GEMM.code] + self.slot(core, row[sk.GEMM.slot])[sk.SLOT.delta]
-            rows = max(int(code[row[sk.GEMM.code], tk.CODE.n]), 4)
-            start, op = row[sk.GEMM.start], int(code[row[sk.GEMM.code], tk.CODE.op])
-            if row[sk.GEMM.enter] < start and row[sk.GEMM.idle] < cycle:
-                weights = max(row[sk.GEMM.idle], row[sk.GEMM.enter])
-                if weights < min(start, cycle):
-                    found.append(
-                        self._activity(base + sk.TRACK_EX, weights, start, sk.KIND_LOAD_WEIGHTS, index)
-                    )
-            if start < cycle:
-                found.append(self._activity(base + sk.TRACK_EX, start, start + rows, op, index))
+            for kind, start, end in self._occupations(core, row):
+                if start < cycle:
+                    held = -1 if kind == sk.KIND_WAIT_EMPTY else index
+                    found.append(self._activity(base + sk.TRACK_EX, start, end, kind, held))
         if int(k[sk.CORE.vec]) >= 0 and int(k[sk.CORE.vec_start]) < cycle:
             row = int(k[sk.CORE.vec])
             index = row + self.slot(core, int(k[sk.CORE.vec_slot]))[sk.SLOT.delta]
             start, end = int(k[sk.CORE.vec_start]), int(k[sk.CORE.vec_finish])
             found.append(self._activity(base + sk.TRACK_VEC, start, end, int(code[row, tk.CODE.op]), index))
-        if int(k[sk.CORE.request]) >= 0 and int(k[sk.CORE.burst_count]) > 0:
+        transfer = self._transfer(core)
+        if transfer is not None and transfer[1] < cycle:
             burst = self.bursts(core, 1)[0]
-            is_load = burst[sk.BURST.entry] != 0
-            start = max(
-                int(k[sk.CORE.burst_start]), int(k[sk.CORE.load_end if is_load else sk.CORE.store_end])
-            )
-            if start < cycle:
-                track = base + (sk.TRACK_LD if is_load else sk.TRACK_ST)
-                op = int(code[burst[sk.BURST.code], tk.CODE.op])
-                found.append(self._activity(track, start, -1, op, burst[sk.BURST.index]))
+            track = base + (sk.TRACK_LD if transfer[0] == LD else sk.TRACK_ST)
+            op = int(code[burst[sk.BURST.code], tk.CODE.op])
+            found.append(self._activity(track, transfer[1], -1, op, burst[sk.BURST.index]))
+        return found
+
+    def _transfer(self, core: int) -> tuple[int, int] | None:
+        """LD or ST and the start of what it transfers now, None if no request of it was made yet."""
+        k = self.core(core)
+        if int(k[sk.CORE.request]) < 0 or int(k[sk.CORE.burst_count]) <= 0:
+            return None
+        is_load = self.bursts(core, 1)[0][sk.BURST.entry] != 0
+        last = int(k[sk.CORE.load_end if is_load else sk.CORE.store_end])
+        return LD if is_load else ST, max(int(k[sk.CORE.burst_start]), last)
+
+    def _occupations(self, core: int, row: list[int]) -> list[tuple[int, int, int]]:
+        """(kind, start, end) on EX until an entry of the GEMM pipeline has entered: waits, weights, rows."""
+        k = self.core(core)
+        drain = int(k[sk.CORE.height]) + int(k[sk.CORE.width]) - 2
+        if int(k[sk.CORE.dataflow]) == sk.DATAFLOW_OUTPUTS:
+            drain += int(k[sk.CORE.height])
+        enter, start, since = row[sk.GEMM.enter], row[sk.GEMM.start], row[sk.GEMM.idle]
+        found: list[tuple[int, int, int]] = []
+        for kind, known in (
+            (sk.KIND_WAIT_EMPTY, min(row[sk.GEMM.arrived], enter)),
+            (sk.KIND_WAIT_BANDWIDTH, min(row[sk.GEMM.filled], enter)),
+            (sk.KIND_WAIT_DEPENDENCY, enter),
+            (sk.KIND_LOAD_WEIGHTS, start),
+            (int(self._engine.tables.code[row[sk.GEMM.code], tk.CODE.op]), row[sk.GEMM.finish] - drain),
+        ):
+            if known > since:
+                found.append((kind, since, known))
+                since = known
         return found
 
     def _activity(self, track: int, start: int, end: int, kind: int, index: int) -> Activity:
@@ -332,20 +351,20 @@ class Observer:
     def summary(self) -> RunSummary:
         """Totals so far."""
         s, spec = self._s, self._engine.spec
-        units: list[tuple[str, int]] = []
+        units: list[tuple[str, int, int]] = []
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
         for core in range(spec.num_cores):
             name, k = f"Core[{core}]", self.core(core)
-            for number, busy in self._busy(core).items():
-                units.append((f"{name}.{UNIT_KINDS[number]}", busy))
+            for number, (busy, waiting) in self._times(core).items():
+                units.append((f"{name}.{UNIT_KINDS[number]}", busy, waiting))
             queues.append((f"{name}.requests", int(k[sk.CORE.peak_bursts]), 0))
             queues.append((f"{name}.EX", int(k[sk.CORE.peak_gemm]), int(k[sk.CORE.height])))
             memories.append((f"{name}.SPAD", int(k[sk.CORE.peak_spad]), 2 * int(k[sk.CORE.spad_half])))
             memories.append((f"{name}.ACC", int(k[sk.CORE.peak_acc]), 2 * int(k[sk.CORE.acc_half])))
         queues += self.dram.peaks()
         host = int(s[sk.CHIP.host_busy]) - max(0, int(s[sk.CHIP.host_until]) - int(s[sk.CHIP.cycle]))
-        units.append(("Host", host))
+        units.append(("Host", host, 0))
         counters = {
             "gemm_instructions": int(s[sk.CHIP.gemm_count]),
             "preloads": int(s[sk.CHIP.preload_count]),
@@ -360,18 +379,22 @@ class Observer:
             counters["bank_conflict_cycles"] = sum(int(self.core(core)[sk.CORE.conflicts]) for core in cores)
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
-    def _busy(self, core: int) -> dict[int, int]:
-        """Busy cycles of the core's units up to now; what was booked ahead is taken off."""
+    def _times(self, core: int) -> dict[int, tuple[int, int]]:
+        """LD, EX, VEC, ST -> busy and waiting cycles up to now, of what is under way the part before now."""
         k, cycle = self.core(core), int(self._s[sk.CHIP.cycle])
-        ahead = 0
-        code = self._engine.tables.code
-        for row in self.gemm_ring(core):
-            rows = max(int(code[row[sk.GEMM.code], tk.CODE.n]), 4)
-            ahead += min(rows, max(0, row[sk.GEMM.start] + rows - cycle))
-        vector = int(k[sk.CORE.vec_finish]) - cycle if int(k[sk.CORE.vec]) >= 0 else 0
-        return {
-            LD: int(k[sk.CORE.load_busy]) - max(0, int(k[sk.CORE.load_end]) - cycle),
-            EX: int(k[sk.CORE.ex_busy]) - ahead,
-            VEC: int(k[sk.CORE.vec_busy]) - max(0, vector),
-            ST: int(k[sk.CORE.store_busy]) - max(0, int(k[sk.CORE.store_end]) - cycle),
+        found = {
+            LD: [int(k[sk.CORE.load_busy]) - max(0, int(k[sk.CORE.load_end]) - cycle), 0],
+            EX: [int(k[sk.CORE.ex_busy]), int(k[sk.CORE.ex_waited])],
+            VEC: [int(k[sk.CORE.vec_busy]), 0],
+            ST: [int(k[sk.CORE.store_busy]) - max(0, int(k[sk.CORE.store_end]) - cycle), 0],
         }
+        transfer = self._transfer(core)
+        if transfer is not None:
+            found[transfer[0]][0] += max(0, cycle - transfer[1])
+        vector = int(k[sk.CORE.vec_finish]) - cycle if int(k[sk.CORE.vec]) >= 0 else 0
+        found[VEC][0] -= max(0, vector)
+        for row in self.gemm_ring(core):
+            for kind, start, end in self._occupations(core, row):
+                is_wait = sk.KIND_WAIT_EMPTY <= kind <= sk.KIND_WAIT_DEPENDENCY
+                found[EX][is_wait] += max(0, min(end, cycle) - start)
+        return {number: (busy, waiting) for number, (busy, waiting) in found.items()}

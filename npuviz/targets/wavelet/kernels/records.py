@@ -187,6 +187,7 @@ LEVEL_BITS = 8
 TOP_LEVEL = 4
 EACH_LEVEL = 0x01_01_01_01_01
 
+CYCLE_BITS = 32  # in BLOCK.linked
 # --- an output port of a router
 LINK = Record(
     "link",
@@ -266,7 +267,8 @@ BLOCK = Record(
     out=Words(8, "color of each output queue, -1"),
     out_used=Words(8, "WSE-2: 1 + the color that used each output queue last"),
     task_start="cycle",
-    _126=Gap(2),
+    occupied="cycles in which the main track showed work, by what is over",
+    linked="cycles with a word on a link << CYCLE_BITS | low bits of the cycle behind the last one",
     due=Words(24, "router: per channel with words, by place in the class's list, when to look at it again"),
 )
 
@@ -328,7 +330,7 @@ THREAD = Record(
     result="register word of the bool result, -1",
     start="cycle",
     is_async="1: asynchronous",
-    _23=Gap(1),
+    occupied="of a microthread: cycles of its operations that are over",
     finished="result of the operation: 1 ended, 0 suspended by a FIFO test",
     _25=Gap(7),
     operands=Rows(OPERAND, 4, "destination, first, second source, multiplier"),

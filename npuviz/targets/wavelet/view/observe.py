@@ -1,5 +1,6 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -275,13 +276,10 @@ class Observer:
 
     def summary(self) -> RunSummary:
         """Totals so far."""
-        units: list[tuple[str, int]] = []
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
         for pe in self._numbering.watched:
-            block = self.block_row(pe.node)
             if pe.program >= 0:
-                units.append((description.unit_name(pe, -1), int(block.busy)))
                 used = self._engine.program.used_bytes[pe.program]
                 memories.append((f"{pe.name}.memory", used, MEMORY_BYTES))
         for position, number in self._numbering.queues:
@@ -290,7 +288,46 @@ class Observer:
             queues.append((f"{pe.name}.{description.queue_name(number)}", int(row.peak), int(row.limit)))
         counters = {title: self._engine.counter(word) for word, title, _ in description.COUNTERS.values()}
         counters[description.COMMANDS_TITLE] = int(self.wafer.done)
-        return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
+        return RunSummary(self._unit_times(), tuple(queues), tuple(memories), counters)
+
+    def _unit_times(self) -> tuple[tuple[str, int, int], ...]:
+        """Name, busy and waiting cycles of every watched unit that has tracks. No track shows a wait."""
+        names, nodes, words, shifts, unit_of = self._unit_words
+        state = self._engine.state
+        blocks = state[int(self.wafer.nodes) + nodes]
+        busy = np.where(blocks > 0, state[blocks + words], 0) >> shifts
+        for each in self.activities():
+            if each.track in unit_of:
+                busy[unit_of[each.track]] += int(self.wafer.cycle) - each.start
+        return tuple((name, cycles, 0) for name, cycles in zip(names, busy.tolist(), strict=True))
+
+    @cached_property
+    def _unit_words(self) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, dict[int, int]]:
+        """Where the busy cycles of units stand: names, (units,) nodes, words in their blocks and shifts.
+
+        Last, the places of those whose one track may show something under way, by track.
+        """
+        names: list[str] = []
+        rows: list[tuple[int, int, int]] = []
+        unit_of: dict[int, int] = {}
+        for position, part in zip(self._numbering.unit_pe, self._numbering.unit_part, strict=True):
+            if position < 0:
+                continue
+            pe = self._numbering.watched[position]
+            if part == description.ROUTER and not pe.ports:
+                continue
+            if part == description.ROUTER:
+                rows.append((pe.node, sk.BLOCK.linked, sk.CYCLE_BITS))
+            elif part < 0:
+                unit_of[self._numbering.track_of[position, pk.TRACKS.main]] = len(rows)
+                rows.append((pe.node, sk.BLOCK.occupied, 0))
+            else:
+                unit_of[self._numbering.track_of[position, pk.TRACKS.thread + part]] = len(rows)
+                first = int(self.layout(pe.node).threads) + part * sk.THREAD.num_words
+                rows.append((pe.node, first + sk.THREAD.occupied, 0))
+            names.append(description.unit_name(pe, part))
+        nodes, words, shifts = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        return names, nodes, words, shifts, unit_of
 
 
 def queue_texts(queue: Any) -> list[str]:

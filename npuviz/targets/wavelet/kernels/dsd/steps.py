@@ -262,6 +262,11 @@ def finish_operation(machine, pe, number, by_control, span):
             block(pe, thread.unblock_kind, thread.unblock, ZERO)
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
+    if thread.start < shown:
+        if number == MAIN:
+            pe.occupied += shown - thread.start
+        else:
+            thread.occupied += shown - thread.start
     if is_recording(machine) and thread.start < shown:
         tracks = TRACKS(program, program.tracks, pe.node)
         track = tracks.main if number == MAIN else tracks.thread[number]

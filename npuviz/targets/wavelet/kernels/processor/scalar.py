@@ -61,8 +61,10 @@ SPLIT_RUN = 64
 
 @kernel
 def end_scalar_run(machine, pe, t):
-    """Emit what the main track showed up to now as scalar work."""
+    """Count and record what the main track showed up to now as scalar work."""
     program = machine.program
+    if pe.run_start < t:
+        pe.occupied += t - pe.run_start
     if is_recording(machine) and pe.run_start < t:
         track = TRACKS(program, program.tracks, pe.node).main
         if track >= 0:

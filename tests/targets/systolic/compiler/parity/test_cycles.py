@@ -44,9 +44,10 @@ def test_worked_example() -> None:
     )
     machine = TARGET.build(*TARGET.load(request, NoProgress()))
     machine.advance(1 << 40, NO_STOPS, None)
-    busy = dict(machine.summary().units)
+    busy = {name: cycles for name, cycles, _ in machine.summary().units}
     assert machine.read("Core[1].macs") == 1024 * 128 * 128
     assert machine.read("Core[0].macs") == 0
-    assert busy["Core[1].EX"] == 8 * 128
+    # The weights of the first product move in before any row streams.
+    assert busy["Core[1].EX"] == 2 * 128 - 1 + 8 * 128
     assert busy["Core[0].EX"] == 0
     assert machine.read("GEMM.preloads") == 8

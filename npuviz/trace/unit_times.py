@@ -1,0 +1,193 @@
+"""What units did with their time: the one definition of busy, waiting and idle.
+
+A unit is *busy* in a cycle in which a track of its own shows work, *waiting* in one in which none does and
+one shows why it waits, else *idle*. So busy means occupied: a systolic array is busy while weights move into
+it, and a task while its operation holds the thread, whether or not anything is computed in that cycle. The
+three sum to the cycles looked at. Lanes without a unit frame what units did and count for none.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.trace.pyramid_kernels import BLOCK
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import TraceSchema
+from npuviz.trace.series import IntervalView
+
+WAIT = "wait-"
+"""Roles that begin so belong to kinds that say why a unit waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTime:
+    """Cycles of a unit; `cycles` is their sum."""
+
+    cycles: int
+    busy: int
+    waiting: int
+
+    @property
+    def idle(self) -> int:
+        """Cycles in which it neither works nor waits."""
+        return self.cycles - self.busy - self.waiting
+
+    @property
+    def share(self) -> float:
+        """Busy part of the cycles, 0..1."""
+        return self.busy / self.cycles if self.cycles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """An interval that the trace does not hold yet; `end` may lie behind the cycles looked at."""
+
+    track: int
+    start: int
+    end: int
+    kind: int
+    node: int = -1
+    instruction: int = -1
+
+
+def tracks_of_units(schema: TraceSchema) -> dict[int, list[int]]:
+    """Unit id -> its interval tracks, of all units that have any."""
+    found: dict[int, list[int]] = {}
+    for track in schema.tracks:
+        if track.kind == "interval" and track.unit >= 0:
+            found.setdefault(track.unit, []).append(track.id)
+    return found
+
+
+def unit_label(schema: TraceSchema, unit: int) -> str:
+    """What a trace alone calls a unit: the name of its track, or what its tracks have in common and they."""
+    names = [track.name for track in schema.tracks if track.kind == "interval" and track.unit == unit]
+    if len(names) < 2:
+        return names[0] if names else str(unit)
+    groups = {name.rpartition(".")[0] for name in names}
+    if len(groups) > 1:
+        return ", ".join(names)
+    return ".".join(filter(None, (*groups, "+".join(name.rpartition(".")[2] for name in names))))
+
+
+def wait_kinds(schema: TraceSchema) -> frozenset[int]:
+    """Kinds that say why a unit waits."""
+    return frozenset(kind.id for kind in schema.kinds if kind.role.startswith(WAIT))
+
+
+def unit_times(
+    reader: TraceReader,
+    window: tuple[int, int] | None = None,
+    units: Collection[int] | None = None,
+    under_way: Iterable[UnderWay] = (),
+) -> dict[int, UnitTime]:
+    """Unit id -> its time within the cycles [first, last); None: all cycles known, None: all units."""
+    chosen = {
+        unit: tracks
+        for unit, tracks in tracks_of_units(reader.schema).items()
+        if units is None or unit in units
+    }
+    first, last = window if window is not None else (0, reader.end_cycle)
+    open_ones = list(under_way)
+    return {unit: time_of_tracks(reader, tracks, (first, last), open_ones) for unit, tracks in chosen.items()}
+
+
+def time_of_tracks(
+    reader: TraceReader,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    under_way: Iterable[UnderWay] = (),
+) -> UnitTime:
+    """The time that tracks show together, as if they were all of a unit's."""
+    first, last = window[0], max(window)
+    waits = wait_kinds(reader.schema)
+    open_ones = [row for row in under_way if row.track in tracks]
+    if len(tracks) == 1:
+        # Intervals of one track never overlap: running sums answer, whatever the length of the trace.
+        view = reader.source.interval_view(tracks[0])
+        busy, waiting = (_covered(view, first, last, waits, is_wait) for is_wait in (False, True))
+        for row in open_ones:
+            length = max(0, min(row.end, last) - max(row.start, first))
+            busy, waiting = (busy, waiting + length) if row.kind in waits else (busy + length, waiting)
+        return UnitTime(last - first, busy, waiting)
+    start, end, kind = _rows(reader, tracks, (first, last), open_ones)
+    is_wait = np.isin(kind, np.fromiter(waits, np.int64, len(waits)))
+    busy = _union(start[~is_wait], end[~is_wait])
+    return UnitTime(last - first, busy, _union(start, end) - busy if is_wait.any() else 0)
+
+
+def kind_times(
+    reader: TraceReader,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    under_way: Iterable[UnderWay] = (),
+) -> dict[int, int]:
+    """Kind id -> cycles of [first, last) in which one of the tracks shows it; two may show two kinds."""
+    first, last = window[0], max(window)
+    found: dict[int, int] = {}
+    if len(tracks) == 1:
+        view = reader.source.interval_view(tracks[0])
+        for kind in view.owner.tolist():
+            found[kind] = _covered(view, first, last, frozenset((kind,)), True)
+    open_ones = [row for row in under_way if row.track in tracks]
+    start, end, kinds = _rows(reader, () if len(tracks) == 1 else tracks, (first, last), open_ones)
+    for kind in np.unique(kinds).tolist():
+        found[kind] = found.get(kind, 0) + _union(start[kinds == kind], end[kinds == kind])
+    return {kind: cycles for kind, cycles in found.items() if cycles}
+
+
+def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], is_wait: bool) -> int:
+    """Cycles of [first, last) that intervals cover, of the waits or of the others."""
+    chosen = np.array([(kind in waits) == is_wait for kind in range(len(view.local))], dtype=bool)
+    columns = view.local[chosen & (view.local >= 0)]
+    return _covered_before(view, last, chosen, columns) - _covered_before(view, first, chosen, columns)
+
+
+def _covered_before(view: IntervalView, cycle: int, chosen: np.ndarray, columns: np.ndarray) -> int:
+    """Cycles before `cycle` that intervals of chosen kinds cover."""
+    count = int(np.searchsorted(view.start, np.int64(cycle)))
+    block = count // BLOCK
+    total = int(view.sums[block, columns].sum()) if block and len(columns) else 0
+    rest = slice(block * BLOCK, count)
+    lengths = np.minimum(view.end[rest], cycle) - view.start[rest]
+    total += int(lengths[chosen[view.kind[rest]]].sum())
+    last = block * BLOCK - 1
+    if block and count == block * BLOCK and chosen[view.kind[last]]:
+        total -= max(0, int(view.end[last]) - cycle)
+    return total
+
+
+def _rows(
+    reader: TraceReader,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    open_ones: Sequence[UnderWay],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start, end and kind of all intervals of the tracks and of those under way, cut to the window."""
+    first, last = window
+    starts = [np.array([row.start for row in open_ones], dtype=np.int64)]
+    ends = [np.array([row.end for row in open_ones], dtype=np.int64)]
+    kinds = [np.array([row.kind for row in open_ones], dtype=np.int64)]
+    for track in tracks:
+        view = reader.source.interval_view(track)
+        low = int(np.searchsorted(view.end, np.int64(first), side="right"))
+        high = int(np.searchsorted(view.start, np.int64(last)))
+        starts.append(view.start[low:high])
+        ends.append(view.end[low:high])
+        kinds.append(view.kind[low:high].astype(np.int64))
+    start = np.maximum(np.concatenate(starts), first)
+    end = np.minimum(np.concatenate(ends), last)
+    kept = end > start
+    return start[kept], end[kept], np.concatenate(kinds)[kept]
+
+
+def _union(start: np.ndarray, end: np.ndarray) -> int:
+    """Cycles that at least one interval covers."""
+    if not len(start):
+        return 0
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    reached = np.maximum.accumulate(end)
+    before = np.concatenate((start[:1], reached[:-1]))
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())
