@@ -157,7 +157,7 @@ def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section
         mostly = text_cell(kind.name, role=kind.role) if kind else muted_cell("idle")
         time = time_of_tracks(reader, tracks, cycles, source.under_way)
         rows.append((text_cell(name, link), *_parts(time), mostly))
-    headers = ("Unit", "Busy", "Waiting", "Idle", "Mostly")
+    headers = ("Unit", "Busy", "Waiting", "Mostly")
     about = (muted_cell(f"{BUSY_MEANS}. {WAITING_MEANS}."),)
     table = Table(headers, tuple(rows), max(0, len(owned) - MAX_ROWS))
     return Section("Units", sentences=about, table=table)
@@ -165,7 +165,7 @@ def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section
 
 def _parts(time: UnitTime) -> tuple[Cell, ...]:
     cycles = max(time.cycles, 1)
-    return tuple(share_cell(part / cycles) for part in (time.busy, time.waiting, time.idle))
+    return share_cell(time.busy / cycles), share_cell(time.waiting / cycles)
 
 
 def _note_row(note: Note) -> tuple[Cell, ...]:
@@ -324,8 +324,8 @@ def _units(source: InspectorSource) -> Section:
     rows: list[tuple[Cell, ...]] = []
     for unit in description.units[:MAX_ROWS]:
         state, time = states.get(unit.id), times.get(unit.id)
-        parts = _parts(time)[:2] if time is not None else (text_cell(""), text_cell(""))
+        busy = share_cell(time.share) if time is not None else text_cell("")
         status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
-        rows.append((source.unit_cell(unit.id), status, *parts))
+        rows.append((source.unit_cell(unit.id), status, busy))
     left_out = max(0, len(description.units) - MAX_ROWS)
-    return Section("Units", table=Table(("Unit", "Status", "Busy", "Waiting"), tuple(rows), left_out))
+    return Section("Units", table=Table(("Unit", "Status", "Busy"), tuple(rows), left_out))

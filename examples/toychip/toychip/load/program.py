@@ -51,7 +51,7 @@ def make_program(graph: Graph, spec: ToySpec, inputs: Mapping[int, np.ndarray]) 
         notes=(Note("info", "assumed", "every figure of this chip is invented"),),
         placement={node.id: "Core" for node in graph.nodes},
         payload=payload,
-        fingerprint=digest.hexdigest(),
+        fingerprint=digest.hexdigest,
     )
 
 

@@ -187,10 +187,8 @@ LEVEL_BITS = 8
 TOP_LEVEL = 4
 EACH_LEVEL = 0x01_01_01_01_01
 
-CYCLE_BITS = 32  # in BLOCK.linked
-# --- an output port of a router
 LINK = Record(
-    "link",
+    "output port of a router",
     free="in 1/1000 cycles: when it takes the next word",
     start="run of words for the trace: first cycle",
     color="its color",

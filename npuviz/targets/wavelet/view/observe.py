@@ -11,7 +11,7 @@ from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
-from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
+from npuviz.targets.wavelet.kernels.router.link import CYCLE_BITS, KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view import description
 from npuviz.targets.wavelet.view.listing import WaveletListing
@@ -317,7 +317,7 @@ class Observer:
             if part == description.ROUTER and not pe.ports:
                 continue
             if part == description.ROUTER:
-                rows.append((pe.node, sk.BLOCK.linked, sk.CYCLE_BITS))
+                rows.append((pe.node, sk.BLOCK.linked, CYCLE_BITS))
             elif part < 0:
                 unit_of[self._numbering.track_of[position, pk.TRACKS.main]] = len(rows)
                 rows.append((pe.node, sk.BLOCK.occupied, 0))

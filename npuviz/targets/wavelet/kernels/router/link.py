@@ -4,13 +4,15 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import is_recording, record_interval
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
-from npuviz.targets.wavelet.kernels.records import CHANNEL, CYCLE_BITS, FAULT_EDGE, FAULT_UNROUTED, FRONTIER
+from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_EDGE, FAULT_UNROUTED, FRONTIER
 from npuviz.targets.wavelet.kernels.router.ring import opposite
 from npuviz.targets.wavelet.kernels.time.events import band_of, block_of, fault, fault_of
 from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind
 
 LINKS = 0x1E
 """Mask of the outputs that are links; the first one is the ramp."""
+CYCLE_BITS = 32
+"""Of a BLOCK's `linked`: the low ones hold a cycle, the others a count."""
 CYCLE_MASK = (1 << CYCLE_BITS) - 1
 KIND_LINK = 100
 """Interval kinds of links: this plus the color."""
