@@ -1,7 +1,7 @@
 """Everything a user can do, declared once: menus, toolbar, palette and keys are built from this."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npuviz.base.errors import SimulationError, UsageError
 from npuviz.base.notifier import Notifier
@@ -40,10 +40,19 @@ class Command:
     is_checked: Callable[[], bool] | None = None
 
 
+KeysOf = Callable[[str, tuple[str, ...]], tuple[str, ...]]
+
+
+def _declared_keys(_command_id: str, declared: tuple[str, ...]) -> tuple[str, ...]:
+    return declared
+
+
 class CommandRegistry:
     """All commands by id.
 
     added          calls its listeners with a command that was registered
+    rebound        tells that commands may have other keys
+    keys_of        gives the keys of a command by its id and the keys it declares
     state_changed  tells that enablement or check state of commands may have changed
     """
 
@@ -51,14 +60,25 @@ class CommandRegistry:
         self._commands: dict[str, Command] = {}
         self.added: Notifier[Command] = Notifier()
         self.state_changed: Notifier[()] = Notifier()
+        self.rebound: Notifier[()] = Notifier()
+        self.keys_of: KeysOf = _declared_keys
+        self._declared: dict[str, tuple[str, ...]] = {}
 
     def add(self, *commands: Command) -> None:
         """Register commands. Raises SimulationError when an id is taken."""
         for command in commands:
             if command.id in self._commands:
                 raise SimulationError(f"two commands are called {command.id!r}")
-            self._commands[command.id] = command
-            self.added.notify(command)
+            self._declared[command.id] = command.shortcuts
+            bound = replace(command, shortcuts=self.keys_of(command.id, command.shortcuts))
+            self._commands[command.id] = bound
+            self.added.notify(bound)
+
+    def rebind(self) -> None:
+        """Ask for the keys of all commands again."""
+        for name, command in self._commands.items():
+            self._commands[name] = replace(command, shortcuts=self.keys_of(name, self._declared[name]))
+        self.rebound.notify()
 
     def remove(self, command_id: str) -> None:
         """Forget a command; unknown ids are ignored."""

@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from npuviz.sim.description import MachineDescription
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -83,8 +81,12 @@ def layout_named(name: str) -> Layout | None:
     return next((layout for layout in LAYOUTS if layout.name == name), None)
 
 
-def layout_for(description: MachineDescription | None) -> Layout:
-    """What a machine is shown in when nobody chose: the layout made for its features, else the first."""
-    features = description.features if description is not None else {}
+def layout_for(features: Collection[str], *, is_recorded: bool = False) -> Layout:
+    """What is shown first when nobody chose, and the kind of machine that a user's choice is kept for.
+
+    features     what the machine has; the layout made for them wins
+    is_recorded  nothing runs: a trace that was recorded, or a schedule that is only estimated
+    """
     made_for = (one for one in LAYOUTS if one.features and all(name in features for name in one.features))
-    return next(made_for, LAYOUTS[0])
+    usual = "profiling" if is_recorded else DEFAULT_LAYOUT
+    return next(made_for, next(one for one in LAYOUTS if one.name == usual))

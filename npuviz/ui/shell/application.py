@@ -1,5 +1,6 @@
 """The application: one Qt application, one theme, one settings file, one or more windows."""
 
+import os
 import sys
 import traceback
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from npuviz.ui.theme.style import apply_theme
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.advice import failure_of
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.preferences.choices import FONT, MONO, SCALE, THEME, preferred
 from npuviz.workbench.resources import resource_path
 from npuviz.workbench.settings import Settings
 
@@ -41,10 +43,11 @@ class Application:
     """Makes windows and keeps what they share."""
 
     def __init__(self, settings: Settings, theme: Theme | None = None) -> None:
+        scale_everything(settings)
         self.qt = qt_application()
         self.settings = settings
-        mode = settings.get("theme", "system")
-        self.theme = theme or Theme(mode if mode in ("system", "dark", "light") else "system")
+        self.theme = theme or Theme(preferred(settings, THEME))
+        self.theme.set_families(preferred(settings, FONT), preferred(settings, MONO))
         self.windows: list[MainWindow] = []
         apply_theme(self.qt, self.theme)
         self.theme.changed.connect(self._theme_changed)
@@ -74,6 +77,13 @@ class Application:
 
     def _theme_changed(self) -> None:
         apply_theme(self.qt, self.theme)
+
+
+def scale_everything(settings: Settings) -> None:
+    """Have Qt draw everything in the size the user prefers; only before there is an application."""
+    percent = preferred(settings, SCALE)
+    if percent != SCALE.default:
+        os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
 
 
 def qt_application() -> QApplication:

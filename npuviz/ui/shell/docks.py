@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget
+from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
 
 from npuviz.base.notifier import Notifier
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -145,8 +145,14 @@ class Docks:
         dock.show()
         dock.raise_()
         panel = self.panels.get(panel_id)
-        if panel is not None:
-            panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if panel is None:
+            return
+        panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if self.focused_panel() != panel_id:
+            # What usually takes the keys is hidden, for example because there is nothing to show.
+            inside = (each for each in panel.findChildren(QWidget) if each.isVisible() and each.isEnabled())
+            taking = (each for each in inside if each.focusPolicy() & Qt.FocusPolicy.TabFocus)
+            next(taking, dock).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def focus_first(self, *panel_ids: str) -> None:
         """Give the keys to the first of these panels that exists and is shown."""
@@ -156,11 +162,30 @@ class Docks:
                 panel.setFocus(Qt.FocusReason.OtherFocusReason)
                 return
 
+    def in_reading_order(self) -> list[str]:
+        """The panels that are shown, from left to right and down, with those behind a tab after its front."""
+        shown = [panel_id for panel_id, dock in self._docks.items() if not dock.isHidden()]
+        corners: dict[str, tuple[int, int]] = {}
+        for panel_id in shown:
+            dock = self._docks[panel_id]
+            group = [dock, *(other for other in self._window.tabifiedDockWidgets(dock))]
+            front = next((one for one in group if not one.visibleRegion().isEmpty()), dock)
+            corners[panel_id] = (front.y(), front.x())
+        return sorted(shown, key=lambda panel_id: corners[panel_id])
+
+    def focus_next(self, step: int) -> None:
+        """Give the keys to the panel after (1) or before (-1) the one that has them."""
+        order = self.in_reading_order()
+        if order:
+            focused = self.focused_panel()
+            place = order.index(focused) + step if focused in order else 0
+            self.show_panel(order[place % len(order)])
+
     def focused_panel(self) -> str:
         """The panel that has the keys, or one of whose parts has; "" when none has."""
         focused = self._window.focusWidget()
-        for panel_id, panel in self.panels.items():
-            if panel is focused or panel.isAncestorOf(focused):
+        for panel_id, dock in self._docks.items():
+            if dock is focused or dock.isAncestorOf(focused):
                 return panel_id
         return ""
 

@@ -30,6 +30,8 @@ from npuviz.ui.shell.commands.actions import Actions
 from npuviz.ui.shell.commands.bookmark import BookmarkCommands
 from npuviz.ui.shell.commands.edit import EditCommands
 from npuviz.ui.shell.commands.file import FileCommands
+from npuviz.ui.shell.commands.own_layouts import OwnLayoutCommands
+from npuviz.ui.shell.commands.preferences import PreferenceCommands
 from npuviz.ui.shell.commands.reopen import ReopenCommands
 from npuviz.ui.shell.commands.run import RunCommands
 from npuviz.ui.shell.commands.run_on import RunOnCommands
@@ -93,15 +95,14 @@ class MainWindow(QMainWindow):
             open_other or (lambda _path, _opts, _is_named: None),
         )
         runs = RunCommands(self.model, self.selection, palettes.show_go_to, self.tell)
-        self.views = ViewCommands(
-            self.docks, palettes, self.model, self.selection, theme, settings, self.commands, self.tell
-        )
+        self.views = ViewCommands(self.docks, self.arrangement, palettes, context, self.tell)
         chooser = RunOnCommands(self, self.model, (theme, settings), self.files)
         stack = QUndoStack(self, undoLimit=MAX_CHANGES)
         BreakpointHistory(self.model, stack)
         BookmarkHistory(self.model, context.bookmarks, stack)
         LayoutHistory(self.docks, self.model, stack)
         edits = EditCommands(self.model, stack, self.commands)
+        self.commands.add(*PreferenceCommands(self, theme, settings, self.commands).all())
         self.commands.add(*self.files.all(), *chooser.all(), *edits.all(), *runs.all(), *self.views.all())
         self.sessions = SessionCommands(self, context, self.docks, self.files, self.tell)
         self.commands.add(*BookmarkCommands(context, self.docks).all(), *self.sessions.all())
@@ -109,6 +110,7 @@ class MainWindow(QMainWindow):
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget
         )
+        OwnLayoutCommands(self.docks, context, self.actions_by_id.forget)
         self.run_bar = RunBar(
             theme, self.actions_by_id.action, palettes.show_go_to, palettes.show_finder, self
         )

@@ -53,6 +53,7 @@ class Theme(QObject):
         self._operators: list[QColor] = []
         self._heat: list[QColor] = []
         self._name = ""
+        self._families = ("", "")
         self._load()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._apply_if_different)
 
@@ -115,9 +116,17 @@ class Theme(QObject):
         luminance = 0.299 * background.redF() + 0.587 * background.greenF() + 0.114 * background.blueF()
         return QColor("#10131a" if luminance > 0.5 else "#f5f7fb")
 
+    def set_families(self, ui: str, mono: str) -> None:
+        """Choose font families, "" for those of the system; emits `changed` if they are others."""
+        if (ui, mono) != self._families:
+            self._families = (ui, mono)
+            self.changed.emit()
+
     def font_ui(self, size: int = SIZE_BODY, bold: bool = False) -> QFont:
         """The system's font at a size in pixels."""
         font = QFont(QGuiApplication.font())
+        if self._families[0]:
+            font.setFamily(self._families[0])
         font.setPixelSize(size)
         font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
         return font
@@ -125,6 +134,8 @@ class Theme(QObject):
     def font_mono(self, size: int = SIZE_BODY) -> QFont:
         """A font whose digits have equal width, for cycles, addresses and bytes."""
         font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        if self._families[1]:
+            font.setFamily(self._families[1])
         font.setPixelSize(size)
         return font
 

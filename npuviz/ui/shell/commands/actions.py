@@ -39,6 +39,7 @@ class Actions:
         self._unsubscribe = (
             commands.added.subscribe(self._added),
             commands.state_changed.subscribe(self.refresh_later),
+            commands.rebound.subscribe(self._rebind),
         )
 
     def action(self, command_id: str) -> QAction:
@@ -101,15 +102,23 @@ class Actions:
     def _make_action(self, command: Command) -> QAction:
         action = QAction(command.title, self._window, checkable=command.is_checked is not None)
         action.setObjectName(command.id)
-        action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
         action.setEnabled(command.is_enabled())
         action.triggered.connect(partial(self._run, command.id))
-        keys = f" ({command.shortcuts[0]})" if command.shortcuts else ""
-        action.setToolTip(f"{command.doc or command.title}{keys}")
+        self._bind(action, command)
         action.setStatusTip("")
         self._window.addAction(action)
         self._actions[command.id] = action
         return action
+
+    def _bind(self, action: QAction, command: Command) -> None:
+        action.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
+        keys = f" ({command.shortcuts[0]})" if command.shortcuts else ""
+        action.setToolTip(f"{command.doc or command.title}{keys}")
+
+    def _rebind(self) -> None:
+        for command in self._commands.all():
+            if command.id in self._actions:
+                self._bind(self._actions[command.id], command)
 
     def _run(self, command_id: str, _checked: bool = False) -> None:
         self._commands.run(command_id)

@@ -20,6 +20,7 @@ from npuviz.workbench.choosing import targets
 from npuviz.workbench.commands import Command
 from npuviz.workbench.headless.run import export_trace, exporters
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.preferences.choices import CHECKPOINTS, preferred
 from npuviz.workbench.recent import recent_files, remember
 from npuviz.workbench.sessions.file import SUFFIX
 from npuviz.workbench.sessions.last_times import remember_time
@@ -118,12 +119,12 @@ class FileCommands:
         session = opened.session
         marks = tuple((item.text, item.enabled) for item in session.breakpoints.all) if session else ()
         self._after = partial(self.restore, self._model.cycle, marks)
-        self._model.open(opened.path, options, is_named=True)
+        self._model.open(opened.path, self._budgeted(options), is_named=True)
 
     def open_then(self, path: Path, options: OpenOptions, after: Callable[[], None]) -> None:
         """Open a path that the user has not named, and call something once it is open."""
         self._after = after
-        self._model.open(path, options)
+        self._model.open(path, self._budgeted(options))
 
     def restore(self, cycle: int, marks: Sequence[tuple[str, bool]]) -> None:
         """Set breakpoints (condition, is enabled) and go to a cycle of what is open."""
@@ -198,7 +199,14 @@ class FileCommands:
         if path.suffix == SUFFIX:
             self.open_session(path)
         else:
-            self._model.open(path, options, is_named=is_named)
+            self._model.open(path, self._budgeted(options), is_named=is_named)
+
+    def _budgeted(self, options: OpenOptions) -> OpenOptions:
+        """The options, with the memory for going back that the user prefers."""
+        size = preferred(self._settings, CHECKPOINTS)
+        if size == CHECKPOINTS.default:
+            return options
+        return replace(options, checkpoint_budget_bytes=size << 20)
 
     def _session_changed(self) -> None:
         opened = self._model.opened

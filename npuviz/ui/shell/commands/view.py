@@ -7,15 +7,14 @@ from functools import partial
 from PySide6.QtCore import Qt
 
 from npuviz import __version__
-from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.shortcuts import ShortcutSheet
+from npuviz.ui.kit.panel import PanelContext
+from npuviz.ui.shell.arrangement import Arrangement
 from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.palette_entries import Palettes
-from npuviz.ui.theme.theme import Mode, Theme
-from npuviz.workbench.commands import Command, CommandRegistry
+from npuviz.ui.theme.theme import Mode
+from npuviz.workbench.commands import Command
 from npuviz.workbench.layouts import LAYOUTS, Layout, layout_named
-from npuviz.workbench.selection import SelectionModel
-from npuviz.workbench.settings import Settings
 
 _THEMES: tuple[tuple[Mode, str], ...] = (
     ("system", "Follow the System"),
@@ -29,12 +28,9 @@ class ViewCommands:
     """Arranges and styles one window."""
 
     _docks: Docks
+    _arrangement: Arrangement
     _palettes: Palettes
-    _model: SessionModel
-    _selection: SelectionModel
-    _theme: Theme
-    _settings: Settings
-    _registry: CommandRegistry
+    _context: PanelContext
     _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
@@ -49,10 +45,10 @@ class ViewCommands:
             Command("view.zoom_fit", "Fit the Run", self._zoom_fit, is_open, (), "View", 1, 0,
                     "mdi6.fit-to-page-outline", doc="Show the whole run in the timeline"),
             # Enabled only while there is work: an idle Esc belongs to the focused panel, then to the window.
-            Command("view.cancel", "Cancel Work", self._model.cancel, lambda: self._model.is_busy, ("Esc",),
+            Command("view.cancel", "Cancel Work", self._context.model.cancel, self._is_busy, ("Esc",),
                     "View", 1, 1, doc="Stop running, opening or exporting"),
-            Command("view.clear_selection", "Clear Selection", self._selection.clear,
-                    lambda: not self._selection.current.is_empty, (), "View", 1, 2),
+            Command("view.clear_selection", "Clear Selection", self._context.selection.clear,
+                    lambda: not self._context.selection.current.is_empty, (), "View", 1, 2),
             *self._layout_commands(),
             *self._panel_commands(),
             *self._theme_commands(),
@@ -78,10 +74,14 @@ class ViewCommands:
     def _panel_commands(self) -> list[Command]:
         made = [
             Command("view.side_bar", "Side Bar", self._toggle_side_bar, self._is_open, ("Ctrl+B",),
-                    "View", 3, 0, doc="Show or hide the panels at the left")
+                    "View", 3, 0, doc="Show or hide the panels at the left"),
+            Command("view.next_panel", "Next Panel", partial(self._docks.focus_next, 1), self._is_open,
+                    ("Ctrl+Tab",), "View", 3, 1, doc="Give the keys to the next panel, also behind a tab"),
+            Command("view.previous_panel", "Previous Panel", partial(self._docks.focus_next, -1),
+                    self._is_open, ("Ctrl+Shift+Tab",), "View", 3, 2),
         ]  # fmt: skip
         for index, (panel_id, dock) in enumerate(self._docks.all.items()):
-            keys = (f"Alt+{(index + 1) % 10}",) if index < 10 else ()
+            keys = (f"Alt+{(index + 1) % 10}",) if index < 10 else (f"Alt+Shift+{(index - 9) % 10}",)
             spec = self._docks.spec(panel_id)
             made.append(
                 Command(
@@ -108,27 +108,27 @@ class ViewCommands:
 
     def reset_layout(self) -> None:
         """Apply the present layout afresh, forgetting what was moved."""
-        self._settings.set("layout", None)
+        self._arrangement.forget()
         self._apply(layout_named(self._docks.layout_name) or LAYOUTS[0])
 
     def set_theme(self, mode: Mode) -> None:
         """Choose a theme and remember it."""
-        self._settings.set("theme", mode)
-        self._theme.set_mode(mode)
-        self._registry.state_changed.notify()
+        self._context.settings.set("theme", mode)
+        self._context.theme.set_mode(mode)
+        self._context.commands.state_changed.notify()
 
     def _switch_theme(self) -> None:
-        self.set_theme("light" if self._theme.is_dark else "dark")
+        self.set_theme("light" if self._context.theme.is_dark else "dark")
 
     def _is_theme(self, mode: Mode) -> bool:
-        return self._theme.mode == mode
+        return self._context.theme.mode == mode
 
     def _apply(self, layout: Layout) -> None:
         focused = self._docks.focused_panel()
         self._docks.apply(layout)
         # Docks lose the focus when they are taken out and put back.
         self._docks.focus_first(focused, *(panel for row in layout.rows for panel in row.cells[0].panels))
-        self._registry.state_changed.notify()
+        self._context.commands.state_changed.notify()
 
     def _offers(self, layout: Layout) -> bool:
         return self._is_open() and layout in self._docks.layouts()
@@ -136,8 +136,11 @@ class ViewCommands:
     def _is_layout(self, name: str) -> bool:
         return self._docks.layout_name == name
 
+    def _is_busy(self) -> bool:
+        return self._context.model.is_busy
+
     def _is_open(self) -> bool:
-        return self._model.opened is not None
+        return self._context.model.opened is not None
 
     def _can_show(self, panel_id: str) -> bool:
         return self._is_open() and self._docks.is_offered(panel_id)
@@ -168,7 +171,7 @@ class ViewCommands:
                 fit()
 
     def _show_keys(self) -> None:
-        sheet = ShortcutSheet(self._registry.all(), self._theme, self._docks.window)
+        sheet = ShortcutSheet(self._context.commands.all(), self._context.theme, self._docks.window)
         sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         sheet.open()
 

@@ -1,0 +1,1 @@
+"""Preferences: everything that can be chosen on one page, with search."""
