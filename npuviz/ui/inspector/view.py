@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from PySide6.QtCore import QMimeData, QPoint, QTimer, QUrl, Signal
+from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFontMetrics,
     QGuiApplication,
+    QKeyEvent,
     QResizeEvent,
     QTextCursor,
     QTextOption,
@@ -83,6 +84,7 @@ class InspectorView(QTextBrowser):
         self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
         self.setWordWrapMode(QTextOption.WrapMode.WordWrap)
         self.setAccessibleName("Details of the selection")
+        self.setAccessibleDescription("Left and Right walk through the links, Enter follows one")
         self.document().setDocumentMargin(MARGIN)
         self.anchorClicked.connect(self._follow)
 
@@ -103,6 +105,16 @@ class InspectorView(QTextBrowser):
             return
         self.refresh()
         self.verticalScrollBar().setValue(place)
+
+    def focusNextPrevChild(self, next: bool) -> bool:
+        """Tab leaves the page; Left and Right walk through its links."""
+        return QWidget.focusNextPrevChild(self, next)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right) and not event.modifiers():
+            QTextBrowser.focusNextPrevChild(self, event.key() == Qt.Key.Key_Right)
+        else:
+            super().keyPressEvent(event)
 
     def set_folded(self, titles: Iterable[str]) -> None:
         """Fold the sections of these titles, on every page; all others are open."""

@@ -149,7 +149,7 @@ def filter_line(
     """A line whose text chooses what is shown."""
     made = QLineEdit(parent, placeholderText=text, clearButtonEnabled=True)
     made.setObjectName(name)
-    made.setAccessibleName(title)
+    made.setAccessibleName(title or text)
     made.setMaximumWidth(width)
     made.textChanged.connect(changed)
     return made

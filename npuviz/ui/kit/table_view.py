@@ -38,6 +38,8 @@ def make_table(
     view.setObjectName(object_name)
     view.setAccessibleName(accessible_name)
     view.setModel(model)
+    # Arrows walk inside of a table, Tab leaves it.
+    view.setTabKeyNavigation(False)
     view.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     if is_single:
         view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)

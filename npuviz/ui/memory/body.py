@@ -112,6 +112,7 @@ def _contents_view(theme: Theme, table: QAbstractItemModel) -> QTableView:
     view.setObjectName("memory.contents")
     view.setAccessibleName("Contents of the memory")
     view.setModel(table)
+    view.setTabKeyNavigation(False)
     view.setFont(theme.font_mono(12))
     view.setShowGrid(False)
     view.setSelectionMode(QAbstractItemView.SelectionMode.ContiguousSelection)

@@ -218,9 +218,9 @@ class RowPainter:
             painter.drawText(inner, _LEFT, text)
 
     def _opcode_color(self, role: str) -> QColor:
-        # Data colours are made for areas: on a light background letters need more contrast.
+        # Data colours are made for areas: letters need more contrast.
         color = self._theme.color(role)
-        return color if self._theme.is_dark else color.darker(140)
+        return color.lighter(130) if self._theme.is_dark else color.darker(140)
 
     def _node(self, node: int) -> Node | None:
         return self._look.nodes[node] if 0 <= node < len(self._look.nodes) else None

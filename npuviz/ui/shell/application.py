@@ -123,7 +123,7 @@ def _prepare(window: MainWindow, options: WindowOptions) -> None:
             try:
                 window.model.add_breakpoint(text)
             except NpuvizError as error:
-                window.tell_failure(failure_of(error))
+                window.error_bar.show_failure(failure_of(error))
         if options.go_to is not None:
             window.model.go_to(options.go_to)
         elif options.run_until is not None:
@@ -142,7 +142,7 @@ def _report_exceptions(application: Application) -> None:
         sys.stderr.write("".join(traceback.format_exception(kind, error, trace)))
         for window in application.windows:
             if window.isVisible():
-                window.tell_failure(failure_of(error))
+                window.error_bar.show_failure(failure_of(error))
                 return
 
     sys.excepthook = hook

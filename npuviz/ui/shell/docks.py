@@ -289,6 +289,7 @@ class Docks:
             bar.setElideMode(Qt.TextElideMode.ElideNone)
             bar.setExpanding(False)
             bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            bar.setAccessibleName("Panels in this place")
 
     def refresh_icons(self) -> None:
         """Redraw the icons of the titles after the theme changed."""

@@ -38,6 +38,7 @@ from npuviz.ui.shell.commands.run_on import RunOnCommands
 from npuviz.ui.shell.commands.session import SessionCommands
 from npuviz.ui.shell.commands.view import ViewCommands
 from npuviz.ui.shell.docks import Docks
+from npuviz.ui.shell.focus_order import go_to_next_stop
 from npuviz.ui.shell.layout_history import LayoutHistory
 from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
@@ -129,10 +130,6 @@ class MainWindow(QMainWindow):
         """Show a notice."""
         self.error_bar.show_message(text, details, severity="notice", action=action)
 
-    def tell_failure(self, failure: Failure) -> None:
-        """Show an error."""
-        self.error_bar.show_failure(failure)
-
     # -- building ---------------------------------------------------------------------------------
 
     def _build(self, failures: list[str]) -> None:
@@ -147,12 +144,12 @@ class MainWindow(QMainWindow):
         if isinstance(geometry, str):
             self.restoreGeometry(QByteArray.fromBase64(geometry.encode()))
         if failures:
-            self.tell_failure(Failure("Some panels cannot be loaded.", "\n".join(failures)))
+            self.error_bar.show_failure(Failure("Some panels cannot be loaded.", "\n".join(failures)))
 
     def _connect(self) -> None:
         model = self.model
         model.session_changed.connect(self._show_session)
-        model.failed.connect(lambda _text: self.tell_failure(model.failure))
+        model.failed.connect(lambda _text: self.error_bar.show_failure(model.failure))
         self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
         self.start_page.chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
@@ -211,6 +208,9 @@ class MainWindow(QMainWindow):
         if not self.has_looked:
             self.has_looked = True
             QTimer.singleShot(0, self, self._look_for_samples)
+
+    def focusNextPrevChild(self, next: bool) -> bool:
+        return go_to_next_stop(self, next)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape and self.error_bar.isVisible():

@@ -135,7 +135,7 @@ def style_sheet(theme: Theme) -> str:
         "accent", "accent-text", "selection", "selection-text", "hover", "error",
     )  # fmt: skip
     colors = {token.replace("-", "_"): theme.color(token).name() for token in tokens}
-    chevron = resource_path(f"icons/chevron-{theme.name}.svg").as_posix()
+    chevron = resource_path(f"icons/chevron-{'dark' if theme.is_dark else 'light'}.svg").as_posix()
     return _SHEET.format(**colors, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE, chevron=chevron)
 
 

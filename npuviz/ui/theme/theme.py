@@ -9,7 +9,11 @@ from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication
 
 from npuviz.workbench.resources import resource_path
 
-Mode = Literal["system", "dark", "light"]
+Mode = Literal["system", "dark", "light", "contrast-dark", "contrast-light"]
+
+_OPPOSITES: dict[str, Mode] = {
+    "dark": "light", "light": "dark", "contrast-dark": "contrast-light", "contrast-light": "contrast-dark",
+}  # fmt: skip
 
 GRID = 4
 """All distances are multiples of this many pixels."""
@@ -59,18 +63,23 @@ class Theme(QObject):
 
     @property
     def mode(self) -> Mode:
-        """What the user chose: follow the system, or always one of the two."""
+        """What the user chose: follow the system, or always one of the others."""
         return self._mode
 
     @property
     def name(self) -> str:
-        """The theme in use: "dark" or "light"."""
+        """The theme in use: that of a file in resources/themes."""
         return self._name
 
     @property
     def is_dark(self) -> bool:
         """Whether the background is darker than the text."""
-        return self._name == "dark"
+        return self._name.endswith("dark")
+
+    @property
+    def opposite(self) -> Mode:
+        """Light for a dark theme and dark for a light one, with as much contrast."""
+        return _OPPOSITES[self._name]
 
     def set_mode(self, mode: Mode) -> None:
         """Choose a theme; emits `changed` when the look became a different one."""

@@ -41,7 +41,13 @@ class Preference:
         return isinstance(value, str) and len(value) <= 200
 
 
-THEMES: tuple[Choice, ...] = (("system", "Follow the System"), ("dark", "Dark"), ("light", "Light"))
+THEMES: tuple[Choice, ...] = (
+    ("system", "Follow the System"),
+    ("dark", "Dark"),
+    ("light", "Light"),
+    ("contrast-dark", "High Contrast, Dark"),
+    ("contrast-light", "High Contrast, Light"),
+)
 THEME = Preference("theme", "Theme", "Appearance", "system", THEMES, doc="colours dark light")
 FONT = Preference("font", "Font", "Appearance", "", is_font=True, doc="type text family")
 MONO = Preference(

@@ -72,7 +72,7 @@ def test_a_fault_of_npuviz_can_be_reported(toy: Driver) -> None:
 
 def test_a_long_message_ends_in_an_ellipsis_and_is_whole_in_the_details(toy: Driver) -> None:
     text = "a long story " * 60
-    toy.window.tell_failure(Failure(text.strip(), ""))
+    toy.window.error_bar.show_failure(Failure(text.strip(), ""))
     bar = toy.window.error_bar
     assert bar.width() == toy.window.width()
     press(toy, "Details")
@@ -80,7 +80,7 @@ def test_a_long_message_ends_in_an_ellipsis_and_is_whole_in_the_details(toy: Dri
 
 
 def test_escape_dismisses_it_before_anything_else(toy: Driver) -> None:
-    toy.window.tell_failure(Failure("no", "Try again."))
+    toy.window.error_bar.show_failure(Failure("no", "Try again."))
     toy.window.setFocus()
     QTest.keyClick(toy.window, Qt.Key.Key_Escape)
     assert toy.window.error_bar.text == ""

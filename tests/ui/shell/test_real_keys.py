@@ -144,7 +144,7 @@ def test_no_layout_takes_the_key_that_closes_windows() -> None:
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_every_layout_comes_back_at_the_next_start(toy: Driver, layout: str) -> None:
     toy.do(f"view.layout.{layout}")
-    toy.window.tell_failure(Failure("something failed", ""))
+    toy.window.error_bar.show_failure(Failure("something failed", ""))
     path = toy.model.opened.path if toy.model.opened else None
     assert path is not None
     toy.do("file.close")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from PySide6.QtCore import Qt
 
@@ -15,12 +16,7 @@ from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.theme.theme import Mode
 from npuviz.workbench.commands import Command
 from npuviz.workbench.layouts import LAYOUTS, Layout, layout_named
-
-_THEMES: tuple[tuple[Mode, str], ...] = (
-    ("system", "Follow the System"),
-    ("dark", "Dark"),
-    ("light", "Light"),
-)
+from npuviz.workbench.preferences.choices import THEMES
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +91,10 @@ class ViewCommands:
     def _theme_commands(self) -> list[Command]:
         made = [
             Command(
-                f"view.theme.{mode}", title, partial(self.set_theme, mode), menu="View/Theme", group=4,
-                order=index, is_checked=partial(self._is_theme, mode),
+                f"view.theme.{mode}", title, partial(self.set_theme, cast(Mode, mode)),
+                menu="View/Theme", group=4, order=index, is_checked=partial(self._is_theme, mode),
             )
-            for index, (mode, title) in enumerate(_THEMES)
+            for index, (mode, title) in enumerate(THEMES)
         ]  # fmt: skip
         made.append(
             Command("view.theme", "Switch Between Dark and Light", self._switch_theme, shortcuts=("Ctrl+T",),
@@ -118,9 +114,9 @@ class ViewCommands:
         self._context.commands.state_changed.notify()
 
     def _switch_theme(self) -> None:
-        self.set_theme("light" if self._context.theme.is_dark else "dark")
+        self.set_theme(self._context.theme.opposite)
 
-    def _is_theme(self, mode: Mode) -> bool:
+    def _is_theme(self, mode: str) -> bool:
         return self._context.theme.mode == mode
 
     def _apply(self, layout: Layout) -> None:
