@@ -1,4 +1,4 @@
-"""npuviz sweep: many runs over a design space, on Dask."""
+"""npuviz sweep: many runs over a design space."""
 
 import json
 from pathlib import Path

@@ -1,20 +1,17 @@
-"""Design-space sweeps: hands the runs of a plan to Dask, keeps every result at once, resumes after a kill."""
+"""Design-space sweeps: hands out the runs of a plan, keeps every result at once, resumes after a kill."""
 
-import importlib
-import logging
 import os
-import tempfile
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.workbench.choosing import targets
 from npuviz.workbench.sweep.plan import SweepPlan, SweepRun, run_key
+from npuviz.workbench.sweep.processes import worker_processes
 from npuviz.workbench.sweep.results import (
     BROKEN,
     DONE,
@@ -24,11 +21,15 @@ from npuviz.workbench.sweep.results import (
     collect,
     write_results,
 )
-from npuviz.workbench.sweep.run import RunStore, run_one
+from npuviz.workbench.sweep.run import RunStore
 
-AHEAD = 4
-"""Runs per worker that are handed out at a time: enough to keep it busy, few enough to stop soon."""
-CONNECT_SECONDS = 20
+
+class Workers(Protocol):
+    """Who does the runs."""
+
+    def results(self, runs: Mapping[str, SweepRun]) -> Iterator[tuple[str, RunResult]]:
+        """Key and result of every run, as they come."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,14 @@ def run_sweep(
         if tell is not None:
             tell(f"{len(plan.runs)} runs, {reused} already done, {len(pending)} to do")
         try:
-            with _client(options, watcher) as client:
+            with _workers(options, watcher) as workers:
                 begin = time.perf_counter()
-                _execute(client, pending, store, found, watcher, len(plan.runs))
+                total = len(plan.runs)
+
+                def tell_share() -> None:
+                    watcher.report(len(found) / total, f"{len(found)} of {total} runs")
+
+                _execute(workers.results(pending), pending, store, found, tell_share)
                 seconds = time.perf_counter() - begin
         except KeyboardInterrupt:
             # What is done can be looked at while the rest waits.
@@ -113,111 +119,30 @@ def run_sweep(
 
 
 def _execute(
-    client: Any,
+    results: Iterable[tuple[str, RunResult]],
     pending: dict[str, SweepRun],
     store: RunStore,
     found: dict[str, RunResult],
-    progress: Progress,
-    total: int,
+    tell: Callable[[], None],
 ) -> None:
-    """Hand out runs as workers become free, and keep every result as it arrives."""
-    from distributed import as_completed
-
-    waiting = list(pending.items())[::-1]
-    threads = max(1, sum(client.nthreads().values()))
-    names: dict[str, str] = {}
+    """Keep every result as it arrives; a plan that no run can follow ends with the first."""
     has_success = any(result.status == DONE for result in found.values())
-
-    def submit() -> Any:
-        key, run = waiting.pop()
-        # A key of its own, or the scheduler would take an equal run of an earlier call for this one.
-        future = client.submit(run_one, run, key=f"npuviz-{key}-{os.urandom(4).hex()}", pure=False, retries=0)
-        names[future.key] = key
-        return future
-
-    queue = as_completed([submit() for _ in range(min(len(waiting), threads * AHEAD))])
-    for future in queue:
-        key = names.pop(future.key)
-        result = _result_of(future)
+    for key, result in results:
         if result.is_usage and not has_success:
             raise UsageError(result.error)
         has_success = has_success or result.status == DONE
         store.keep(key, pending[key], result)
         found[key] = result
-        progress.report(len(found) / total, f"{len(found)} of {total} runs")
-        future.release()
-        if waiting:
-            queue.add(submit())
+        tell()
 
 
-def _result_of(future: Any) -> RunResult:
-    if future.status == "finished":
-        return future.result()
-    error = future.exception()
-    reason = (
-        "the worker died" if type(error).__name__ == "KilledWorker" else f"{type(error).__name__}: {error}"
-    )
-    return RunResult(BROKEN, {}, " ".join(reason.split())[:500])
+def _workers(options: SweepOptions, progress: Progress) -> AbstractContextManager[Workers]:
+    """Those of the scheduler at the address, or processes of this machine that end with the block."""
+    if options.scheduler:
+        from npuviz.workbench.sweep.scheduler import scheduler_at
 
-
-@contextmanager
-def _client(options: SweepOptions, progress: Progress) -> Generator[Any]:
-    """A Dask client: of the scheduler at the address, or of a cluster of processes that ends with it."""
-    import dask.config as dask_config
-    from distributed import Client, LocalCluster
-
-    # A worker that dies takes one run with it, not three.
-    quiet = {
-        "distributed.scheduler.allowed-failures": 0,
-        "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",
-        "distributed.admin.log-format": "%(message)s",
-        # Watching the cluster costs processor time that the runs could have.
-        "distributed.worker.profile.enabled": False,
-        "distributed.admin.tick.interval": "2s",
-        "distributed.admin.system-monitor.interval": "10s",
-    }
-    with dask_config.set(quiet), tempfile.TemporaryDirectory(prefix="npuviz-sweep-") as scratch:
-        if options.scheduler:
-            progress.report(-1.0, f"connecting to {options.scheduler}")
-            logging.getLogger("distributed").setLevel(logging.CRITICAL)
-            try:
-                client = Client(options.scheduler, timeout=CONNECT_SECONDS)
-            except (OSError, ValueError, TypeError) as error:
-                raise UsageError(
-                    f"--scheduler {options.scheduler}: no Dask scheduler answers there ({_first(error)})"
-                ) from None
-            with client:
-                if not client.nthreads():
-                    raise UsageError(
-                        f"--scheduler {options.scheduler}: it has no workers; start some with `dask worker`"
-                    )
-                yield client
-            return
-        count = options.processes or os.cpu_count() or 1
-        progress.report(-1.0, f"starting {count} worker processes")
-        rules: dict[str, Any] = {
-            "threads_per_worker": 1,
-            "processes": True,
-            # None would still serve pages, at a port that a second sweep finds taken.
-            "dashboard_address": "127.0.0.1:0",
-            "silence_logs": logging.CRITICAL,
-            "local_directory": scratch,
-            "memory_limit": 0,
-            "host": "127.0.0.1",
-        }
-        cluster = LocalCluster(n_workers=count, **rules)
-        with cluster, Client(cluster) as client:
-            client.wait_for_workers(count)
-            # Workers load the engines before the first run, so that its time is its own.
-            client.run(_load_engines)
-            yield client
-
-
-def _load_engines() -> None:
-    for name in ("npuviz.debug.session", "npuviz.workbench.headless.run", "npuviz.onnx.reader"):
-        importlib.import_module(name)
-    targets()
-
-
-def _first(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:120]
+        progress.report(-1.0, f"connecting to {options.scheduler}")
+        return scheduler_at(options.scheduler)
+    count = options.processes or os.cpu_count() or 1
+    progress.report(-1.0, f"starting {count} worker processes")
+    return worker_processes(count)

@@ -1,13 +1,16 @@
-"""Sweeps on Dask: a cluster of its own, a scheduler that is there, resuming, plans that ask wrongly."""
+"""Sweeps: processes of their own, a scheduler that is there, resuming, plans that ask wrongly."""
 
-from collections.abc import Iterator
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.workbench.sweep import dispatch as sweep
+from npuviz.workbench.sweep import scheduler as sweep
 from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
 from npuviz.workbench.sweep.plan import SweepPlan, read_plan
 from npuviz.workbench.sweep.results import read_results
@@ -128,17 +131,98 @@ def test_no_scheduler_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert "\n" not in str(caught.value)
 
 
-def test_processes_of_its_own(tmp_path: Path) -> None:
-    text = """
+CORES = """
 [base]
 model = "tiny_cnn.onnx"
 preset = "edge-8x8"
 [axes.set]
-cores = [1, 2]
+cores = {cores}
 """
+
+
+class Watcher:
+    """Does something when the first run is done."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+        self.is_done = False
+
+    def report(self, fraction: float, text: str = "") -> None:
+        if fraction > 0 and not self.is_done:
+            self.is_done = True
+            self._act()
+
+
+def plan_of_cores(tmp_path: Path, cores: list[int]) -> SweepPlan:
     path = tmp_path / "plan.toml"
-    path.write_text(text, encoding="utf-8")
-    outcome = run_sweep(read_plan(path), SweepOptions(tmp_path / "out", processes=1))
+    path.write_text(CORES.format(cores=cores), encoding="utf-8")
+    return read_plan(path)
+
+
+def workers() -> list[psutil.Process]:
+    """The worker processes of this one."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def listening(processes: Iterable[psutil.Process]) -> list[str]:
+    """What the processes listen on, from the tables of the kernel: TCP, UDP, and unix sockets."""
+    inodes: dict[str, str] = {}
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for words in map(str.split, Path(f"/proc/net/{table}").read_text().splitlines()[1:]):
+            if table.startswith("udp") or words[3] == "0A":
+                inodes[words[9]] = f"{table} {words[1]}"
+    for words in map(str.split, Path("/proc/net/unix").read_text().splitlines()[1:]):
+        if int(words[3], 16) & 0x10000:
+            inodes[words[6]] = f"unix {words[7:]}"
+    found: list[str] = []
+    for process in processes:
+        for file in Path(f"/proc/{process.pid}/fd").iterdir():
+            target = os.readlink(file) if file.is_symlink() else ""
+            inode = target.removeprefix("socket:[").removesuffix("]")
+            if target.startswith("socket:") and inode in inodes:
+                found.append(f"{process.pid}: {inodes[inode]}")
+    return found
+
+
+def test_processes_of_its_own(tmp_path: Path) -> None:
+    outcome = run_sweep(plan_of_cores(tmp_path, [1, 2]), SweepOptions(tmp_path / "out", processes=1))
     assert (outcome.executed, outcome.failed) == (2, 0)
     cycles = outcome.results.columns["cycles"]
     assert 0 < cycles[1] < cycles[0]
+    assert not workers()
+
+
+def test_nothing_listens_during_a_sweep(tmp_path: Path) -> None:
+    found: list[list[str]] = []
+    numbers: list[int] = []
+
+    def look() -> None:
+        numbers.append(len(workers()))
+        found.append(listening([psutil.Process(), *psutil.Process().children(recursive=True)]))
+
+    before = listening([psutil.Process()])
+    run_sweep(plan_of_cores(tmp_path, [1, 2]), SweepOptions(tmp_path / "out", processes=2), Watcher(look))
+    assert (numbers, found) == ([2], [before])
+
+
+def test_the_look_for_listening_sockets_sees_them(tmp_path: Path) -> None:
+    before = set(listening([psutil.Process()]))
+    with socket.socket() as one, socket.socket(socket.AF_UNIX) as other:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        other.bind(str(tmp_path / "socket"))
+        other.listen()
+        assert len(set(listening([psutil.Process()])) - before) == 2
+
+
+def test_a_worker_that_dies_takes_one_run_with_it(tmp_path: Path) -> None:
+    plan = plan_of_cores(tmp_path, [1, 2, 3])
+    outcome = run_sweep(
+        plan, SweepOptions(tmp_path / "out", processes=1), Watcher(lambda: workers()[0].kill())
+    )
+    assert sorted(outcome.results.statuses) == ["broken", "done", "done"]
+    assert outcome.errors == ("the worker died",)
+    assert not workers()
+    again = run_sweep(plan, SweepOptions(tmp_path / "out", processes=1))
+    assert (again.executed, again.reused, again.failed) == (1, 2, 0)
