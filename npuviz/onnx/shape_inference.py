@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, TypeProto
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.names import echo
 from npuviz.onnx.draft import (
     MAX_TENSOR_ELEMENTS,
     Draft,
@@ -171,11 +172,19 @@ def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) 
     tensors: list[Tensor] = []
     for value in graph.input:
         if value.name not in draft.weights:
+            if value.name not in shapes:
+                where = f"input {echo(value.name)!r}"
+                raise FormatError(
+                    draft.path, field=where, expected="an element type and a shape", found="none"
+                )
             kind, shape = shapes[value.name]
             tensors.append(Tensor(len(tensors), value.name, shape, element_name(kind), "input"))
     users = [User(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]
     limits = index_limits(users, {name: shape for name, (_, shape) in shapes.items()}, draft.weights)
     return list(draw(tensors, limits, given).values())
+
+
+_ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def element_name(kind: int) -> str:
@@ -194,7 +203,7 @@ def _fixed(kind: TypeProto) -> TypeAndShape | None:
     if case != "tensor_type":
         return (0, ())
     tensor = kind.tensor_type
-    if tensor.elem_type == TensorProto.UNDEFINED or not tensor.HasField("shape"):
+    if tensor.elem_type not in _ELEMENT_TYPES or not tensor.HasField("shape"):
         return None
     shape: list[int] = []
     for dim in tensor.shape.dim:

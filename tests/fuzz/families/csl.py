@@ -1,12 +1,13 @@
 """CSL programs: a layout and the code of its elements in one text, compiled and run."""
 
+import re
 import shutil
 from pathlib import Path
 from random import Random
 
 from npuviz.workbench.resources import sample_models_path
 from tests.fuzz.driving import drive, warm_up
-from tests.fuzz.mutations import change_text
+from tests.fuzz.mutations import NUMBERS, change_text
 from tests.targets.wavelet import small
 
 SUFFIX = ".txt"
@@ -36,6 +37,8 @@ comptime_int comptime_float comptime_struct @as @range @zeros @constants @concat
 @block void @import_module undefined true fib sum main i n 0 1 1e400
 0xffffffff ( ) { } [ ] . , ; = + * << - & | == ! ~ % / ..
 """
+_TOKEN = re.compile(r"//// |\s+|\w+|@\w+|[^\w\s]")
+_TYPE = re.compile(r"[uif](8|16|32|64)|bool|comptime_\w+|color|void")
 _WORDS = tuple(_LANGUAGE.split())
 
 
@@ -55,9 +58,33 @@ def _joined(files: dict[str, str]) -> str:
 
 
 def mutate(data: bytes, rng: Random) -> bytes:
-    """Change words of the text, with those of the language."""
+    """Mostly put a token in the place of another of its kind; else change words of the text."""
     text = data.decode(errors="replace")
-    return change_text(text, rng, _WORDS if rng.random() < 0.8 else ()).encode(errors="replace")
+    if rng.random() < 0.3:
+        return change_text(text, rng, _WORDS if rng.random() < 0.8 else ()).encode(errors="replace")
+    tokens = _TOKEN.findall(text)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(tokens)) if tokens else 0
+        kind = _kind(tokens[at]) if tokens else ""
+        same = [token for token in tokens if _kind(token) == kind]
+        if kind == "number" and rng.random() < 0.6:
+            same = [str(number) for number in NUMBERS]
+        if kind and same:
+            tokens[at] = rng.choice(same)
+    return "".join(tokens).encode(errors="replace")
+
+
+def _kind(token: str) -> str:
+    """Of a token: word, builtin, number, sign, or "" for space and the marks of files."""
+    if token[0].isspace() or token == _MARK:
+        return ""
+    if token[0].isdigit():
+        return "number"
+    if token[0] == "@":
+        return "builtin"
+    if token[0].isalpha() or token[0] == "_":
+        return "type" if _TYPE.fullmatch(token) else "word"
+    return "bracket" if token in "(){}[]" else "sign"
 
 
 def prepare() -> None:

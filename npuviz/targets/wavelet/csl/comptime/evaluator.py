@@ -32,7 +32,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
 )
 from npuviz.targets.wavelet.csl.comptime.session import Session
-from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of
+from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of, weight_of
 from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement
@@ -40,6 +40,8 @@ from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
 """Calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
+MAX_WORK = 4_000_000
+"""Of the same: calls, rounds, statements and operators, and what large values cost to copy and compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Comptime:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.steps = 0
+        self.work = 0
         self.memo = CallMemo()
         self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
         """Set by the lowering: the type of an expression whose value is only known at run time."""
@@ -109,6 +112,7 @@ class Comptime:
 
     def execute_block(self, node: Block, scope: Scope) -> Jump | None:
         """Execute the statements of a block in `scope` itself."""
+        self.work += len(node.statements)
         for inner in node.statements:
             jump = self.execute(inner, scope)
             if jump is not None:
@@ -118,11 +122,22 @@ class Comptime:
     def count_step(self, at: Span) -> None:
         """Count one call or loop round. Raises CslError over the limit."""
         self.steps += 1
+        self.spend(at, 2)
         if self.steps > MAX_STEPS:
             raise CslError(
                 at,
                 f"compile-time execution took more than {MAX_STEPS} calls and loop rounds",
                 "is there an endless loop?",
+            )
+
+    def spend(self, at: Span, work: int) -> None:
+        """Count what something costs, in statements that take as long. Raises CslError over the limit."""
+        self.work += work
+        if self.work > MAX_WORK:
+            raise CslError(
+                at,
+                f"compile-time execution took more work than {MAX_WORK} statements",
+                "is there an endless loop, or a large value copied in one?",
             )
 
     # ---- names ----
@@ -264,6 +279,7 @@ class Comptime:
         if depth >= MAX_CALL_DEPTH:
             raise CslError(at, f"calls at compile time are nested deeper than {MAX_CALL_DEPTH}")
         self.count_step(at)
+        self.spend(at, sum([weight_of(value) for value in arguments]))
         key = self.memo.key(function, arguments)
         known = None if key is None else self.memo.find(key)
         if known is not None:

@@ -22,6 +22,7 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     boolean_of,
     integer_of,
     make_array,
+    too_many_parts,
     tuple_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -185,11 +186,13 @@ def _comptime(comptime: Comptime, node: tree.ComptimeExpression, scope: Scope) -
 
 @expression(tree.Unary)
 def _unary(comptime: Comptime, node: tree.Unary, scope: Scope) -> Value:
+    comptime.work += 1
     return operators.unary(node.operator, comptime.evaluate(node.operand, scope), node.at)
 
 
 @expression(tree.Binary)
 def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
+    comptime.work += 1
     left = comptime.evaluate(node.left, scope)
     if node.operator in ("and", "or"):
         first = boolean_of(left, node.left.at)
@@ -239,6 +242,7 @@ def _block(comptime: Comptime, node: tree.BlockExpression, scope: Scope) -> Valu
 def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
     kind = comptime.type_expression(node.type, scope)
     assert isinstance(kind, t.ArrayType)
+    comptime.work += len(node.elements)
     if len(node.elements) != kind.count:
         raise CslError(node.at, f"{kind} has {kind.count} elements, found {len(node.elements)}")
     element = kind.element
@@ -248,6 +252,7 @@ def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
 @expression(tree.StructLiteral)
 def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value:
     fields = {field.name: comptime.evaluate(field.value, scope) for field in node.fields}
+    comptime.work += len(fields)
     kind = t.anonymous_struct(tuple(fields), tuple([value.type for value in fields.values()]))
     if kind.parts > t.MAX_STRUCT_PARTS:
         raise too_many_parts(node.at)
@@ -263,11 +268,7 @@ def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value
 @expression(tree.TupleLiteral)
 def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
     value = tuple_of([comptime.evaluate(element, scope) for element in node.elements])
+    comptime.work += len(node.elements)
     if value.kind.parts > t.MAX_STRUCT_PARTS:
         raise too_many_parts(node.at)
     return value
-
-
-def too_many_parts(at: Span) -> CslError:
-    """The error for a struct of too many fields."""
-    return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")

@@ -202,6 +202,9 @@ def store(comptime: Comptime, pointer: PointerValue, value: Value, at: Span) -> 
         raise CslError(at, "this is constant", "declare it var")
     target = pointer.target
     value = comptime.coerce(value, pointer.kind.pointee, at)
+    if pointer.path and target is not None:
+        # The array or struct around it is copied.
+        comptime.spend(at, (target.storage_type or t.VOID).size >> 14)
     if isinstance(target, Global):
         comptime.memo.effects += 1
         target.value = _replaced(comptime.global_value(target), target.storage_type, pointer.path, value, at)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npuviz.base.names import echo
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
 from npuviz.targets.wavelet.csl.syntax import parser, tree
@@ -124,9 +125,9 @@ class Session:
             candidates += [directory / name for directory in self.import_paths]
             hint = f"looked in {base or '.'}"
         for candidate in candidates:
-            if "\0" not in str(candidate) and candidate.is_file():
+            if os.path.isfile(candidate):
                 return Path(os.path.normpath(candidate))
-        raise CslError(at, f"there is no file {name}", hint)
+        raise CslError(at, f"there is no file {echo(name)}", hint)
 
     def open(self, path: Path, at: tree.Span | None = None) -> FileParts:
         """A file, parsed once. Raises CslError."""

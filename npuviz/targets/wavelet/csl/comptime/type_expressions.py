@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
-from npuviz.targets.wavelet.csl.comptime.expressions import too_many_parts
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
-from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value
+from npuviz.targets.wavelet.csl.comptime.values import TypeValue, Value, too_many_parts
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 

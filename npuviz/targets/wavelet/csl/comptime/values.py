@@ -280,3 +280,17 @@ def boolean_of(value: Value, at: Span) -> bool:
     if isinstance(value, Scalar) and value.kind is t.BOOL:
         return bool(value.number)
     raise CslError(at, f"expected a bool, found {value.type}", "compare it: x != 0")
+
+
+def weight_of(value: Value) -> int:
+    """What it costs to hash and keep a value, in statements that take as long; 0 for small ones."""
+    if isinstance(value, ArrayValue):
+        return value.data.size if value.data.dtype == object else value.data.nbytes >> 8
+    if isinstance(value, StructValue):
+        return value.kind.parts
+    return len(value.text) >> 8 if isinstance(value, StringValue) else 0
+
+
+def too_many_parts(at: Span) -> CslError:
+    """The error for a struct of too many fields."""
+    return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")

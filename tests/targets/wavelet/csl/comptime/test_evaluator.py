@@ -254,6 +254,11 @@ def test_labelled_block_as_value(tmp_path: Path) -> None:
     assert found["a"] == 4
 
 
+_LARGE = """fn f(t: [400000]f32) f32 { return t[0]; }
+const t = @constants([400000]f32, 0.5);
+comptime { var s: f32 = 0.0; """
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -275,12 +280,21 @@ def test_labelled_block_as_value(tmp_path: Path) -> None:
         ("fn f(T: type) void { f([2]T); } comptime { f(u16); }", "nested deeper"),
         ("fn f(T: type) void { f(*T); } comptime { f(u16); }", "nested deeper"),
         ("fn f(x: anytype) void { f(&x); } comptime { f(1); }", "nested deeper"),
+        (
+            "fn f(s: anytype) void { f(@concat_structs(s, s)); } comptime { f(.{1, 2}); }",
+            "more than 100000 fields",
+        ),
+        (_LARGE + "for (@range(u32, 9000)) |i| { for (t) |v| { s += v; } } }", "10000 calls and loop rounds"),
+        (_LARGE + "for (@range(u32, 9000)) |i| { s += f(t); } }", r"pe.csl:\d+:\d+: .*more work than"),
+        (_LARGE + "for (@range(u32, 9000)) |i| { var q = t; q[3] = s; } }", "more work than"),
+        (_LARGE + "while (s < 1.0) { " + "s = s * 0.5; " * 300 + "} }", "more work than"),
     ],
 )
 def test_what_never_ends_or_is_too_large_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, words: str
 ) -> None:
     monkeypatch.setattr(comptime, "MAX_STEPS", 10_000)
+    monkeypatch.setattr(comptime, "MAX_WORK", 400_000)
     with pytest.raises(SourceError, match=words) as caught:
         elaborate(tmp_path, {"pe.csl": text})
     assert "\n" not in str(caught.value)

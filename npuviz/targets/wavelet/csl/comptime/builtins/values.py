@@ -27,6 +27,7 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     filled_array,
     integer_of,
     make_array,
+    too_many_parts,
     tuple_of,
 )
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -272,6 +273,10 @@ def _has_field(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 @builtin("concat_structs", 2)
 def _concat_structs(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     first, second = (_struct_of(comptime, argument, scope) for argument in node.arguments)
+    parts = first.kind.parts + second.kind.parts
+    comptime.spend(node.at, parts)
+    if parts > t.MAX_STRUCT_PARTS:
+        raise too_many_parts(node.at)
     if first.kind.is_tuple and second.kind.is_tuple:
         return tuple_of([*first.fields.values(), *second.fields.values()])
     if first.kind.is_tuple != second.kind.is_tuple and first.fields and second.fields:
