@@ -22,6 +22,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -43,7 +46,9 @@ def command(
     from npuviz.workbench.opening import open_file
 
     lines = _read_script(script) if script is not None else None
-    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    opening = options.open_options(
+        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+    )
     with TerminalProgress() as progress:
         opened = open_file(find_file(model, config), opening, progress)
     try:

@@ -27,6 +27,7 @@ SUBCOMMANDS = (
     "bench",
     "neff",
     "csl",
+    "nki",
 )
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

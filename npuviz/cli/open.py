@@ -14,6 +14,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -30,7 +33,9 @@ def command(
     from npuviz.ui.shell.application import WindowOptions, run_window
     from npuviz.workbench.choosing import find_file
 
-    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    opening = options.open_options(
+        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+    )
     paths = tuple(find_file(name) for name in files or ())
     code = run_window(WindowOptions(paths, opening, goto, until, tuple(breaks or ()), safe_mode))
     if code:

@@ -34,7 +34,31 @@ Export = Annotated[
     list[str] | None,
     typer.Option("--export", metavar="FORMAT:FILE", help="Export the trace at the end. Repeatable."),
 ]
+Kernel = Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which kernel of a Python file.")]
+Shape = Annotated[
+    list[str] | None,
+    typer.Option("--shape", metavar="NAME=128x512:TYPE", help="Shape of a kernel's tensor. Repeatable."),
+]
+Grid = Annotated[str, typer.Option("--grid", metavar="N", help="Instances of a kernel, as 2 or 4x2.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def kernel_settings(
+    settings: list[str] | None, kernel: str = "", shapes: list[str] | None = None, grid: str = ""
+) -> list[str]:
+    """The `--set` pairs with those that say which kernel of a file is run, and on what."""
+    from npuviz.base.errors import UsageError
+
+    found = list(settings or ())
+    if kernel:
+        found.append(f"kernel={kernel}")
+    if grid:
+        found.append(f"grid={grid}")
+    for shape in shapes or ():
+        if "=" not in shape:
+            raise UsageError(f"--shape {shape[:80]}: expected NAME=SIZES, as a=128x512:bfloat16")
+        found.append(f"shape.{shape}")
+    return found
 
 
 def open_options(

@@ -15,6 +15,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -45,7 +48,9 @@ def command(
     from npuviz.workbench.headless.run import RunOptions, run_model
     from npuviz.workbench.headless.summary_text import summary_text
 
-    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
+    opening = options.open_options(
+        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+    )
     chosen = RunOptions(
         opening, until, tuple(breaks or ()), parse_exports(exports or ()), check, explain_error
     )

@@ -30,15 +30,28 @@ class NeuronTarget:
         panel="memory",
     )
     presets: Mapping[str, str] = {name: preset.text for name, preset in PRESETS.items()}
-    file_kinds: Mapping[str, str] = {".neff": "NEFF file", ".onnx": "ONNX model, compiled"}
+    file_kinds: Mapping[str, str] = {
+        ".neff": "NEFF file",
+        ".onnx": "ONNX model, compiled",
+        ".py": "NKI kernels",
+    }
     compiled_kinds: Mapping[str, str] = {".neff": "NEFF file"}
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """NEFF files, by name or by their header; ONNX models only when this target is asked for."""
+        """NEFF files, by name or by their header, and Python that imports NKI; ONNX models only when this
+        target is asked for."""
         if path.suffix.lower() == ".neff":
             return True
+        if path.suffix.lower() == ".py":
+            from npuviz.targets.neuroncore.nki.sniffing import imports_nki
+
+            return imports_nki(path)
         version, size = (int.from_bytes(head[at : at + 8], "little") for at in (0, 8))
         return len(head) >= _NEFF_HEAD and version in (1, 2) and size == 1024
+
+    def scripts(self, path: Path) -> tuple[Path, ...]:
+        """Kernel files: their Python is run."""
+        return (path,) if path.suffix.lower() == ".py" else ()
 
     def locate(self, name: str, config: Path | None) -> Path | None:
         """NeuronCores have no home folder of models."""

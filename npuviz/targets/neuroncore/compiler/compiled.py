@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
+from npuviz.program.source import Place, SourceFile
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables, Variable
@@ -19,6 +20,7 @@ class Compiled:
                 expanded to function bodies are no longer in it
     memory_map  places of the graph's tensors in HBM
     placement   graph node id -> "Core" or "Host"
+    sources, lines  program texts, and the place of each graph node in them; empty for models
     """
 
     graph: Graph
@@ -26,6 +28,8 @@ class Compiled:
     memory_map: MemoryMap = field(default_factory=MemoryMap)
     notes: tuple[Note, ...] = ()
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
+    sources: tuple[SourceFile, ...] = ()
+    lines: tuple[Place | None, ...] = ()
 
 
 def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:

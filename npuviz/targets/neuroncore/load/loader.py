@@ -21,6 +21,7 @@ from npuviz.targets.neuroncore.neff.foreign import open_foreign
 from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compiled, neff_spec
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 from npuviz.targets.neuroncore.view.listing import NeuronListing
+from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
 
 MAX_WARNINGS = 20
 """Broken rules of a file that become notes; `npuviz neff check` lists all."""
@@ -28,7 +29,13 @@ MAX_WARNINGS = 20
 
 def load(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]:
     """Machine and program of a file. Raises FormatError, UsageError."""
-    if request.path.suffix.lower() != ".onnx":
+    suffix = request.path.suffix.lower()
+    if suffix == ".py":
+        from npuviz.targets.neuroncore.nki.files import compile_kernel
+
+        spec, notes, compiled = compile_kernel(request, progress)
+        return spec, make_program(request, spec, notes, compiled)
+    if suffix != ".onnx":
         return _load_neff(request, progress)
     spec, notes, compiled = compile_request(request, progress)
     return spec, make_program(request, spec, notes, compiled)
@@ -67,6 +74,8 @@ def make_program(
     assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
     notes = (*notes, *assumed, *compiled.notes)
     listing = NeuronListing(tables, spec, graph)
+    if compiled.sources:
+        listing = SourcedListing(tables, spec, graph, compiled.sources, compiled.lines)
     return _program(request, spec, graph, listing, compiled.memory_map, notes, compiled.placement, payload)
 
 

@@ -65,6 +65,10 @@ class Dma:
         to, source = self._relay_words
         return self._queues.queue(0, "Loads"), descriptors(hbm_side(to), hbm_side(source))
 
+    def queue(self, purpose: str) -> int:
+        """Index of the queue set of a purpose on the core that the next instructions go to."""
+        return self._queues.queue(self._emitter.core, purpose)
+
     # HBM to SBUF ---------------------------------------------------------------------------------
 
     def fetch(self, src: HbmView, dtype: str | None = None) -> View:
@@ -132,10 +136,10 @@ class Dma:
     def _reads_of(self, src: HbmView) -> list[Access]:
         """The accesses of reading a pattern: none if nobody ever writes the variable."""
         draft = self._hbm.draft(src)
-        if draft.variable.kind in ("constant", "input"):
+        if draft.variable.kind in ("constant", "input") and not draft.is_mutable:
             return []
         region = draft.region
-        if not region.writes and not region.prior:
+        if not region.writes and not region.prior and draft.variable.kind != "input":
             raise SimulationError(f"{draft.variable.name} is read before anything writes it")
         return [(region, draft.box(src))]
 

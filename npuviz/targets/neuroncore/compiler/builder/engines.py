@@ -80,6 +80,13 @@ class Engines:
         assert views[0] is not None
         self._busy[self._emitter.core][Engine.POOL] += views[0].free_size
 
+    def run_shuffle(self, views: Views, order: bytes) -> None:
+        """Append a STREAM_SHUFFLE of Vector; `order` are ARG0 and ARG1."""
+        check_operands(Opcode.STREAM_SHUFFLE, views)
+        self._emitter.instruction(Engine.DVE, Opcode.STREAM_SHUFFLE, views, reads_target=True, pattern=order)
+        assert views[0] is not None
+        self._busy[self._emitter.core][Engine.DVE] += views[0].free_size
+
     def run_on_pe(self, opcode: Opcode, views: Views, flags: int = 0) -> None:
         """Append an instruction of PE, which no other engine has."""
         self._emitter.instruction(Engine.PE, opcode, views, flags=flags, accumulates=True)

@@ -21,11 +21,13 @@ class Draft:
     """A variable to be.
 
     pitch  bytes of a row: its accesses are boxes of (rows) x (bytes in a row); 0 until the first access
+    is_mutable  whether instructions write it although it is an input
     """
 
     variable: Variable
     region: Region = field(default_factory=Region)
     pitch: int = 0
+    is_mutable: bool = False
 
     def box(self, view: HbmView) -> Box:
         """Rows and bytes of a row that lie around a pattern. The first pattern asked for sets the pitch."""

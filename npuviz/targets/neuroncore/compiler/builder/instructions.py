@@ -10,7 +10,7 @@ from npuviz.targets.neuroncore.compiler.builder.dma import Dma
 from npuviz.targets.neuroncore.compiler.builder.engines import Engines
 from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_order
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
 from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -266,6 +266,16 @@ class Instructions:
         if dst_psum.partitions != src.free_size or dst_psum.free_size != src.partitions:
             raise SimulationError(f"transpose of {src!r} to {dst_psum!r}: shapes do not fit")
         self._engines.run_on_pe(Opcode.NC_TRANSPOSE, (dst_psum, src))
+
+    def transpose_on_vector(self, dst: View, src: View) -> None:
+        """dst [F,P] = src [P,F] ^T on Vector, at most 32 x 32; any memory."""
+        if dst.partitions != src.free_size or dst.free_size != src.partitions:
+            raise SimulationError(f"transpose of {src!r} to {dst!r}: shapes do not fit")
+        self._engines.run(Opcode.NC_TRANSPOSE, (dst, src), engine=Engine.DVE)
+
+    def stream_shuffle(self, dst: View, src: View, order: Sequence[int]) -> None:
+        """Partition p of dst = partition order[p % 32] of src, both of the same quadrant of 32."""
+        self._engines.run_shuffle((dst, src), packed_order(order))
 
 
 def _pattern_dims(shape: tuple[int, ...], steps: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """Access patterns of tiles in SBUF and PSUM: sliced, reshaped and permuted as numpy arrays are."""
 
 import struct
+from collections.abc import Sequence
 from math import prod
 
 from npuviz.base.errors import SimulationError
@@ -222,6 +223,15 @@ def packed_pattern(dims: strides.Dims) -> bytes:
     sizes = (*(1,) * missing, *(size for size, _ in dims))
     steps = (*(0,) * missing, *(step for _, step in dims))
     return _OPERAND.pack(Space.PATTERN, 0, 0, 0, 0, *sizes, *steps)
+
+
+def packed_order(order: Sequence[int]) -> bytes:
+    """The 32 bytes of a shuffle's order as two operands of isa.Space.PATTERN."""
+    if len(order) != 32 or any(not 0 <= each <= 255 for each in order):
+        raise SimulationError(f"a shuffle names 32 partitions (255: kept), found {list(order)}")
+    data = bytes(order)
+    parts = (struct.unpack("<4H4h", data[at : at + 16]) for at in (0, 16))
+    return b"".join(_OPERAND.pack(Space.PATTERN, 0, 0, 0, 0, *part) for part in parts)
 
 
 def bitcast_dims(

@@ -1,0 +1,1 @@
+"""NKI kernels: recorded by running their Python, lowered to the engines."""

@@ -1,0 +1,51 @@
+"""The subcommand `npuviz nki`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from npuviz.base.errors import UsageError
+from npuviz.targets.neuroncore.nki.files import SHIMS
+
+ACTIONS = ("shims", "python")
+_MARK = "Stand-in for"
+
+
+def run(action: str, arguments: Sequence[str]) -> int:
+    """Run one action; returns its exit code. Raises NpuvizError, OSError."""
+    if action == "shims":
+        return _shims(arguments)
+    if action == "python":
+        return subprocess.run([sys.executable, *arguments], env=environment(), check=False).returncode
+    raise UsageError(f"nki {action[:60]}: expected {', '.join(ACTIONS)}")
+
+
+def environment() -> dict[str, str]:
+    """Environment variables with which Python finds the stand-ins for neuronxcc.nki and nki."""
+    found = dict(os.environ)
+    old = found.get("PYTHONPATH", "")
+    found["PYTHONPATH"] = f"{SHIMS}{os.pathsep}{old}" if old else str(SHIMS)
+    return found
+
+
+def _shims(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        raise UsageError("nki shims: expected one folder; npuviz nki shims DIR")
+    folder = Path(arguments[0])
+    for package in sorted(SHIMS.iterdir()):
+        target = folder / package.name
+        own = target / "__init__.py"
+        if target.exists() and (
+            not own.is_file() or _MARK not in own.read_text(encoding="utf-8", errors="replace")
+        ):
+            raise UsageError(f"{target}: exists and is not from npuviz; choose another folder")
+    for package in sorted(SHIMS.iterdir()):
+        if package.is_dir() and package.name != "__pycache__":
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(package, folder / package.name, dirs_exist_ok=True, ignore=ignored)
+    print(f"neuronxcc, nki in {folder}")
+    print(f"export PYTHONPATH={folder.resolve()}{os.pathsep}$PYTHONPATH")
+    return 0

@@ -1,0 +1,379 @@
+"""Instructions of Tensor, Scalar and Vector, with a target or making their result."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, is_float
+from npuviz.targets.neuroncore.nki.elementwise import number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.index import Mask
+from npuviz.targets.neuroncore.nki.names import COMPARISONS, function, name_of, operator
+from npuviz.targets.neuroncore.nki.operands import engine_of, operand, run, same_partitions, tile
+from npuviz.targets.neuroncore.nki.recording import current, result_dtype
+from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor, box_of
+
+# --- Tensor engine -----------------------------------------------------------------------------------
+
+
+def nc_matmul(
+    dst: object,
+    stationary: object,
+    moving: object,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    mask: object = None,
+    perf_mode: object = None,
+    tile_position: Sequence[int] = (),
+    tile_size: Sequence[int] = (),
+) -> Tensor:
+    """dst [M, N] = or += stationary [K, M].T @ moving [K, N]."""
+    a, b = tile(stationary, "nc_matmul stationary"), tile(moving, "nc_matmul moving")
+    for each in (a, b):
+        if each.buffer != SBUF:
+            raise KernelError(f"nc_matmul: {each!r} must lie in SBUF", "err_unsupported_memory")
+    if perf_mode not in (None, "none", "") and name_of(perf_mode) not in ("none", "NoneType"):
+        raise KernelError(f"nc_matmul with perf_mode={perf_mode!r} is not simulated yet")
+    if len(tile_position) or len(tile_size):
+        current().note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
+    same_partitions(a, b, "nc_matmul stationary and moving")
+    rows, columns = prod(a.shape[1:]), prod(b.shape[1:])
+    for size, limit, what in ((rows, 128, "stationary"), (columns, 512, "moving")):
+        if size > limit:
+            raise KernelError(
+                f"nc_matmul: the {what} tile has {size} elements a partition, at most {limit}",
+                "err_size_of_dimension_exceed_arch_limit",
+            )
+    shape = (rows, columns)
+    box = None
+    if mask is not None:
+        if not isinstance(mask, Mask):
+            raise KernelError("nc_matmul mask is no comparison", "err_unsupported_expression_in_mask")
+        raise KernelError("nc_matmul with mask= : put the mask into the subscripts of its operands")
+    recording = current()
+    if dst is None:
+        kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
+        return recording.result("matmul", shape, kind, (a, b), box, PSUM, accumulate=False)
+    target = tile(dst, "nc_matmul dst")
+    if target.buffer != PSUM:
+        raise KernelError(f"nc_matmul: {target!r} must lie in PSUM", "err_unsupported_memory")
+    if target.shape[0] != rows or prod(target.shape[1:]) != columns:
+        raise KernelError(f"nc_matmul: the product is {list(shape)}, dst is {list(target.shape)}")
+    recording.step("matmul", target, (a, b), box, accumulate=recording.accumulates(target, accumulate))
+    return target
+
+
+# --- Scalar engine -----------------------------------------------------------------------------------
+
+_COMMANDS = {
+    0: ReduceCmd.IDLE,
+    1: ReduceCmd.RESET,
+    2: ReduceCmd.REDUCE,
+    3: ReduceCmd.RESET_REDUCE,
+    4: ReduceCmd.LOAD_REDUCE,
+}
+
+
+def activation(
+    dst: object,
+    op: object,
+    data: object,
+    bias: object = None,
+    scale: object = 1.0,
+    reduce_op: object = None,
+    reduce_res: object = None,
+    reduce_cmd: object = 0,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """dst = op(data * scale + bias), with accumulators."""
+    source = tile(data, "activation data")
+    if isinstance(bias, Tensor) and (bias.shape[0] != source.shape[0] or prod(bias.shape[1:]) != 1):
+        raise KernelError(f"activation: bias shape {tuple(bias.shape)} must be {source.shape[0]}x1")
+    bias_column, bias_value = operand(bias, source, "activation bias")
+    scale_column, scale_value = operand(scale, source, "activation scale")
+    command = _COMMANDS[int(reduce_cmd)]  # type: ignore[call-overload]
+    accumulators = None
+    if reduce_op is not None and operator(reduce_op) != Alu.ADD:
+        raise KernelError(f"activation reduce_op {name_of(reduce_op)!r}: Scalar adds only")
+    if reduce_res is not None:
+        accumulators = tile(reduce_res, "activation reduce_res")
+        command = command or ReduceCmd.REDUCE
+    more = (accumulators,) if accumulators is not None else ()
+    recording = current()
+    box = box_of(mask, source.shape)
+    values: dict[str, Any] = {
+        "func": function(op), "scale": scale_value, "bias": bias_value, "cmd": command,
+    }  # fmt: skip
+    sources = (source, scale_column, bias_column)
+    made = recording.new(source.shape, dtype or source.dtype, SBUF, result=True) if dst is None else dst
+    target = tile(made, "activation dst")
+    step = recording.step("activation", target, sources, box, more, **values)
+    if dst is None:
+        recording.keep_result(target, step)
+    return target
+
+
+# --- Vector engine -----------------------------------------------------------------------------------
+
+
+def tensor_tensor(
+    dst: object,
+    data1: object,
+    data2: object,
+    op: object,
+    engine: object = None,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """dst = data1 op data2."""
+    a, b = tile(data1, "tensor_tensor data1"), tile(data2, "tensor_tensor data2")
+    same_partitions(a, b, "tensor_tensor data1 and data2")
+    if a.buffer == b.buffer == PSUM:
+        raise KernelError("tensor_tensor: data1 and data2 both lie in PSUM", "err_unsupported_memory")
+    shape = a.shape
+    if a.shape != b.shape and prod(a.shape) != prod(b.shape):
+        from npuviz.targets.neuroncore.nki.elementwise import _shape
+
+        shape = _shape(a, b)
+        a, b = a.free_broadcast(shape), b.free_broadcast(shape)
+    default = (
+        NAMES["uint8"] if name_of(op) in COMPARISONS and current().version == 1 else result_dtype(None, a, b)
+    )
+    return run(
+        "tensor_tensor", dst, shape, dtype or default, (a, b), mask, op=operator(op), engine=engine_of(engine)
+    )
+
+
+def tensor_scalar(
+    dst: object,
+    data: object,
+    op0: object,
+    operand0: object,
+    reverse0: bool = False,
+    op1: object = None,
+    operand1: object = None,
+    reverse1: bool = False,
+    engine: object = None,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """dst = (data op0 operand0) op1 operand1."""
+    source = tile(data, "tensor_scalar data")
+    column0, x0 = operand(operand0, source, "tensor_scalar operand0")
+    column1, x1 = operand(operand1, source, "tensor_scalar operand1")
+    return run(
+        "tensor_scalar",
+        dst,
+        source.shape,
+        dtype or source.dtype,
+        (source, column0, column1),
+        mask,
+        op0=operator(op0),
+        x0=x0,
+        reverse0=bool(reverse0),
+        op1=operator(op1),
+        x1=x1,
+        reverse1=bool(reverse1),
+        engine=engine_of(engine),
+    )
+
+
+def scalar_tensor_tensor(
+    dst: object,
+    data: object,
+    op0: object,
+    operand0: object,
+    op1: object,
+    operand1: object,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """dst = (data op0 operand0) op1 operand1, where operand1 is a tile."""
+    source, other = tile(data, "scalar_tensor_tensor data"), tile(operand1, "scalar_tensor_tensor operand1")
+    same_partitions(source, other, "scalar_tensor_tensor data and operand1")
+    column, x0 = operand(operand0, source, "scalar_tensor_tensor operand0")
+    other = other if other.size == source.size else other.free_broadcast(source.shape)
+    return run(
+        "scalar_tensor_tensor",
+        dst,
+        source.shape,
+        dtype or result_dtype(None, source, other),
+        (source, other, column),
+        mask,
+        op0=operator(op0),
+        x0=x0,
+        op1=operator(op1),
+        reverse0=bool(reverse0),
+        reverse1=bool(reverse1),
+    )
+
+
+def tensor_tensor_scan(
+    dst: object,
+    data0: object,
+    data1: object,
+    initial: object,
+    op0: object,
+    op1: object,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i]."""
+    a, b = tile(data0, "tensor_tensor_scan data0"), tile(data1, "tensor_tensor_scan data1")
+    same_partitions(a, b, "tensor_tensor_scan data0 and data1")
+    if reverse0 or reverse1:
+        raise KernelError("tensor_tensor_scan with reversed operands is not simulated yet")
+    column, x = operand(initial, a, "tensor_tensor_scan initial")
+    return run(
+        "scan", dst, a.shape, dtype or result_dtype(None, a, b), (a, b, column), mask,
+        op0=operator(op0), op1=operator(op1), initial=x,
+    )  # fmt: skip
+
+
+def reduced_axes(data: Tensor, axis: object, op: str) -> tuple[int, ...]:
+    """The free dimensions that a reduction takes, rising. Raises KernelError unless they are the last."""
+    chosen = [axis] if isinstance(axis, int) else list(axis)  # type: ignore[call-overload]
+    axes = sorted(int(each) % data.ndim for each in chosen)
+    if axes and axes[0] == 0:
+        raise KernelError(f"{op} over the partition dimension of {data!r}; use tensor_partition_reduce")
+    if axes != list(range(data.ndim - len(axes), data.ndim)):
+        return tuple(axes)
+    return tuple(axes)
+
+
+def tensor_reduce(
+    dst: object,
+    op: object,
+    data: object,
+    axis: object,
+    negate: bool = False,
+    keepdims: bool = False,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """dst = op over free dimensions."""
+    source = tile(data, "tensor_reduce data")
+    axes = reduced_axes(source, axis, "tensor_reduce")
+    kept = [dim for dim in range(source.ndim) if dim not in axes]
+    box = box_of(mask, source.shape) or tuple((0, size) for size in source.shape)
+    if keepdims:
+        shape = tuple(1 if dim in axes else size for dim, size in enumerate(source.shape))
+        part = tuple((0, 1) if dim in axes else each for dim, each in enumerate(box))
+    else:
+        shape = (*(source.shape[dim] for dim in kept), *(1,) * (len(kept) == 1))
+        part = (*(box[dim] for dim in kept), *((0, 1),) * (len(kept) == 1))
+    recording = current()
+    made = recording.new(shape, dtype or source.dtype, SBUF, result=True) if dst is None else dst
+    target = tile(made, "tensor_reduce dst")
+    arranged = source.boxed(box).permute((*kept, *axes))
+    values = {"op": operator(op), "axes": len(axes), "negate": bool(negate)}
+    step = recording.step(
+        "tensor_reduce", target.boxed(part) if mask is not None else target, (arranged,), **values
+    )
+    if dst is None and mask is None:
+        recording.keep_result(target, step)
+    return target
+
+
+def tensor_scalar_reduce(
+    dst: object,
+    data: object,
+    op0: object,
+    operand0: object,
+    reduce_op: object,
+    reduce_res: object,
+    reverse0: bool = False,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """data op0 operand0, and its reduction over all free dimensions."""
+    made = tensor_scalar(dst, data, op0, operand0, reverse0, mask=mask, dtype=dtype)
+    if reduce_res is not None:
+        current().note("tensor_scalar_reduce is charged as two instructions (assumed)")
+        tensor_reduce(reduce_res, reduce_op, made, list(range(1, made.ndim)))
+    return made
+
+
+def reciprocal(dst: object, data: object, mask: object = None, dtype: object = None) -> Tensor:
+    """1 / data."""
+    source = tile(data, "reciprocal data")
+    return run("reciprocal", dst, source.shape, dtype or source.dtype, (source,), mask)
+
+
+def select_reduce(
+    dst: object,
+    predicate: object,
+    on_true: object,
+    on_false: object,
+    reduce_res: object = None,
+    reduce_op: object = "max",
+    reverse_pred: bool = False,
+) -> Tensor:
+    """where(predicate, on_true, on_false), and its maximum."""
+    target = tile(dst, "select_reduce dst")
+    chosen, source = tile(predicate, "select_reduce predicate"), on_true
+    if reverse_pred:
+        chosen = current().arithmetic("equal", chosen, 0, "uint8")
+    if number(on_false) is not None:
+        current().step("memset", target, (), value=number(on_false))
+    else:
+        column = tile(on_false, "select_reduce on_false")
+        current().step("tensor_copy", target, (column.free_broadcast(target.shape),), engine=None)
+    current().step("copy_predicated", target, (tile(source, "select_reduce on_true"), chosen))
+    current().note("select_reduce is charged as a fill, a predicated copy and a reduction (assumed)")
+    if reduce_res is not None:
+        tensor_reduce(reduce_res, reduce_op, target, list(range(1, target.ndim)))
+    return target
+
+
+def statistics(dst: object, data: object, mask: object = None, dtype: object = None) -> Tensor:
+    """bn_stats: [P, 6]."""
+    source = tile(data, "bn_stats data")
+    return run("bn_stats", dst, (source.shape[0], 6), dtype or FLOAT32, (source,), mask)
+
+
+def aggregate(dst: object, data: object, mask: object = None, dtype: object = None) -> Tensor:
+    """bn_aggr: [P, 2]."""
+    source = tile(data, "bn_aggr data")
+    return run("bn_aggr", dst, (source.shape[0], 2), dtype or FLOAT32, (source,), mask)
+
+
+def max8(dst: object, src: object, mask: object = None, dtype: object = None) -> Tensor:
+    """The eight largest of each partition, falling."""
+    source = tile(src, "max8 src")
+    return run("max8", dst, (source.shape[0], 8), dtype or source.dtype, (source,), None)
+
+
+def find_index8(dst: object, data: object, vals: object, mask: object = None, dtype: object = None) -> Tensor:
+    """Position of the first of each of eight values."""
+    source, values = tile(data, "nc_find_index8 data"), tile(vals, "nc_find_index8 vals")
+    return run("find_index8", dst, (source.shape[0], 8), dtype or NAMES["uint32"], (source, values), None)
+
+
+def match_replace8(
+    dst: object,
+    data: object,
+    vals: object,
+    imm: object,
+    dst_idx: object = None,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """The first of each of eight values replaced."""
+    source, values = tile(data, "nc_match_replace8 data"), tile(vals, "nc_match_replace8 vals")
+    if dst_idx is not None:
+        find_index8(dst_idx, source, values)
+    return run(
+        "match_replace8", dst, source.shape, dtype or source.dtype, (source, values), None, value=number(imm)
+    )
+
+
+def unary(op: str, x: object, dtype: object = None, mask: object = None) -> Tensor:
+    """A function of nl on Scalar."""
+    return activation(None, op, x, dtype=dtype, mask=mask)

@@ -1,0 +1,107 @@
+"""What `nki` and `neuronxcc.nki` offer on top: decorators, and runs of kernels from people's own scripts."""
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
+from npuviz.targets.neuroncore.nki.language import Buffer
+from npuviz.targets.neuroncore.nki.recording import current
+
+
+def _decorator(version: int, default_mode: str) -> Callable[..., Any]:
+    def jit(func: Any = None, mode: str = default_mode, **_: Any) -> Any:
+        """Make a kernel of a function."""
+        if func is None:
+            return functools.partial(jit, mode=mode)
+        if isinstance(func, Kernel):
+            return func
+        return Kernel(func, version, mode=mode)
+
+    return jit
+
+
+jit_first = _decorator(1, "auto")
+jit_second = _decorator(2, "auto")
+trace_first = _decorator(1, "trace")
+
+
+def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run a kernel of generation 1 on the machine."""
+    made = kernel if isinstance(kernel, Kernel) else Kernel(kernel, 1)
+    return run_kernel(made, args, kwargs)
+
+
+def simulate(kernel: Any) -> Any:
+    """A callable that runs a kernel of generation 2 on the machine."""
+    made = kernel if isinstance(kernel, Kernel) else Kernel(kernel, 2)
+    return made
+
+
+class _Latency:
+    """Latencies of a run, all alike: simulated time has no scatter."""
+
+    def __init__(self, nanoseconds: float) -> None:
+        self._nanoseconds = nanoseconds
+
+    def get_latency_percentile(self, percentile: int) -> float:
+        """Microseconds."""
+        return self._nanoseconds / 1000
+
+
+class _Measured(Kernel):
+    """A kernel that keeps its simulated time."""
+
+    benchmark_result: Any = None
+
+    def __getitem__(self, grid: Any) -> "_Measured":
+        made = super().__getitem__(grid)
+        return _Measured(made.function, made.version, made.grid, made.mode)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().__call__(*args, **kwargs)
+        if LAST:
+            self.benchmark_result = SimpleNamespace(nc_latency=_Latency(LAST[-1].nanoseconds))
+        return result
+
+
+def benchmark(func: Any = None, **_: Any) -> Any:
+    """A kernel whose `benchmark_result.nc_latency` is its simulated time."""
+    if func is None:
+        return functools.partial(benchmark)
+    inner = func.function if isinstance(func, Kernel) else func
+    return _Measured(inner, 1, func.grid if isinstance(func, Kernel) else ())
+
+
+def baremetal(func: Any = None, **_: Any) -> Any:
+    """A kernel that runs on the simulated chip."""
+    if func is None:
+        return functools.partial(baremetal)
+    return func if isinstance(func, Kernel) else Kernel(func, 1)
+
+
+profile = baremetal
+
+
+def passed_through(func: Any = None, *_: Any, **__: Any) -> Any:
+    """A decorator that changes nothing here."""
+    if callable(func):
+        return func
+    return lambda inner: inner
+
+
+class _Placement:
+    """ncc.sbuf, ncc.psum: where tiles go. npuviz places them itself and says so."""
+
+    def __init__(self, space: str) -> None:
+        self._space = space
+
+    def _placed(self, *_: Any, **__: Any) -> Buffer:
+        current().note("places that the kernel gives its tiles are not used: npuviz places them (assumed)")
+        return Buffer(self._space)
+
+    alloc = mod_alloc = auto_alloc = _placed
+
+
+sbuf_placement, psum_placement = _Placement("sbuf"), _Placement("psum")

@@ -1,0 +1,18 @@
+"""What is wrong with a kernel, by the names of NKI's own messages."""
+
+from npuviz.base.errors import TargetError
+
+
+class KernelError(TargetError):
+    """A rule of NKI that a kernel breaks.
+
+    name  of NKI's documentation ("err_num_partition_mismatch"), "" where it has none
+    """
+
+    def __init__(self, text: str, name: str = "") -> None:
+        super().__init__(f"{name}: {text}" if name else text)
+        self.name = name
+
+
+class KernelTimeout(BaseException):
+    """Raised inside a kernel's Python when it runs for too long or the user cancels."""

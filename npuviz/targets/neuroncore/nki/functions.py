@@ -1,0 +1,287 @@
+"""nki.language: arithmetic, reductions and composites of tiles."""
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from npuviz.targets.neuroncore.nki import compute
+from npuviz.targets.neuroncore.nki import movement as move
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.elementwise import number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.language import broadcast_to
+from npuviz.targets.neuroncore.nki.recording import current, result_dtype
+from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
+
+# --- element by element ------------------------------------------------------------------------------
+
+
+def _binary(op: str) -> Any:
+    def apply(x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+        recording = current()
+        shapes = [each.shape for each in (x, y) if isinstance(each, Tensor)]
+        box = box_of(mask, builtins.max(shapes, key=len)) if mask is not None and shapes else None
+        return recording.arithmetic(op, x, y, dtype, box)
+
+    apply.__name__ = apply.__qualname__ = op
+    apply.__doc__ = f"x {op} y, element by element."
+    return apply
+
+
+def _unary(op: str) -> Any:
+    def apply(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+        return compute.unary(op, x, dtype, mask)
+
+    apply.__name__ = apply.__qualname__ = op
+    apply.__doc__ = f"{op} of each element."
+    return apply
+
+
+add = _binary("add")
+subtract = _binary("subtract")
+multiply = _binary("multiply")
+divide = _binary("divide")
+power = _binary("power")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+mod = _binary("mod")
+fmod = _binary("fmod")
+equal = _binary("equal")
+not_equal = _binary("not_equal")
+greater = _binary("greater")
+greater_equal = _binary("greater_equal")
+less = _binary("less")
+less_equal = _binary("less_equal")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")
+logical_xor = _binary("logical_xor")
+bitwise_and = _binary("bitwise_and")
+bitwise_or = _binary("bitwise_or")
+bitwise_xor = _binary("bitwise_xor")
+left_shift = _binary("left_shift")
+right_shift = _binary("right_shift")
+exp = _unary("exp")
+log = _unary("log")
+sqrt = _unary("sqrt")
+tanh = _unary("tanh")
+sigmoid = _unary("sigmoid")
+relu = _unary("relu")
+gelu = _unary("gelu")
+gelu_dx = _unary("gelu_dx")
+gelu_apprx_tanh = _unary("gelu_apprx_tanh")
+gelu_apprx_sigmoid = _unary("gelu_apprx_sigmoid")
+gelu_apprx_sigmoid_dx = _unary("gelu_apprx_sigmoid_dx")
+silu = _unary("silu")
+silu_dx = _unary("silu_dx")
+softplus = _unary("softplus")
+mish = _unary("mish")
+erf = _unary("erf")
+erf_dx = _unary("erf_dx")
+arctan = _unary("arctan")
+sign = _unary("sign")
+sin = _unary("sin")
+abs = _unary("abs")
+square = _unary("square")
+rsqrt = _unary("rsqrt")
+
+
+def reciprocal(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """1 / x."""
+    return compute.reciprocal(None, x, mask, dtype)
+
+
+def negative(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """-x."""
+    return current().arithmetic("multiply", x, -1.0, dtype or x.dtype, box_of(mask, x.shape))
+
+
+def invert(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """All bits turned."""
+    return current().arithmetic("bitwise_xor", x, -1, dtype or x.dtype, box_of(mask, x.shape))
+
+
+def logical_not(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """1 where x is 0."""
+    return current().arithmetic("equal", x, 0, dtype or "uint8", box_of(mask, x.shape))
+
+
+def cos(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """sin(x + pi / 2)."""
+    shifted = current().arithmetic("add", x, math.pi / 2, FLOAT32)
+    return compute.unary("sin", shifted, dtype or x.dtype, mask)
+
+
+def tan(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """sin / cos."""
+    return current().arithmetic(
+        "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, box_of(mask, x.shape)
+    )
+
+
+def floor(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """The integer below: rounded, less one where that is above."""
+    recording = current()
+    rounded = move.tensor_copy(None, move.tensor_copy(None, x, dtype="int32"), dtype=FLOAT32)
+    above = recording.arithmetic("greater", rounded, x, FLOAT32)
+    return recording.arithmetic("subtract", rounded, above, dtype or x.dtype, box_of(mask, x.shape))
+
+
+def ceil(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """The integer above."""
+    return negative(floor(negative(x)), dtype=dtype or x.dtype, mask=mask)
+
+
+def trunc(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """The integer towards 0."""
+    recording = current()
+    return recording.arithmetic(
+        "multiply",
+        floor(compute.unary("abs", x)),
+        compute.unary("sign", x),
+        dtype or x.dtype,
+        box_of(mask, x.shape),
+    )
+
+
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """x where the condition is not 0, else y."""
+    recording = current()
+    shape = condition.shape
+    kind = result_dtype(dtype, *(each if isinstance(each, Tensor) else number(each) for each in (x, y)))
+    made = recording.new(shape, kind, SBUF)
+    for value, chosen in ((y, None), (x, condition)):
+        if number(value) is not None:
+            filled = made if chosen is None else recording.new(shape, kind, SBUF)
+            recording.step("memset", filled, (), value=number(value))
+            value = filled
+        elif value.dtype != kind or value.shape != shape:
+            value = move.tensor_copy(None, value.free_broadcast(shape), dtype=kind)
+        if chosen is None and value is not made:
+            recording.step("tensor_copy", made, (value,), engine=None)
+        elif chosen is not None:
+            if is_float(chosen.dtype):
+                chosen = recording.arithmetic("not_equal", chosen, 0.0, "uint8")
+            move.tensor_copy_predicated(made, value, chosen)
+    return made
+
+
+# --- reductions and composites -----------------------------------------------------------------------
+
+
+def _reduction(op: str, alu: str) -> Any:
+    def apply(
+        x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
+    ) -> Tensor:
+        return compute.tensor_reduce(None, alu, x, axis, keepdims=keepdims, mask=mask, dtype=dtype)
+
+    apply.__name__ = apply.__qualname__ = op
+    apply.__doc__ = f"{op} over free dimensions."
+    return apply
+
+
+sum = _reduction("sum", "add")
+max = _reduction("max", "maximum")
+min = _reduction("min", "minimum")
+prod = _reduction("prod", "multiply")
+all = _reduction("all", "minimum")
+
+
+def _count(x: Tensor, axis: Any) -> int:
+    return math.prod(x.shape[dim] for dim in compute.reduced_axes(x, axis, "mean"))
+
+
+def mean(
+    x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
+) -> Tensor:
+    """The mean over free dimensions."""
+    total = compute.tensor_reduce(None, "add", x, axis, keepdims=keepdims, mask=mask, dtype=FLOAT32)
+    return current().arithmetic("multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
+
+
+def var(
+    x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
+) -> Tensor:
+    """The population variance over free dimensions."""
+    recording = current()
+    middle = mean(x, axis, dtype=FLOAT32, keepdims=True)
+    distance = recording.arithmetic("subtract", x, middle.free_broadcast(x.shape), FLOAT32)
+    return mean(compute.unary("square", distance), axis, dtype=dtype or x.dtype, keepdims=keepdims)
+
+
+def softmax(
+    x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, compute_dtype: Any = None, **_: Any
+) -> Tensor:
+    """exp(x - max) / sum over free dimensions."""
+    recording = current()
+    lowest = compute.tensor_reduce(None, "maximum", x, axis, True, keepdims=True, dtype=FLOAT32)
+    shifted = recording.arithmetic("add", x, lowest.free_broadcast(x.shape), FLOAT32)
+    powers = compute.unary("exp", shifted, FLOAT32)
+    total = compute.tensor_reduce(None, "add", powers, axis, keepdims=True, dtype=FLOAT32)
+    share = compute.reciprocal(None, total)
+    return recording.arithmetic("multiply", powers, share.free_broadcast(x.shape), dtype or x.dtype)
+
+
+def rms_norm(
+    x: Any,
+    w: Any,
+    axis: Any,
+    n: int,
+    epsilon: float = 1e-6,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    compute_dtype: Any = None,
+    **_: Any,
+) -> Tensor:
+    """x / sqrt(mean of squares + epsilon) * w."""
+    recording = current()
+    total = compute.tensor_reduce(
+        None, "add", compute.unary("square", x, FLOAT32), axis, keepdims=True, dtype=FLOAT32
+    )
+    scaled = compute.tensor_scalar(None, total, "multiply", 1.0 / n, op1="add", operand1=float(epsilon))
+    root = compute.unary("rsqrt", scaled)
+    normal = recording.arithmetic("multiply", x, root.free_broadcast(x.shape), FLOAT32)
+    if isinstance(w, Tensor) and w.shape[0] == 1 < x.shape[0]:
+        w = broadcast_to(w, shape=x.shape)
+    return recording.arithmetic("multiply", normal, w, dtype or x.dtype)
+
+
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
+    """x @ y: the product lies in PSUM."""
+    if mask is not None:
+        raise KernelError("nl.matmul with mask= : put the mask into the subscripts of its operands")
+    if not transpose_x:
+        turned = move.nc_transpose(None, x, 1)
+        x = move.tensor_copy(None, turned)
+    return compute.nc_matmul(None, x, y)
+
+
+def loop_reduce(
+    x: Any, op: Any, loop_indices: Sequence[Any], *, dtype: Any = None, mask: Any = None, **_: Any
+) -> Any:
+    """A reduction over the iterations of loops."""
+    is_first = builtins.all(getattr(each, "is_first", int(each) == 0) for each in loop_indices)
+    return current().loop_sum(x, op, is_first)
+
+
+def random_seed(seed: Any, *_: Any, **__: Any) -> None:
+    """The seed of the numbers that nl.rand draws."""
+    current().note("nl.random_seed: numbers are drawn when the kernel is compiled, from seed 0 (assumed)")
+
+
+def rand(shape: Sequence[int], dtype: Any = "float32", **_: Any) -> Tensor:
+    """Uniform numbers in [0, 1), drawn when the kernel is compiled."""
+    recording = current()
+    recording.note("nl.rand: numbers are drawn when the kernel is compiled and loaded (assumed)")
+    drawn = np.random.default_rng(len(recording.steps)).random(tuple(shape), np.float32)
+    return move.load(recording.constant(drawn.astype(dtype_of(dtype)), "random"))
+
+
+def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """x, with elements set to 0."""
+    recording = current()
+    kept = recording.arithmetic("greater_equal", rand(x.shape), rate, FLOAT32)
+    return recording.arithmetic("multiply", x, kept, dtype or x.dtype, box_of(mask, x.shape))

@@ -1,0 +1,309 @@
+"""nki.isa of the first generation: functions return tiles."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from npuviz.targets.neuroncore.nki import compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki import movement as move
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.index import Mask
+from npuviz.targets.neuroncore.nki.language import fp32 as fp32
+from npuviz.targets.neuroncore.nki.tensors import Tensor
+
+engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
+dge_mode, nc_version = isa_names.dge_mode_first, isa_names.nc_version
+matmul_perf_mode = isa_names.matmul_perf_mode
+tensor_engine, scalar_engine, vector_engine = engine.tensor, engine.scalar, engine.vector
+gpsimd_engine, dma_engine, unknown_engine = engine.gpsimd, engine.dma, engine.unknown
+
+
+def get_nc_version() -> Any:
+    """Generation of the core that the kernel is compiled for."""
+    from npuviz.targets.neuroncore.nki.kernel import spec_in_use
+
+    return nc_version(max(2, spec_in_use().version))
+
+
+def nc_matmul(
+    stationary: Any,
+    moving: Any,
+    *,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    tile_position: Sequence[int] = (),
+    tile_size: Sequence[int] = (),
+    mask: Any = None,
+    perf_mode: Any = None,
+    **_: Any,
+) -> Tensor:
+    """stationary.T @ moving, in PSUM."""
+    return compute.nc_matmul(
+        None, stationary, moving, is_transpose, None, mask, perf_mode, tile_position, tile_size
+    )
+
+
+def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any) -> Tensor:
+    """[P, F] to [F, P]."""
+    return move.nc_transpose(None, data, engine, mask, dtype)
+
+
+def activation(
+    op: Any,
+    data: Any,
+    *,
+    bias: Any = None,
+    scale: Any = 1.0,
+    reduce_op: Any = None,
+    reduce_res: Any = None,
+    reduce_cmd: Any = 0,
+    mask: Any = None,
+    dtype: Any = None,
+    **_: Any,
+) -> Tensor:
+    """op(data * scale + bias)."""
+    return compute.activation(None, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd, mask, dtype)
+
+
+def activation_reduce(
+    op: Any,
+    data: Any,
+    *,
+    reduce_op: Any,
+    reduce_res: Any,
+    bias: Any = None,
+    scale: Any = 1.0,
+    mask: Any = None,
+    dtype: Any = None,
+    **_: Any,
+) -> Tensor:
+    """activation with a sum over the free dimensions."""
+    return compute.activation(None, op, data, bias, scale, reduce_op, reduce_res, 3, mask, dtype)
+
+
+def tensor_tensor(
+    data1: Any, data2: Any, op: Any, *, dtype: Any = None, mask: Any = None, engine: Any = 0, **_: Any
+) -> Tensor:
+    """data1 op data2."""
+    return compute.tensor_tensor(None, data1, data2, op, engine, mask, dtype)
+
+
+def tensor_scalar(
+    data: Any,
+    op0: Any,
+    operand0: Any,
+    reverse0: bool = False,
+    op1: Any = None,
+    operand1: Any = None,
+    reverse1: bool = False,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    engine: Any = 0,
+    **_: Any,
+) -> Tensor:
+    """(data op0 operand0) op1 operand1."""
+    return compute.tensor_scalar(
+        None, data, op0, operand0, reverse0, op1, operand1, reverse1, engine, mask, dtype
+    )
+
+
+def scalar_tensor_tensor(
+    *,
+    data: Any,
+    op0: Any,
+    operand0: Any,
+    op1: Any,
+    operand1: Any,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+    **_: Any,
+) -> Tensor:
+    """(data op0 operand0) op1 tile."""
+    return compute.scalar_tensor_tensor(
+        None, data, op0, operand0, op1, operand1, reverse0, reverse1, mask, dtype
+    )
+
+
+def tensor_tensor_scan(
+    data0: Any,
+    data1: Any,
+    initial: Any,
+    op0: Any,
+    op1: Any,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    **_: Any,
+) -> Tensor:
+    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i]."""
+    return compute.tensor_tensor_scan(None, data0, data1, initial, op0, op1, reverse0, reverse1, mask, dtype)
+
+
+def tensor_reduce(
+    op: Any,
+    data: Any,
+    axis: Any,
+    *,
+    mask: Any = None,
+    dtype: Any = None,
+    negate: bool = False,
+    keepdims: bool = False,
+    **_: Any,
+) -> Tensor:
+    """op over free dimensions."""
+    return compute.tensor_reduce(None, op, data, axis, negate, keepdims, mask, dtype)
+
+
+def tensor_partition_reduce(op: Any, data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """op over partitions."""
+    return patterns.partition_reduce(None, op, data, mask, dtype)
+
+
+def tensor_scalar_reduce(
+    *,
+    data: Any,
+    op0: Any,
+    operand0: Any,
+    reduce_op: Any,
+    reduce_res: Any,
+    reverse0: bool = False,
+    dtype: Any = None,
+    mask: Any = None,
+    **_: Any,
+) -> Tensor:
+    """data op0 operand0, and its reduction."""
+    return compute.tensor_scalar_reduce(
+        None, data, op0, operand0, reduce_op, reduce_res, reverse0, mask, dtype
+    )
+
+
+def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """1 / data."""
+    return compute.reciprocal(None, data, mask, dtype)
+
+
+def memset(shape: Any, value: Any, dtype: Any, *, mask: Any = None, engine: Any = 0, **_: Any) -> Tensor:
+    """A tile full of a number."""
+    return move.memset(None, value, engine, shape, dtype, mask)
+
+
+def iota(expr: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Tensor:
+    """The values of an index expression."""
+    return patterns.iota_of(expr, dtype, mask)
+
+
+def affine_select(
+    pred: Any, on_true_tile: Any, on_false_value: Any, *, mask: Any = None, dtype: Any = None, **_: Any
+) -> Tensor:
+    """on_true_tile where the comparison of indices holds."""
+    if not isinstance(pred, Mask) or len(pred.conditions) != 1:
+        raise KernelError("affine_select: pred is one comparison of index expressions")
+    condition = pred.conditions[0]
+    shape = on_true_tile.shape
+    expression = condition.expression
+    steps = (0,) * (len(shape) - expression.ndim) + tuple(
+        step if size > 1 else 0 for size, step in zip(expression.shape, expression.steps, strict=True)
+    )
+    return patterns.affine_select(
+        None, on_true_tile, expression.const, steps[1:], steps[0], condition.op, on_false_value, mask, dtype
+    )
+
+
+def tensor_copy(src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any) -> Tensor:
+    """A copy."""
+    return move.tensor_copy(None, src, engine, mask, dtype)
+
+
+def tensor_copy_predicated(
+    *,
+    src: Any,
+    dst: Any,
+    predicate: Any,
+    mask: Any = None,
+    dtype: Any = None,
+    reverse_pred: bool = False,
+    **_: Any,
+) -> None:
+    """dst = src where predicate."""
+    move.tensor_copy_predicated(dst, src, predicate, reverse_pred, mask)
+
+
+def dma_copy(
+    *,
+    dst: Any,
+    src: Any,
+    mask: Any = None,
+    dst_rmw_op: Any = None,
+    oob_mode: Any = 0,
+    dge_mode: Any = 3,
+    **_: Any,
+) -> None:
+    """dst = src by DMA."""
+    move.dma_copy(dst, src, mask, dst_rmw_op)
+
+
+def dma_transpose(src: Any, *, axes: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """A transposing DMA."""
+    return move.dma_transpose(None, src, axes, dtype)
+
+
+def bn_stats(data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """Statistics of each partition."""
+    return compute.statistics(None, data, mask, dtype)
+
+
+def bn_aggr(data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """Mean and variance of statistics."""
+    return compute.aggregate(None, data, mask, dtype)
+
+
+def max8(*, src: Any, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """The eight largest of each partition."""
+    return compute.max8(None, src, mask, dtype)
+
+
+def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """First positions of eight values."""
+    return compute.find_index8(None, data, vals, mask, dtype)
+
+
+def nc_match_replace8(
+    *, data: Any, vals: Any, imm: Any, dst_idx: Any = None, mask: Any = None, dtype: Any = None, **_: Any
+) -> Tensor:
+    """The first of each of eight values replaced."""
+    return compute.match_replace8(None, data, vals, imm, dst_idx, mask, dtype)
+
+
+def nc_stream_shuffle(
+    src: Any, dst: Any, shuffle_mask: Any, *, dtype: Any = None, mask: Any = None, **_: Any
+) -> None:
+    """Partitions reordered in each quadrant."""
+    move.nc_stream_shuffle(dst, src, shuffle_mask, mask, dtype)
+
+
+def select_reduce(
+    *,
+    dst: Any,
+    predicate: Any,
+    on_true: Any,
+    on_false: Any,
+    reduce_res: Any = None,
+    reduce_cmd: Any = 0,
+    reduce_op: Any = "max",
+    reverse_pred: bool = False,
+    **_: Any,
+) -> None:
+    """where(predicate, on_true, on_false), and its maximum."""
+    compute.select_reduce(dst, predicate, on_true, on_false, reduce_res, reduce_op, reverse_pred)
+
+
+def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """data, with elements set to 0 with a probability."""
+    from npuviz.targets.neuroncore.nki.functions import dropout as drop
+
+    return drop(data, prob, dtype=dtype, mask=mask)

@@ -1,0 +1,240 @@
+"""Kernels: functions under nki.jit, recorded for given inputs, run on the machine."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.program.program import Note
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.nki.element_types import dtype_of
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
+from npuviz.targets.neuroncore.nki.recording import Recording, current, is_recording, recording_active
+from npuviz.targets.neuroncore.nki.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
+
+_SPECS: list[NeuronSpec] = []
+
+
+def spec_in_use() -> NeuronSpec:
+    """The machine that the kernel which runs is compiled for."""
+    return _SPECS[-1] if _SPECS else make_spec("", None, {})[0]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A recorded kernel.
+
+    inputs   arrays by name, in the order of the parameters
+    stores   storages of the inputs;  outputs  what it returned
+    is_tuple  whether it returned several
+    """
+
+    recording: Recording
+    inputs: Mapping[str, np.ndarray]
+    stores: tuple[Storage, ...]
+    outputs: tuple[Tensor, ...]
+    is_tuple: bool
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Inputs that the kernel writes."""
+        return tuple(each.name for each in self.stores if each.is_written)
+
+
+class Kernel:
+    """A function of nki.jit. Called inside another kernel it is part of that; else it runs on the machine."""
+
+    def __init__(
+        self, function: Callable[..., Any], version: int, grid: tuple[int, ...] = (), mode: str = "auto"
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.version = version
+        self.grid = grid
+        self.mode = mode
+
+    def __getitem__(self, grid: Any) -> "Kernel":
+        """The kernel on a grid of instances."""
+        sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
+        return Kernel(self.function, self.version, sizes, self.mode)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run, or be part of the kernel that runs."""
+        if is_recording():
+            return self.function(*args, **kwargs)
+        return run_kernel(self, args, kwargs)
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The function's parameters."""
+        return inspect.signature(self.function).parameters
+
+    def trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+        """Record the kernel for arrays. Raises KernelError, with the line of the user's text."""
+        recording = Recording(self.version, grid=self.grid)
+        bound = inspect.signature(self.function).bind(*args, **kwargs)
+        bound.apply_defaults()
+        inputs: dict[str, np.ndarray] = {}
+        stores: list[Storage] = []
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _converted(recording, name, value, inputs, stores)
+        result: Any = None
+        for program in product(*(range(size) for size in self.grid)):
+            recording.program = program
+            with recording_active(recording):
+                try:
+                    result = self.function(*bound.args, **bound.kwargs)
+                except KernelError as error:
+                    raise _located(recording, error) from error
+        values = result if isinstance(result, tuple | list) else () if result is None else (result,)
+        outputs: list[Tensor] = []
+        for value in values:
+            if not isinstance(value, Tensor) or value.is_on_chip:
+                raise KernelError(
+                    f"the kernel returns {value!r}; outputs lie in nl.shared_hbm",
+                    "err_tensor_output_not_written_to",
+                )
+            outputs.append(value)
+        return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
+
+
+def _converted(
+    recording: Recording, name: str, value: Any, inputs: dict[str, np.ndarray], stores: list[Storage]
+) -> Any:
+    """An argument as the kernel sees it: arrays become tensors in HBM."""
+    if isinstance(value, tuple):
+        parts = [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, list) and any(isinstance(part, np.ndarray) for part in value):
+        return [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
+    array = _array_of(value)
+    if array is None:
+        return value
+    kind = dtype_of(array.dtype)
+    if kind != array.dtype:
+        recording.note(f"input {name}: {array.dtype} is taken as {kind}")
+    with recording_active(recording):
+        made = recording.new(array.shape, kind, HBM, name)
+    made.storage.kind = "input"
+    inputs[name] = np.ascontiguousarray(array).astype(kind, copy=False).reshape(array.shape)
+    stores.append(made.storage)
+    return made
+
+
+def _array_of(value: Any) -> np.ndarray | None:
+    """A numpy array, or a framework's tensor as one; None for anything else."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "detach") and hasattr(value, "numpy"):
+        return value.detach().cpu().numpy()
+    if hasattr(value, "__array__") and hasattr(value, "shape") and not np.isscalar(value):
+        return np.asarray(value)
+    return None
+
+
+def _located(recording: Recording, error: KernelError) -> KernelError:
+    """The error with the line of the user's text at its head."""
+    import traceback
+    from pathlib import Path
+
+    own = str(Path(__file__).parent)
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)
+    ]
+    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: " if frames else ""
+    text = str(error)
+    if where and text.startswith(where):
+        return error
+    made = KernelError(f"{where}{text}")
+    made.name = error.name
+    return made
+
+
+def lower_traced(traced: Traced, spec: NeuronSpec, progress: Progress) -> Lowered:
+    """The program of a recorded kernel."""
+    changed = [
+        Tensor(traced.recording, each, each.dtype, each.shape) for each in traced.stores if each.is_written
+    ]
+    given = {each.storage.id for each in traced.outputs}
+    outputs = [*traced.outputs, *(each for each in changed if each.storage.id not in given)]
+    return lower(traced.recording, traced.stores, outputs, spec, progress)
+
+
+def trace_on(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], spec: NeuronSpec) -> Traced:
+    """Record a kernel for a machine."""
+    _SPECS.append(spec)
+    try:
+        return kernel.trace(args, kwargs)
+    finally:
+        _SPECS.pop()
+
+
+@dataclass
+class Run:
+    """A finished run: what came out, and how long it took."""
+
+    outputs: tuple[np.ndarray, ...]
+    changed: Mapping[str, np.ndarray]
+    cycles: int
+    nanoseconds: float
+    hazards: tuple[str, ...]
+
+
+LAST: list[Run] = []
+"""The last run of this process, for who measures it."""
+
+
+def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Record, lower and run a kernel; its results as numpy arrays. Written arguments change in place."""
+    spec = spec_in_use()
+    traced = trace_on(kernel, args, kwargs, spec)
+    lowered = lower_traced(traced, spec, NoProgress())
+    done = execute(traced, lowered, spec, ())
+    LAST[:] = [done]
+    bound = inspect.signature(kernel.function).bind(*args, **kwargs).arguments
+    for name, values in done.changed.items():
+        if isinstance(bound.get(name), np.ndarray):
+            np.copyto(bound[name], values, casting="unsafe")
+    if not traced.outputs:
+        return None
+    return done.outputs if traced.is_tuple else done.outputs[0]
+
+
+def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Note, ...]) -> Run:
+    """Run a lowered kernel to its end. Raises KernelError if the chip stops before it."""
+    from pathlib import Path
+
+    from npuviz.sim.stop import NO_STOPS, StopKind
+    from npuviz.targets.neuroncore.load.loader import make_program
+    from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+
+    request = LoadRequest(Path("kernel.neff"), inputs=dict(traced.inputs))
+    program = make_program(request, spec, notes, lowered.compiled)
+    machine = NeuronMachine(spec, program)
+    stop = machine.advance(1 << 62, NO_STOPS, None)
+    if stop.kind != StopKind.FINISHED:
+        raise KernelError(f"the chip stopped: {stop}")
+    values = machine.values()
+    assert values is not None
+    tables = lowered.compiled.tables
+    number = {storage.id: lowered.compiled.graph for storage in traced.stores}
+    del number
+    names = {variable.name: variable.id for variable in tables.variables}
+    outputs = tuple(
+        np.array(values.variable(names[each.storage.name])).reshape(each.storage.shape)
+        for each in traced.outputs
+    )
+    changed = {name: np.array(values.variable(names[name])) for name in traced.changed}
+    return Run(outputs, changed, machine.cycle, machine.cycle / spec.pe_hz * 1e9, ())
+
+
+def version_here() -> int:
+    """Generation of the kernel that runs."""
+    return current().version

@@ -1,0 +1,383 @@
+"""nki.language: what both generations have, on the recording of the kernel that runs."""
+
+import builtins
+import math
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from npuviz.targets.neuroncore.nki import movement as move
+from npuviz.targets.neuroncore.nki import patterns
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.elementwise import number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.index import Index, MultiGrid, arange
+from npuviz.targets.neuroncore.nki.recording import current
+from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
+
+float32 = NAMES["float32"]
+float16 = NAMES["float16"]
+bfloat16 = NAMES["bfloat16"]
+float8_e4m3 = NAMES["float8_e4m3"]
+float8_e4m3fn = NAMES["float8_e4m3fn"]
+float8_e5m2 = NAMES["float8_e5m2"]
+int8 = NAMES["int8"]
+int16 = NAMES["int16"]
+int32 = NAMES["int32"]
+uint8 = NAMES["uint8"]
+uint16 = NAMES["uint16"]
+uint32 = NAMES["uint32"]
+bool_ = NAMES["bool"]
+tfloat32 = FLOAT32
+mgrid = MultiGrid()
+fp32 = SimpleNamespace(min=float(np.finfo(np.float32).min), max=float(np.finfo(np.float32).max))
+bfp16 = SimpleNamespace(min=float(np.float32(-3.3895313892515355e38)))
+
+
+class Buffer(str):
+    """A memory that kernels name.
+
+    is_shared  whether all instances of a grid see the same memory
+    """
+
+    is_shared = False
+
+
+sbuf, psum, hbm = Buffer(SBUF), Buffer(PSUM), Buffer(HBM)
+private_hbm, shared_hbm = hbm, Buffer(HBM)
+shared_hbm.is_shared = True
+
+
+class ParDim(int):
+    """The size of the partition dimension, where block dimensions come before it."""
+
+
+def par_dim(size: int) -> ParDim:
+    """Marks the partition dimension of a shape."""
+    return ParDim(size)
+
+
+class TileSize:
+    """Limits of tiles."""
+
+    pmax = 128
+    psum_fmax = 512
+    gemm_stationary_fmax = 128
+    gemm_moving_fmax = 512
+    bn_stats_fmax = 512
+    psum_min_align = 4
+    sbuf_min_align = 1
+    psum_num_banks = 8
+    psum_bank_fmax = 512
+    psum_bank_fmax_bytes = 2048
+
+    @property
+    def total_available_sbuf_size(self) -> int:
+        """Bytes of a partition that kernels may use."""
+        return _sbuf_bytes()
+
+    sbuf_size_bytes = sbuf_fmax_bytes = sbuf_fmax = total_available_sbuf_size
+
+
+def _sbuf_bytes() -> int:
+    from npuviz.targets.neuroncore.nki.kernel import spec_in_use
+
+    return spec_in_use().sbuf_usable_bytes
+
+
+tile_size = TileSize()
+
+
+class constants:
+    """nl.constants."""
+
+    @staticmethod
+    def sizeinbytes(dtype: object) -> int:
+        """Bytes of an element."""
+        return dtype_of(dtype).itemsize
+
+
+# --- loops and programs ------------------------------------------------------------------------------
+
+
+class LoopIndex(int):
+    """The index of a loop: an integer that knows whether its iteration is the first."""
+
+    is_first = True
+
+
+def affine_range(*bounds: int, **_: Any) -> Iterator[int]:
+    """Iterations in order."""
+    for count, value in enumerate(range(*bounds)):
+        index = LoopIndex(value)
+        index.is_first = count == 0
+        yield index
+
+
+sequential_range = static_range = affine_range
+
+
+def ds(start: Any, size: int) -> Any:
+    """`size` elements from `start`."""
+    return slice(start, start + size) if not isinstance(start, Index) else start + arange(size)
+
+
+def program_id(axis: int = 0) -> int:
+    """Which instance of the grid this is."""
+    program = current().program
+    return program[axis] if -len(program) <= axis < len(program) else 0
+
+
+def num_programs(axes: Any = None) -> Any:
+    """Instances of the grid along one axis, several, or all."""
+    grid = current().grid or (1,)
+    if axes is None:
+        return math.prod(grid)
+    if isinstance(axes, int):
+        return grid[axis] if -len(grid) <= (axis := axes) < len(grid) else 1
+    return math.prod(grid[axis] for axis in axes)
+
+
+def program_ndim() -> int:
+    """Dimensions of the grid."""
+    return len(current().grid)
+
+
+def nc(count: int) -> int:
+    """A grid dimension over physical cores."""
+    return count
+
+
+def spmd_dim(*sizes: int) -> int:
+    """A grid dimension over cores and programs."""
+    return math.prod(sizes)
+
+
+# --- creation ----------------------------------------------------------------------------------------
+
+
+class BlockTensor:
+    """Tiles by block index: dimensions before the partition dimension."""
+
+    def __init__(
+        self, shape: Sequence[int], blocks: int, dtype: Any, buffer: Any, name: str, is_zero: bool
+    ) -> None:
+        self.shape = tuple(int(size) for size in shape)
+        self.dtype = dtype_of(dtype)
+        self._blocks = blocks
+        self._buffer = buffer
+        self._name = name
+        self._is_zero = is_zero
+        self._tiles: dict[tuple[int, ...], Tensor] = {}
+
+    ndim = property(lambda self: len(self.shape))
+    buffer = property(lambda self: self._buffer)
+
+    def _split(self, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
+        items = list(key) if isinstance(key, tuple) else [key]
+        head, rest = items[: self._blocks], items[self._blocks :]
+        if len(head) < self._blocks or builtins.any(
+            not hasattr(each, "__index__") or isinstance(each, Tensor) for each in head
+        ):
+            raise KernelError(
+                f"{self._name or 'a tensor'} {list(self.shape)}: the first {self._blocks} dimensions are "
+                "blocks and take integers or loop indices",
+                "err_failed_to_infer_tile_from_local_tensor",
+            )
+        place = tuple(
+            int(each) + size * (int(each) < 0) for each, size in zip(head, self.shape, strict=False)
+        )
+        for at, size in zip(place, self.shape, strict=False):
+            if not 0 <= at < size:
+                raise KernelError(
+                    f"block {list(place)} of a tensor {list(self.shape)}", "err_tensor_access_out_of_bound"
+                )
+        found = self._tiles.get(place)
+        if found is None:
+            label = f"{self._name or 'tile'}[{','.join(map(str, place))}]"
+            found = self._tiles[place] = _made(
+                self.shape[self._blocks :],
+                self.dtype,
+                self._buffer,
+                label,
+                0.0 if self._is_zero else None,
+                True,
+            )
+        return found, tuple(rest)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        tile, rest = self._split(key)
+        return tile[rest] if rest else tile
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tile, rest = self._split(key)
+        tile[rest if rest else ...] = value
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _space(buffer: Any) -> str:
+    if buffer is None:
+        return SBUF
+    found = str(buffer)
+    if found not in (SBUF, PSUM, HBM):
+        found = {"private_hbm": HBM, "shared_hbm": HBM}.get(found, found)
+    if found not in (SBUF, PSUM, HBM):
+        raise KernelError(f"buffer {buffer!r} is none of sbuf, psum, hbm", "err_unsupported_memory")
+    return found
+
+
+def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, lazy: bool = False) -> Tensor:
+    space = _space(buffer)
+    recording = current()
+    if space == HBM and value is not None:
+        raise KernelError("zeros, ones or full in HBM", "err_hbm_tensor_with_init_value_not_supported")
+    if space == HBM and getattr(buffer, "is_shared", False):
+        return recording.shared(tuple(int(size) for size in shape), dtype, name)
+    made = recording.new(shape, dtype, space, name)
+    if value is not None:
+        if space == PSUM and value == 0:
+            made.storage.is_lazy_zero = True
+        else:
+            recording.step("memset", made, (), value=value)
+    return made
+
+
+def _tensor(shape: Any, dtype: Any, buffer: Any, name: str, value: Any = None) -> Any:
+    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    blocks = next((at for at, size in enumerate(sizes) if isinstance(size, ParDim)), 0)
+    if blocks and _space(buffer) != HBM:
+        if value not in (None, 0, 0.0):
+            raise KernelError("full with block dimensions")
+        return BlockTensor(sizes, blocks, dtype, buffer, name, value is not None)
+    return _made(sizes, dtype, buffer, name, value)
+
+
+def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", address: Any = None, **_: Any) -> Any:
+    """Memory, not initialised."""
+    return _tensor(shape, dtype, buffer, name)
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -> Any:
+    """Memory full of 0."""
+    return _tensor(shape, dtype, buffer, name, 0.0 if is_float(dtype_of(dtype)) else 0)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -> Any:
+    """Memory full of 1."""
+    return _tensor(shape, dtype, buffer, name, 1.0 if is_float(dtype_of(dtype)) else 1)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+    """Memory full of a number."""
+    return _tensor(shape, dtype, buffer, name, number(fill_value))
+
+
+def zeros_like(a: Tensor, dtype: Any = None, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+    """Zeros of the shape and type of another tensor."""
+    return zeros(a.shape, dtype or a.dtype, buffer=buffer, name=name)
+
+
+def empty_like(a: Tensor, dtype: Any = None, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+    """Memory of the shape and type of another tensor."""
+    return ndarray(a.shape, dtype or a.dtype, buffer=buffer, name=name)
+
+
+def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
+    """An array in HBM that comes with the program."""
+    array = np.asarray(constant)
+    return current().constant(array if dtype is None else array.astype(dtype_of(dtype)))
+
+
+def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: Any = None, **_: Any) -> Any:
+    """An identity matrix in HBM."""
+    made = current().constant(np.identity(n).astype(dtype_of(dtype)), "identity")
+    if dst is None:
+        return made
+    current().move(dst, made)
+    return None
+
+
+def static_cast(value: Any, dtype: Any) -> Any:
+    """A number or array of the kernel's Python as another type."""
+    return (
+        np.asarray(value).astype(dtype_of(dtype))
+        if isinstance(value, np.ndarray)
+        else dtype_of(dtype).type(value)
+    )
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a float type."""
+    import ml_dtypes
+
+    return ml_dtypes.finfo(dtype_of(dtype))
+
+
+# --- movement ----------------------------------------------------------------------------------------
+
+
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """HBM to a new tile."""
+    return move.load(src, mask, dtype)
+
+
+def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+    """A tile to HBM."""
+    move.store(dst, value, mask)
+
+
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """HBM to a new tile, transposed."""
+    if mask is not None:
+        src = src.boxed(box_of(mask, src.shape))
+    return move.dma_transpose(None, src, (1, 0), dtype)
+
+
+def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """A copy in a new tile."""
+    return move.tensor_copy(None, src, None, mask, dtype)
+
+
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """[P, F] to [F, P]."""
+    return move.nc_transpose(None, x, None, mask, dtype)
+
+
+def expand_dims(data: Any, axis: int) -> Any:
+    """With a dimension of size 1."""
+    return data.expand_dims(axis)
+
+
+def broadcast_to(src: Any, *args: Any, shape: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """Repeated to a shape."""
+    wanted = tuple(shape if shape is not None else args[0])
+    if not src.is_on_chip or src.shape[0] == wanted[0]:
+        return src.free_broadcast(wanted)
+    if src.shape[0] != 1:
+        raise KernelError(f"{src!r} does not broadcast to {list(wanted)}")
+    full_row = src.free_broadcast((1, *wanted[1:])) if src.shape[1:] != wanted[1:] else src
+    if full_row is not src:
+        full_row = move.tensor_copy(None, full_row)
+    return patterns.broadcast_partitions(full_row, wanted[0])
+
+
+def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+    """Elements of each partition by index."""
+    return patterns.gather_free(None, data, indices, dtype)
+
+
+def device_print(prefix: str, x: Any = None, *, mask: Any = None, tensor: Any = None, **_: Any) -> None:
+    """Noted; the values are in the debugger at any cycle."""
+    current().prints.append(str(prefix))
+    current().note("device_print: look at the tile in the debugger; nothing is printed by the device")
+
+
+def no_reorder() -> Any:
+    """Instructions keep their order anyway."""
+    import contextlib
+
+    return contextlib.nullcontext()

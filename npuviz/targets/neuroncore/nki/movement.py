@@ -1,0 +1,170 @@
+"""Instructions that move: DMA, copies, transposes, shuffles."""
+
+from collections.abc import Sequence
+from math import prod
+
+from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.elementwise import number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.operands import engine_of, run, tile
+from npuviz.targets.neuroncore.nki.recording import current
+from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
+
+# --- movement ----------------------------------------------------------------------------------------
+
+
+def load(src: object, mask: object = None, dtype: object = None) -> Tensor:
+    """HBM to a new SBUF tile."""
+    if not isinstance(src, Tensor) or src.is_on_chip:
+        raise KernelError(f"nl.load: expected a tensor in HBM, found {src!r}", "err_unsupported_memory")
+    recording = current()
+    if src.ndim == 1 and src.row_index is None and mask is None:
+        src = src.boxed(None).reshape(src.shape[0], 1)
+    box = box_of(mask, src.shape)
+    made = recording.new(src.shape, dtype or src.dtype, SBUF, result=True)
+    recording.move(made, src, box)
+    if src.row_index is None:
+        recording.keep_result(made, recording.steps[-1])
+    return made
+
+
+def store(dst: object, value: object, mask: object = None) -> None:
+    """A tile to HBM."""
+    if not isinstance(dst, Tensor) or dst.is_on_chip:
+        raise KernelError(f"nl.store: expected a tensor in HBM, found {dst!r}", "err_unsupported_memory")
+    recording = current()
+    if number(value) is not None:
+        made = recording.new(_tile_shape(dst.shape), dst.dtype, SBUF)
+        recording.step("memset", made, (), value=number(value))
+        value = made
+    source = tile(value, "nl.store value")
+    box = box_of(mask, dst.shape)
+    if box is not None and source.shape != dst.shape and source.size == dst.size:
+        source = source.reshape(*dst.shape)
+    recording.move(dst, source, box)
+
+
+def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) > 1 else (1, *shape)
+
+
+def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None) -> None:
+    """Any memory to any other by DMA."""
+    if not isinstance(dst, Tensor) or not isinstance(src, Tensor):
+        raise KernelError(f"dma_copy of {src!r} to {dst!r}: expected two tensors")
+    if rmw is not None:
+        raise KernelError("dma_copy with dst_rmw_op is not simulated yet")
+    if PSUM in (dst.buffer, src.buffer) and current().version > 1:
+        raise KernelError(f"dma_copy of {src!r} to {dst!r}: PSUM is no operand of a DMA")
+    if dst.size != src.size and not (src.row_index or dst.row_index):
+        raise KernelError(f"dma_copy of {src!r} to {dst!r}: {src.size} and {dst.size} elements")
+    current().move(dst, src, box_of(mask, dst.shape))
+
+
+def dma_transpose(
+    dst: object, src: Tensor, axes: Sequence[int] | None = None, dtype: object = None
+) -> Tensor:
+    """A transposing DMA."""
+    order = tuple(axes) if axes else {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim, ())
+    if len(order) != src.ndim or order not in ((1, 0), (2, 1, 0), (3, 1, 2, 0)):
+        raise KernelError(f"dma_transpose of {src!r} with axes {axes}: expected (1,0), (2,1,0) or (3,1,2,0)")
+    recording = current()
+    shape = tuple(src.shape[axis] for axis in order)
+    if dst is None:
+        dst = recording.new(shape, dtype or src.dtype, SBUF)
+    assert isinstance(dst, Tensor)
+    if src.is_on_chip:
+        through = recording.new(src.shape, src.dtype, HBM, "transposed")
+        recording.move(through, src)
+        src = through
+    recording.note("a transposing DMA is charged as one that moves single elements (assumed)")
+    recording.move(dst, src.permute(order))
+    return dst
+
+
+def tensor_copy(
+    dst: object, src: object, engine: object = None, mask: object = None, dtype: object = None
+) -> Tensor:
+    """dst = src, cast."""
+    data = tile(src, "tensor_copy src")
+    return run("tensor_copy", dst, data.shape, dtype or data.dtype, (data,), mask, engine=engine_of(engine))
+
+
+def tensor_copy_predicated(
+    dst: object, src: object, predicate: object, reverse_pred: bool = False, mask: object = None
+) -> None:
+    """dst = src where predicate is not 0."""
+    target, chosen = (
+        tile(dst, "tensor_copy_predicated dst"),
+        tile(predicate, "tensor_copy_predicated predicate"),
+    )
+    if reverse_pred:
+        chosen = current().arithmetic("equal", chosen, 0, "uint8")
+    value = number(src)
+    if value is not None:
+        filled = current().new(target.shape, target.dtype, SBUF)
+        current().step("memset", filled, (), value=value)
+        src = filled
+    run(
+        "copy_predicated",
+        target,
+        target.shape,
+        target.dtype,
+        (tile(src, "tensor_copy_predicated src"), chosen),
+        mask,
+    )
+
+
+def memset(
+    dst: object,
+    value: object,
+    engine: object = None,
+    shape: Sequence[int] = (),
+    dtype: object = None,
+    mask: object = None,
+) -> Tensor:
+    """dst = value."""
+    found = number(value)
+    if found is None:
+        raise KernelError(f"memset with {value!r}: expected a number")
+    sizes = dst.shape if isinstance(dst, Tensor) else tuple(shape)
+    return run("memset", dst, sizes, dtype or FLOAT32, (), mask, value=found)
+
+
+def nc_transpose(
+    dst: object, data: object, engine: object = None, mask: object = None, dtype: object = None
+) -> Tensor:
+    """[P, F] to [F, P] on PE or, up to 32 x 32, on Vector."""
+    source = tile(data, "nc_transpose data")
+    shape = (prod(source.shape[1:]), source.shape[0])
+    wanted = engine_of(engine)
+    is_small = max(shape) <= 32
+    if wanted is None:
+        wanted = (
+            Engine.DVE if is_small and not (isinstance(dst, Tensor) and dst.buffer == PSUM) else Engine.PE
+        )
+    if isinstance(dst, Tensor) and engine in (None, 0):
+        wanted = Engine.PE if dst.buffer == PSUM and source.buffer == SBUF else Engine.DVE
+    if shape[0] > 128:
+        raise KernelError(f"nc_transpose of {source!r}: at most 128 elements a partition")
+    if wanted == Engine.PE and source.buffer == PSUM:
+        source = tensor_copy(None, source)
+    space = PSUM if wanted == Engine.PE else SBUF
+    return run("transpose", dst, shape, dtype or source.dtype, (source,), mask, space, engine=wanted)
+
+
+def nc_stream_shuffle(
+    dst: object, src: object, shuffle_mask: Sequence[int], mask: object = None, dtype: object = None
+) -> Tensor:
+    """Partitions reordered inside of each quadrant of 32."""
+    source = tile(src, "nc_stream_shuffle src")
+    return run(
+        "stream_shuffle",
+        dst,
+        source.shape,
+        dtype or source.dtype,
+        (source,),
+        mask,
+        order=tuple(int(k) for k in shuffle_mask),
+    )

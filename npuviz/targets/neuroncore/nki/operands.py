@@ -1,0 +1,70 @@
+"""What calls of nki.isa have in common: their operands, and the step that they become."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.nki.elementwise import is_column, number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.recording import current
+from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
+
+ENGINES: dict[int, Engine | None] = {
+    0: None, 1: Engine.PE, 2: Engine.ACTIVATION, 3: Engine.POOL, 4: None, 5: Engine.DVE, 6: Engine.SP,
+}  # fmt: skip
+"""Engine by the number of `nki.isa.engine`."""
+
+
+def tile(value: object, what: str) -> Tensor:
+    """An operand on the chip. Raises KernelError."""
+    if not isinstance(value, Tensor):
+        raise KernelError(f"{what}: expected a tile, found {value!r}", "err_unsupported_memory")
+    if not value.is_on_chip:
+        raise KernelError(f"{what}: {value!r} lies in HBM; load it first", "err_unsupported_memory")
+    return value
+
+
+def engine_of(engine: object) -> Engine | None:
+    """The engine that a kernel asks for, None if it leaves the choice."""
+    return ENGINES.get(int(engine)) if engine is not None else None  # type: ignore[call-overload]
+
+
+def run(
+    kind: str,
+    dst: object,
+    shape: Sequence[int],
+    dtype: object,
+    sources: Sequence[Tensor | None],
+    mask: object = None,
+    space: str = SBUF,
+    **values: Any,
+) -> Tensor:
+    """Append a step that writes `dst`, or a new tile; returns what is written."""
+    recording = current()
+    box = box_of(mask, tuple(shape))
+    if dst is None:
+        return recording.result(kind, shape, dtype, sources, box, space, **values)
+    target = tile(dst, f"{kind} dst")
+    recording.step(kind, target, sources, box, **values)
+    return target
+
+
+def same_partitions(a: Tensor, b: Tensor, what: str) -> None:
+    """Raise KernelError unless both have as many partitions."""
+    if a.shape[0] != b.shape[0]:
+        raise KernelError(
+            f"{what}: partition dimensions {a.shape[0]} and {b.shape[0]} differ", "err_num_partition_mismatch"
+        )
+
+
+def operand(value: object, data: Tensor, what: str) -> tuple[Tensor | None, float | int]:
+    """A number, or one value a partition."""
+    found = number(value)
+    if found is not None:
+        return None, found
+    if value is None:
+        return None, 0.0
+    column = tile(value, what)
+    if not is_column(column, (data.shape[0], 2)):
+        raise KernelError(f"{what}: {column!r} is no number and no tile [{data.shape[0]}, 1]")
+    return column, 0.0

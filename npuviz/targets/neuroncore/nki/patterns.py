@@ -1,0 +1,113 @@
+"""Instructions of GpSimd, and rows repeated over partitions."""
+
+from collections.abc import Sequence
+
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.elementwise import number
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.index import Index
+from npuviz.targets.neuroncore.nki.movement import tensor_copy
+from npuviz.targets.neuroncore.nki.names import operator
+from npuviz.targets.neuroncore.nki.operands import run, tile
+from npuviz.targets.neuroncore.nki.recording import current
+from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor
+
+# --- GpSimd ------------------------------------------------------------------------------------------
+
+
+def iota(
+    dst: object,
+    base: int,
+    steps: Sequence[int],
+    multiplier: int,
+    shape: Sequence[int],
+    dtype: object,
+    mask: object = None,
+) -> Tensor:
+    """base + multiplier * partition + sum(steps * index)."""
+    return run(
+        "iota", dst, tuple(shape), dtype, (), mask, base=base, steps=tuple(steps), multiplier=multiplier
+    )
+
+
+def iota_of(expression: object, dtype: object, mask: object = None) -> Tensor:
+    """iota of an index expression."""
+    if not isinstance(expression, Index):
+        raise KernelError(f"iota of {expression!r}: expected an expression of nl.arange")
+    if expression.ndim < 2:
+        raise KernelError("iota of a 1-D index; write nl.arange(n)[None, :]", "err_1d_arange_not_supported")
+    shape, steps = expression.shape, expression.steps
+    return iota(None, expression.const, steps[1:], steps[0], shape, dtype, mask)
+
+
+def affine_select(
+    dst: object,
+    source: object,
+    base: int,
+    steps: Sequence[int],
+    multiplier: int,
+    op: object,
+    fill: object,
+    mask: object = None,
+    dtype: object = None,
+) -> Tensor:
+    """source where the expression compares with 0, else fill."""
+    data = tile(source, "affine_select on_true_tile")
+    return run(
+        "affine_select", dst, data.shape, dtype or data.dtype, (data,), mask,
+        base=base, steps=tuple(steps), multiplier=multiplier, op=operator(op),
+        fill=float(number(fill) or 0.0),
+    )  # fmt: skip
+
+
+def partition_reduce(
+    dst: object, op: object, data: object, mask: object = None, dtype: object = None
+) -> Tensor:
+    """op over partitions: [1, N]."""
+    source = tile(data, "tensor_partition_reduce data")
+    if source.buffer == PSUM:
+        source = tensor_copy(None, source)
+    return run(
+        "partition_reduce",
+        dst,
+        (1, *source.shape[1:]),
+        dtype or source.dtype,
+        (source,),
+        mask,
+        op=operator(op),
+    )
+
+
+def gather_free(dst: object, data: object, indices: object, dtype: object = None) -> Tensor:
+    """dst[p, i] = data[p, indices[p, i]]."""
+    source, index = tile(data, "gather data"), tile(indices, "gather indices")
+    return run("gather_free", dst, index.shape, dtype or source.dtype, (source, index), None)
+
+
+# --- composites --------------------------------------------------------------------------------------
+
+
+def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
+    """A tile [1, ...] repeated over partitions: a product with ones on PE (as profiles of NKI show)."""
+    recording = current()
+    shape = (partitions, *source.shape[1:])
+    made = recording.new(shape, source.dtype, SBUF, result=True)
+    flat, target = source.reshape(1, -1), made.reshape(partitions, -1)
+    if flat.buffer == PSUM:
+        flat = tensor_copy(None, flat)
+    ones = recording.new((1, partitions), source.dtype, SBUF)
+    recording.step("memset", ones, (), value=1.0)
+    count = flat.shape[1]
+    for first in range(0, count, 512):
+        end = min(count, first + 512)
+        product = recording.result(
+            "matmul",
+            (partitions, end - first),
+            FLOAT32,
+            (ones, flat[:, first:end]),
+            None,
+            PSUM,
+            accumulate=False,
+        )
+        recording.step("tensor_copy", target[:, first:end], (product,), engine=None)
+    return made

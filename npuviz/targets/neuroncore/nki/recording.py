@@ -1,0 +1,454 @@
+"""The steps that a kernel's Python asks for, in order, before they are placed and lowered."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from npuviz.targets.neuroncore.nki.element_types import FLOAT32, Dtype, dtype_of, promoted
+from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.index import Box
+from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Storage, Tensor, check_partitions
+
+_OWN_FOLDER = str(Path(__file__).parent)
+Number = float | int
+Operand = Number | Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """Where a step comes from: file and line of the call in the user's text, and the function."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(slots=True)
+class Step:
+    """One instruction to be.
+
+    op       a method of `lowering.Lowering`
+    target   what it writes, None if nothing;  sources  what it reads
+    values   everything else, by name
+    box      the part that a mask leaves of all operands, None without one
+    """
+
+    op: str
+    target: Tensor | None
+    sources: tuple[Tensor | None, ...]
+    values: dict[str, Any]
+    place: int
+    box: Box | None = None
+    more: tuple[Tensor, ...] = ()
+
+
+@dataclass
+class Recording:
+    """What a kernel did.
+
+    steps    in program order;  storages  by id
+    places   source lines that steps and storages name by index
+    outputs  what the kernel returned
+    """
+
+    version: int = 2
+    steps: list[Step] = field(default_factory=list[Step])
+    storages: list[Storage] = field(default_factory=list[Storage])
+    places: list[SourceLine] = field(default_factory=list[SourceLine])
+    program: tuple[int, ...] = ()
+    grid: tuple[int, ...] = ()
+    prints: list[str] = field(default_factory=list[str])
+    notes: dict[str, None] = field(default_factory=dict[str, None])
+
+    def __post_init__(self) -> None:
+        self._place_ids: dict[SourceLine, int] = {}
+        self._results: dict[int, Step] = {}
+        self._loop_sums: dict[int, Tensor] = {}
+        self._constants: dict[Any, Tensor] = {}
+        self._shared: dict[Any, Tensor] = {}
+        self._asked: dict[Any, int] = {}
+
+    # --- places --------------------------------------------------------------------------------
+
+    def place(self) -> int:
+        """Index of the line of the user's text that is running."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
+        while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            frame = frame.f_back
+        if frame is None:
+            return -1
+        line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        found = self._place_ids.get(line)
+        if found is None:
+            found = self._place_ids[line] = len(self.places)
+            self.places.append(line)
+        return found
+
+    def where(self, place: int) -> str:
+        """A place in words."""
+        if not 0 <= place < len(self.places):
+            return "an unknown line"
+        line = self.places[place]
+        return f"{Path(line.file).name}:{line.line}"
+
+    def note(self, text: str) -> None:
+        """Tell the user something once."""
+        self.notes[text] = None
+
+    # --- memory --------------------------------------------------------------------------------
+
+    def new(
+        self, shape: Sequence[int], dtype: object, space: str, name: str = "", result: bool = False
+    ) -> Tensor:
+        """New memory. On chip `shape` is (partitions, *free). Raises KernelError."""
+        sizes = tuple(int(size) for size in shape)
+        kind = dtype_of(dtype)
+        if space != HBM:
+            check_partitions(sizes, name or "a tile")
+            if 0 in sizes:
+                raise KernelError(f"a tile of shape {list(sizes)} has no elements")
+            if space == PSUM and prod(sizes[1:]) * kind.itemsize > 16384:
+                raise KernelError(
+                    f"a PSUM tile of {list(sizes)} {kind}: {prod(sizes[1:]) * kind.itemsize} bytes in each "
+                    "partition, PSUM has 8 banks of 2048"
+                )
+        flat = sizes if space == HBM else (sizes[0], prod(sizes[1:]))
+        place = self.place()
+        number = len(self.storages)
+        name = name or f"{space}.{number}"
+        if space == HBM and any(each.name == name for each in self.storages if each.space == HBM):
+            name = f"{name}.{number}"
+        storage = Storage(number, space, flat, kind, name, place)
+        storage.is_hidden = result
+        self.storages.append(storage)
+        return Tensor(self, storage, kind, sizes)
+
+    def shared(self, shape: tuple[int, ...], dtype: object, name: str = "") -> Tensor:
+        """Memory in HBM that every instance of the grid gets when it asks at the same line."""
+        count = self._asked[self.program, self.place()] = self._asked.get((self.program, self.place()), 0) + 1
+        key = (self.place(), count, shape, str(dtype_of(dtype)))
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self.new(shape, dtype, HBM, name)
+        return found
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Tensor:
+        """An array that comes with the program, in HBM; equal ones are one."""
+        values = (
+            np.ascontiguousarray(array).reshape(np.shape(array)).astype(dtype_of(array.dtype), copy=False)
+        )
+        key = (values.shape, values.dtype.name, values.tobytes())
+        found = self._constants.get(key)
+        if found is None:
+            found = self.new(values.shape, values.dtype, HBM, f"{name}.{len(self._constants)}")
+            found.storage.kind = "constant"
+            found.storage.data = values
+            self._constants[key] = found
+        return found
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def step(
+        self,
+        kind: str,
+        target: Tensor | None,
+        sources: Sequence[Tensor | None],
+        box: Box | None = None,
+        more: tuple[Tensor, ...] = (),
+        **values: Any,
+    ) -> Step:
+        """Append a step. `more` are further tensors that it writes."""
+        if box is not None and any(end <= first for first, end in box):
+            return Step(kind, None, (), {}, -1)  # nothing of the tile takes part
+        made = Step(
+            kind,
+            _cut(target, box),
+            tuple(_cut(each, box) for each in sources),
+            values,
+            self.place(),
+            box,
+            more,
+        )
+        for each in made.sources:
+            if each is not None:
+                each.storage.reads += 1
+                self._ends_group(each)
+        written = (made.target, *more)
+        for each in written:
+            if each is not None:
+                if each.storage.kind == "constant":
+                    raise KernelError(f"{each!r} is a constant and is not written")
+                each.storage.is_written = True
+        self.steps.append(made)
+        return made
+
+    def _ends_group(self, read: Tensor) -> None:
+        """A read of PSUM ends its accumulation group; zeros that nobody wrote become zeros now."""
+        storage = read.storage
+        if storage.space != PSUM:
+            return
+        if storage.is_lazy_zero and not storage.started and not storage.is_written:
+            storage.is_lazy_zero = False
+            whole = Tensor(self, storage, storage.dtype, storage.shape)
+            self.steps.append(Step("memset", whole, (), {"value": 0.0}, self.place()))
+        if self.version > 1:
+            storage.started.clear()
+
+    def result(
+        self,
+        kind: str,
+        shape: Sequence[int],
+        dtype: object,
+        sources: Sequence[Tensor | None],
+        box: Box | None = None,
+        space: str = SBUF,
+        **values: Any,
+    ) -> Tensor:
+        """A new tile and the step that computes it."""
+        made = self.new(shape, dtype, space, result=True)
+        step = self.step(kind, made, sources, box, **values)
+        self.keep_result(made, step)
+        return made
+
+    def keep_result(self, made: Tensor, step: Step) -> None:
+        """Remember that a step computes the whole of a new tile, which an assignment may take over."""
+        self._results[made.storage.id] = step
+
+    def redirected(self, target: Tensor, value: Tensor) -> bool:
+        """Whether the step that computed `value`, which nobody read yet, now writes `target` instead."""
+        step = self._results.get(value.storage.id)
+        storage = value.storage
+        fits = (
+            step is not None
+            and step.target is not None
+            and not storage.reads
+            and value.size == prod(storage.shape)
+            and value.dtype == target.dtype == storage.dtype
+            and value.size == target.size
+            and (
+                target.storage.space == storage.space
+                or (storage.space == SBUF and target.storage.space == PSUM)
+            )
+        )
+        if not fits or step is None:
+            return False
+        if step.op == "load" and target.storage.space != SBUF:
+            return False
+        if target.shape != value.shape:
+            if step.box is not None or target.pending:
+                return False
+            target = target.reshape(*value.shape) if _can_reshape(target, value.shape) else target
+            if target.shape != value.shape:
+                return False
+        step.target = target.boxed(step.box)
+        target.storage.is_written = True
+        del self._results[storage.id]
+        return True
+
+    # --- what the Python syntax means ------------------------------------------------------------
+
+    def assign(self, target: Tensor, value: object) -> None:
+        """`t[...] = value`."""
+        if isinstance(value, LoopSum):
+            value.store(target)
+            return
+        if isinstance(value, bool | int | float | np.number):
+            if not target.is_on_chip:
+                raise KernelError("a tensor in HBM is written by nl.store, not by assignment")
+            self.step("memset", target.boxed(None), (), value=value)
+            return
+        if not isinstance(value, Tensor):
+            raise KernelError(f"{value!r} is assigned to a tile")
+        if value.storage is target.storage and value.key == target.key:
+            return  # what `t[...] += x` ends with
+        if not target.is_on_chip or not value.is_on_chip:
+            self.move(target, value)
+            return
+        if self.redirected(target, value):
+            return
+        step = self._results.get(value.storage.id)
+        box = step.box if step is not None and value.shape == target.shape else None
+        self.step("tensor_copy", target, (_shaped(value, target.shape),), box)
+
+    def move(self, target: Tensor, value: Tensor, box: Box | None = None) -> None:
+        """A DMA between HBM and the chip, or within either."""
+        if target.row_index is None and value.row_index is None:
+            if target.is_on_chip and not value.is_on_chip:
+                self.step("load", target, (_shaped(value, target.shape),), box)
+                return
+            if not target.is_on_chip and value.is_on_chip:
+                self.step("store", target, (_shaped(value, target.shape),), box)
+                return
+            self.step("dma_copy", target, (_shaped(value, target.shape),), box)
+            return
+        self._move_rows(target, value, box)
+
+    def _move_rows(self, target: Tensor, value: Tensor, box: Box | None) -> None:
+        by = target if target.row_index is not None else value
+        assert by.row_index is not None
+        rows, step = by.row_index
+        index = rows
+        if prod(rows.shape[1:]) != 1:
+            raise KernelError(f"{rows!r}: rows are picked by one index in each partition")
+        op = "scatter" if by is target else "gather"
+        if op == "gather" and not target.is_on_chip:
+            raise KernelError("rows are gathered into SBUF")
+        if op == "scatter" and not value.is_on_chip:
+            raise KernelError("rows are scattered from SBUF")
+        made = self.step(op, target, (value, index), box, row_step=step)
+        if made.target is not None:
+            made.target.row_index = target.row_index
+
+    def add_in_place(self, target: Tensor, value: object) -> Tensor:
+        """`t[...] += value`: accumulation where a product goes to PSUM, else an addition."""
+        if isinstance(value, Tensor):
+            step = self._results.get(value.storage.id)
+            is_product = step is not None and step.op == "matmul" and not value.storage.reads
+            if is_product and step is not None and target.storage.space == PSUM and value.size == target.size:
+                step.target = _shaped(target, value.shape).boxed(step.box)
+                step.values["accumulate"] = self.accumulates(target)
+                target.storage.is_written = True
+                del self._results[value.storage.id]
+                return target
+        self.arithmetic_into(target, "add", target, value)
+        return target
+
+    def accumulates(self, target: Tensor, wanted: bool | None = None) -> bool:
+        """Whether a product is added to what PSUM holds: not the first of a group."""
+        storage = target.storage
+        key = target.key
+        is_first = key not in storage.started
+        storage.started.add(key)
+        if wanted is not None:
+            return wanted
+        if not is_first:
+            return True
+        return storage.is_written and not storage.is_lazy_zero and self.version == 1
+
+    def arithmetic(
+        self, op: str, a: object, b: object, dtype: object = None, box: Box | None = None
+    ) -> Tensor:
+        """A new tile: a op b, where one of them may be a number."""
+        from npuviz.targets.neuroncore.nki import elementwise
+
+        return elementwise.binary(self, op, a, b, dtype, box)
+
+    def arithmetic_into(self, target: Tensor, op: str, a: object, b: object) -> None:
+        """target = a op b."""
+        from npuviz.targets.neuroncore.nki import elementwise
+
+        elementwise.binary_into(self, target, op, a, b)
+
+    def loop_sum(self, value: Tensor, op: object, is_first: bool) -> "LoopSum":
+        """nl.loop_reduce."""
+        return LoopSum(self, value, op, is_first)
+
+
+class LoopSum:
+    """The result of nl.loop_reduce: it stays in the tile that it is assigned to over the loop."""
+
+    def __init__(self, recording: Recording, value: Tensor, op: object, is_first: bool) -> None:
+        self._recording = recording
+        self._value = value
+        self._op = op
+        self._is_first = is_first
+        self.shape, self.dtype = value.shape, value.dtype
+
+    def store(self, target: Tensor) -> None:
+        """`t[...] = nl.loop_reduce(...)`."""
+        from npuviz.targets.neuroncore.nki.names import name_of
+
+        if self._is_first:
+            self._recording.assign(target, self._value)
+        else:
+            self._recording.arithmetic_into(target, name_of(self._op), target, self._value)
+
+
+def _can_reshape(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    try:
+        tensor.reshape(*shape)
+    except KernelError:
+        return False
+    return True
+
+
+def _shaped(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The tensor in a shape with the same elements, or repeated to it."""
+    if value.shape == shape:
+        return value
+    if value.size == prod(shape):
+        rows, pending = value.row_index, value.pending
+        if value.is_on_chip and value.shape[0] != shape[0]:
+            raise KernelError(
+                f"{value!r} where {list(shape)} is expected: partitions differ", "err_num_partition_mismatch"
+            )
+        made = value.reshape(*shape)
+        made.row_index = rows
+        if pending:
+            raise KernelError(f"{value!r} where {list(shape)} is expected")
+        return made
+    return value.free_broadcast(shape)
+
+
+def _cut(tensor: Tensor | None, box: Box | None) -> Tensor | None:
+    if tensor is None:
+        return None
+    rows = tensor.row_index
+    made = tensor.boxed(box)
+    if rows is not None:
+        made.row_index = (
+            rows[0].boxed(box[:1] + ((0, 1),) * (rows[0].ndim - 1)) if box else rows[0],
+            rows[1],
+        )
+    return made
+
+
+def numeric_dtype(value: object) -> Dtype | Number:
+    """What a value brings into type promotion."""
+    if isinstance(value, Tensor):
+        return value.dtype
+    return value  # type: ignore[return-value]
+
+
+def result_dtype(dtype: object, *operands: object) -> Dtype:
+    """`dtype` if given, else that of the operands' promotion."""
+    if dtype is not None:
+        return dtype_of(dtype)
+    return promoted(*(numeric_dtype(each) for each in operands)) if operands else FLOAT32
+
+
+_ACTIVE: list[Recording] = []
+
+
+def current() -> Recording:
+    """The recording of the kernel that runs. Raises KernelError outside of a kernel."""
+    if not _ACTIVE:
+        raise KernelError(
+            "a function of nl or nisa is called outside of a kernel", "err_nki_api_outside_of_nki_kernel"
+        )
+    return _ACTIVE[-1]
+
+
+def is_recording() -> bool:
+    """Whether a kernel runs."""
+    return bool(_ACTIVE)
+
+
+class recording_active:
+    """Makes a recording the current one inside of a `with`."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def __enter__(self) -> Recording:
+        _ACTIVE.append(self._recording)
+        return self._recording
+
+    def __exit__(self, *_: object) -> None:
+        _ACTIVE.pop()

@@ -1,0 +1,5 @@
+"""Stand-in for neuronxcc.nki.isa.constants."""
+
+from npuviz.targets.neuroncore.nki.isa_first import dge_mode, engine, nc_version, oob_mode, reduce_cmd
+
+__all__ = ["dge_mode", "engine", "nc_version", "oob_mode", "reduce_cmd"]

@@ -1,0 +1,7 @@
+"""Stand-in for nki.isa."""
+
+from npuviz.targets.neuroncore.nki.isa_second import *  # noqa: F403
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"nisa.{name} is not in the public documentation, or not simulated yet")

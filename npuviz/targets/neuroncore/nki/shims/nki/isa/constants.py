@@ -1,0 +1,12 @@
+"""Stand-in for nki.isa.constants."""
+
+from npuviz.targets.neuroncore.nki.isa_second import (
+    dge_mode,
+    engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+)
+
+__all__ = ["dge_mode", "engine", "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd"]

@@ -1,0 +1,5 @@
+"""Stand-in for nki.typing."""
+
+from npuviz.targets.neuroncore.nki.annotations import mutable, mutable_tensor, scalar, tensor
+
+__all__ = ["mutable", "mutable_tensor", "scalar", "tensor"]

@@ -1,0 +1,159 @@
+# Kernel files: choosing a kernel, its arguments, and one line about what is wrong with them.
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.targets.neuroncore.nki import files
+from npuviz.targets.neuroncore.nki.command import environment, run
+from npuviz.targets.neuroncore.nki.sniffing import imports_nki
+from npuviz.targets.neuroncore.target import TARGET
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, random
+
+TWO = (
+    SECOND
+    + """
+@nki.jit
+def one(a):
+    return a
+
+@nki.jit
+def other(a, factor=2.0):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+
+
+def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
+    settings = {"kernel": "other", "shape.a": "8x4:bfloat16", "factor": "3.5"}
+    _, program = loaded(tmp_path, TWO, {}, **settings)
+    (tensor,) = (program.graph.tensors[index] for index in program.graph.inputs)
+    assert (tensor.name, tensor.shape, tensor.dtype) == ("a", (8, 4), "bfloat16")
+    assert "3.5" in " ".join(program.listing.describe(n).text for n in range(len(program.listing)))
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        (TWO, {}, "several kernels: choose one with --kernel: one, other"),
+        (TWO, {"kernel": "third"}, "--kernel third"),
+        (TWO, {"kernel": "other"}, "needs a: give --input NAME=FILE.npy or --shape a="),
+        (TWO, {"kernel": "other", "shape.b": "4"}, "--shape b: the kernel's parameters are a, factor"),
+        (TWO, {"kernel": "other", "shape.a": "4x?"}, r"--shape a=4x\?: expected sizes"),
+        (TWO, {"kernel": "other", "shape.a": "4x4", "nothing": "1"}, "--set nothing: unknown key"),
+        ("import nki\ndef f(:\n", {}, "kernel.py:2: "),
+        ("import nki\nimport no_such_module\n", {}, "kernel.py:2: ModuleNotFoundError"),
+        ("import nki\n", {}, "no function under nki.jit"),
+        ("from neuronxcc.nki._private.private_api import do_while\n", {}, "not in the public documentation"),
+        (SECOND + "@nki.jit\ndef f():\n    return 1 / 0\n", {}, "kernel.py:7: ZeroDivisionError"),
+        (SECOND + "@nki.jit\ndef f():\n    return nl.no_such_name\n", {}, "kernel.py:7: AttributeError"),
+        (SECOND + "@nki.jit\ndef f(a):\n    return nl.add(a, 1)\n", {"shape.a": "4x4"}, "lies in HBM"),
+        (
+            SECOND + "@nki.jit\ndef f(a):\n    return nl.ndarray((129, 4), dtype=nl.float32)\n",
+            {"shape.a": "4x4"},
+            r"kernel.py:7: err_num_partition_exceed_arch_limit: .* 129 ",
+        ),
+        (
+            FIRST + "@nki.jit\ndef f(a):\n    nl.load(a[nl.arange(9)[:, None], nl.arange(4)[None, :]])\n",
+            {"shape.a": "8x4"},
+            "kernel.py:8: err_tensor_access_out_of_bound: index 8 of a",
+        ),
+        (
+            FIRST + "@nki.jit\ndef f(a):\n    if nl.load(a):\n        pass\n",
+            {"shape.a": "8x4"},
+            "kernel.py:8: err_ambiguous_tensor_truth_value",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path, text, settings, message) -> None:
+    with pytest.raises(NpuvizError, match=message) as caught:
+        loaded(tmp_path, text, {}, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_python_without_an_end_is_stopped(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "MAX_SECONDS", 0.3)
+    with pytest.raises(UsageError, match=r"ran for 0\.3 seconds without an end"):
+        loaded(tmp_path, SECOND + "@nki.jit\ndef f():\n    while True:\n        pass\n", {})
+
+
+def test_nothing_of_a_kernels_imports_stays(tmp_path) -> None:
+    (tmp_path / "helper_of_kernel.py").write_text("SCALE = 2.0\n")
+    text = "from helper_of_kernel import SCALE\n" + TWO.replace("factor=2.0", "factor=SCALE")
+    loaded(tmp_path, text, {}, **{"kernel": "other", "shape.a": "4x4"})
+    assert not {"nki", "neuronxcc", "helper_of_kernel"} & set(sys.modules)
+    assert not any("shims" in each for each in sys.path)
+
+
+def test_a_file_is_known_by_its_imports_and_asks_for_consent(tmp_path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(TWO)
+    assert imports_nki(path)
+    assert TARGET.accepts(path, path.read_bytes()[:512])
+    assert TARGET.scripts(path) == (path,)
+    assert [name for name, _ in files.described(path)] == ["one", "other"]
+    path.write_text("import numpy\n# import nki\n")
+    assert not imports_nki(path)
+
+
+SCRIPT = (
+    FIRST
+    + """
+@nki.jit(mode="simulation")
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2.0)
+    return out
+
+@nki.benchmark(warmup=1, iters=2)
+@nki.jit
+def measured(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x))
+    return out
+
+def in_place(x, out):
+    nl.store(out, nl.load(x) + 1.0)
+
+x = np.arange(32, dtype=np.float32).reshape(8, 4)
+assert (double(x) == 2 * x).all()
+out = np.zeros_like(x)
+nki.simulate_kernel(in_place, x, out)
+assert (out == x + 1).all()
+measured(x)
+print(measured.benchmark_result.nc_latency.get_latency_percentile(50) > 0)
+"""
+)
+
+
+def test_peoples_own_scripts_run_unmodified(tmp_path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+def test_the_stand_ins_are_written_to_a_folder_but_never_over_another_package(tmp_path, capsys) -> None:
+    assert run("shims", [str(tmp_path / "shims")]) == 0
+    assert run("shims", [str(tmp_path / "shims")]) == 0
+    assert f"export PYTHONPATH={(tmp_path / 'shims').resolve()}" in capsys.readouterr().out
+    (tmp_path / "real" / "neuronxcc").mkdir(parents=True)
+    (tmp_path / "real" / "neuronxcc" / "__init__.py").write_text("version = 1\n")
+    with pytest.raises(UsageError, match="not from npuviz"):
+        run("shims", [str(tmp_path / "real")])
+    assert not (tmp_path / "real" / "nki").exists()
+
+
+def test_inputs_of_other_types_are_taken_narrower_and_said_so(tmp_path) -> None:
+    text = SECOND + "@nki.jit\ndef f(a):\n    return a\n"
+    _, program = loaded(tmp_path, text, {"a": random(4, 4).astype(np.float64)})
+    assert any("float64 is taken as float32" in note.text for note in program.notes)

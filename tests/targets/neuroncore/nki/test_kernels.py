@@ -1,0 +1,183 @@
+# Kernels of both generations: what the machine computes is what numpy says.
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npuviz.program.source import HasSource
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
+
+SAMPLES = Path(__file__).parents[4] / "sample_models" / "nki"
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _sample(folder: Path, name: str, **inputs: np.ndarray) -> np.ndarray:
+    return ran(folder, (SAMPLES / f"{name}.py").read_text(), inputs)
+
+
+def test_the_samples_are_right(tmp_path) -> None:
+    a, b = random(256, 64), random(256, 64, seed=1)
+    assert (_sample(tmp_path, "vector_add", a=a, b=b) == a + b).all()
+    x = random(200, 96)
+    assert np.allclose(_sample(tmp_path, "softmax", x=x), _softmax(x), atol=1e-6)
+    a, b = random(256, 128), random(256, 512, seed=1)
+    assert np.allclose(_sample(tmp_path, "matmul", a_transposed=a, b=b), a.T @ b, atol=1e-3)
+    q, k, v = random(64, 256) / 8, random(64, 256, seed=1), random(256, 64, seed=2)
+    assert np.allclose(_sample(tmp_path, "flash_attention", q=q, k=k, v=v), _softmax(q.T @ k) @ v, atol=1e-5)
+
+
+BLOCKS = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((4, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    tiles = nl.ndarray((4, nl.par_dim(128), 64), dtype=x.dtype, buffer=nl.sbuf)
+    total = nl.zeros((nl.par_dim(128), 64), dtype=np.float32, buffer=nl.psum)
+    ones = nl.shared_constant(np.identity(128, dtype=np.float32))
+    identity = nl.load(ones)
+    for i in nl.affine_range(4):
+        tiles[i, nl.arange(128)[:, None], nl.arange(64)[None, :]] = nl.load(
+            x[128 * i + nl.arange(128)[:, None], nl.arange(64)[None, :]]
+        )
+        total += nisa.nc_matmul(identity, tiles[i, nl.arange(128)[:, None], nl.arange(64)[None, :]])
+    for i in nl.affine_range(4):
+        scaled = nl.multiply(tiles[i], 2.0)
+        nl.store(out[i], nl.add(scaled, total))
+    return out
+"""
+)
+
+
+def test_block_dimensions_and_accumulation_in_psum(tmp_path) -> None:
+    x = random(512, 64)
+    parts = x.reshape(4, 128, 64)
+    assert np.allclose(ran(tmp_path, BLOCKS, {"x": x}), 2 * parts + parts.sum(0), atol=1e-5)
+
+
+SHAPES = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x, rows):
+    out = nl.ndarray((64, 12), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((64, 4, 6), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x.reshape(64, 4, 6))
+    even = nl.ndarray((64, 4, 3), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=even, src=tile.slice(2, 0, 6, 2))
+    turned = nl.ndarray((64, 12), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=turned.reshape(64, 3, 4), src=even.permute((0, 2, 1)))
+    index = nl.ndarray((64, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=index, src=rows)
+    picked = nl.ndarray((64, 12), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=picked, src=x.ap([[24, 64], [2, 12]], vector_offset=index))
+    pattern = nl.ndarray((64, 12), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.iota(dst=pattern, pattern=[[1, 12]], offset=5, channel_multiplier=12)
+    nisa.tensor_tensor(dst=turned, data1=turned, data2=picked, op=nl.add)
+    nisa.tensor_tensor(dst=turned, data1=turned, data2=pattern, op=nl.add)
+    nisa.dma_copy(dst=out, src=turned)
+    return out
+"""
+)
+
+
+def test_views_access_patterns_and_rows_by_index(tmp_path) -> None:
+    x = random(64, 24)
+    rows = np.random.default_rng(1).integers(0, 64, (64, 1)).astype(np.int32)
+    expected = x.reshape(64, 4, 6)[:, :, ::2].transpose(0, 2, 1).reshape(64, 12)
+    expected = expected + x[rows[:, 0], ::2] + (5 + 12 * np.arange(64)[:, None] + np.arange(12))
+    assert np.allclose(ran(tmp_path, SHAPES, {"x": x, "rows": rows}), expected, atol=1e-4)
+
+
+GRID = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i, j = nl.program_id(0), nl.program_id(1)
+    rows = nl.ds(i * 128, 128)
+    columns = nl.ds(j * 32, 32)
+    nl.store(out[rows, columns], nl.exp(nl.load(x[rows, columns])) - nl.num_programs(axes=(0, 1)))
+    return out
+"""
+)
+
+
+def test_the_instances_of_a_grid_share_their_output(tmp_path) -> None:
+    x = random(256, 96)
+    assert np.allclose(ran(tmp_path, GRID, {"x": x}, grid="2x3"), np.exp(x) - 6, atol=1e-5)
+
+
+COMPOSITES = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x, w):
+    out = nl.ndarray((4, 100, 48), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile, row = nl.load(x), nl.load(w)
+    nl.store(out[0], nl.softmax(tile, axis=1))
+    nl.store(out[1], nl.rms_norm(tile, row, axis=1, n=48, epsilon=1e-5))
+    nl.store(out[2], nl.where(tile > 0.0, tile, -1.5))
+    distance = tile - nl.mean(tile, axis=1, keepdims=True)
+    nl.store(out[3], distance * nl.rsqrt(nl.var(tile, axis=1, keepdims=True)))
+    return out
+"""
+)
+
+
+def test_composites(tmp_path) -> None:
+    x, w = random(100, 48), random(1, 48, seed=3)
+    found = ran(tmp_path, COMPOSITES, {"x": x, "w": w})
+    assert np.allclose(found[0], _softmax(x), atol=1e-6)
+    assert np.allclose(found[1], x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * w, atol=1e-5)
+    assert np.allclose(found[2], np.where(x > 0, x, -1.5))
+    assert np.allclose(found[3], (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True), atol=1e-5)
+
+
+def test_tiles_that_are_dead_make_room(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((128, 8192), dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = []
+        for n in range(16):
+            tile = nl.ndarray((128, 8192), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x)
+            tiles.append(tile)
+        nisa.dma_copy(dst=out, src=tiles[3])
+        return out
+    """.replace("\n    ", "\n")
+    )
+    x = random(128, 8192)
+    assert (ran(tmp_path, text, {"x": x}) == x).all()
+    keeping = text.replace(
+        "src=tiles[3])", "src=tiles[3])\n    for tile in tiles: nisa.dma_copy(dst=out, src=tile)"
+    )
+    with pytest.raises(Exception, match=r"kernel.py:\d+: .*in each SBUF partition.*alive: "):
+        ran(tmp_path, keeping, {"x": x})
+
+
+def test_instructions_know_their_lines(tmp_path) -> None:
+    spec, program = loaded(tmp_path, BLOCKS, {"x": random(512, 64)})
+    listing = program.listing
+    assert isinstance(listing, HasSource)
+    (source,) = listing.sources
+    assert source.text == (tmp_path / "kernel.py").read_text()
+    line = 1 + source.text.splitlines().index("        scaled = nl.multiply(tiles[i], 2.0)")
+    assert line in listing.lines_with_code(0)
+    ranges = listing.ranges_of_line(0, line)
+    found = [index for first, end in ranges for index in range(first, end)]
+    assert len(found) == 4
+    for index in found:
+        place = listing.place_of(index)
+        assert place is not None
+        assert place.line == line
+        assert "tensor_scalar" in listing.describe(index).opcode
+    assert len(outputs_of(spec, program)) == 1
