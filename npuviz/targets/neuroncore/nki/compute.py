@@ -6,10 +6,10 @@ from typing import Any
 
 from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, is_float
-from npuviz.targets.neuroncore.nki.elementwise import number
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Mask
 from npuviz.targets.neuroncore.nki.names import COMPARISONS, function, name_of, operator
+from npuviz.targets.neuroncore.nki.numbers import number
 from npuviz.targets.neuroncore.nki.operands import engine_of, operand, run, same_partitions, tile
 from npuviz.targets.neuroncore.nki.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor, box_of
@@ -272,7 +272,7 @@ def tensor_reduce(
     made = recording.new(shape, dtype or source.dtype, SBUF, result=True) if dst is None else dst
     target = tile(made, "tensor_reduce dst")
     arranged = source.boxed(box).permute((*kept, *axes))
-    values = {"op": operator(op), "axes": len(axes), "negate": bool(negate)}
+    values: dict[str, Any] = {"op": operator(op), "axes": len(axes), "negate": bool(negate)}
     step = recording.step(
         "tensor_reduce", target.boxed(part) if mask is not None else target, (arranged,), **values
     )
@@ -319,7 +319,7 @@ def select_reduce(
     target = tile(dst, "select_reduce dst")
     chosen, source = tile(predicate, "select_reduce predicate"), on_true
     if reverse_pred:
-        chosen = current().arithmetic("equal", chosen, 0, "uint8")
+        chosen = current().actions.binary("equal", chosen, 0, "uint8")
     if number(on_false) is not None:
         current().step("memset", target, (), value=number(on_false))
     else:

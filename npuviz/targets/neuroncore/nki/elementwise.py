@@ -1,24 +1,13 @@
 """Arithmetic of tiles with tiles and numbers, as Python operators and nl functions ask for it."""
 
-import numpy as np
-
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, Dtype
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Box
 from npuviz.targets.neuroncore.nki.names import COMPARISONS, operator
+from npuviz.targets.neuroncore.nki.numbers import is_column, number
+from npuviz.targets.neuroncore.nki.patterns import broadcast_partitions
 from npuviz.targets.neuroncore.nki.recording import Recording, result_dtype
 from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor
-
-
-def number(value: object) -> float | int | None:
-    """A Python or numpy number as a Python number, None for anything else."""
-    if isinstance(value, bool | np.bool_):
-        return int(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value)
-    return None
 
 
 def binary(
@@ -46,8 +35,6 @@ def _over_partitions(value: object, other: object) -> object:
         or other.shape[0] == 1
     ):
         return value
-    from npuviz.targets.neuroncore.nki.patterns import broadcast_partitions
-
     return broadcast_partitions(value, other.shape[0])
 
 
@@ -78,11 +65,6 @@ def _shape(a: object, b: object) -> tuple[int, ...]:
             )
         made.append(max(x, y))
     return tuple(made)
-
-
-def is_column(value: object, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor has one value for each partition of a larger tile."""
-    return isinstance(value, Tensor) and value.size == shape[0] == value.shape[0] and len(shape) > 1
 
 
 def binary_into(

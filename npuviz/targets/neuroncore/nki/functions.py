@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki import compute
+from npuviz.targets.neuroncore.nki import compute, elementwise
 from npuviz.targets.neuroncore.nki import movement as move
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32, dtype_of, is_float
-from npuviz.targets.neuroncore.nki.elementwise import number
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.language import broadcast_to
+from npuviz.targets.neuroncore.nki.numbers import number
 from npuviz.targets.neuroncore.nki.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
 
@@ -24,7 +24,7 @@ def _binary(op: str) -> Any:
         recording = current()
         shapes = [each.shape for each in (x, y) if isinstance(each, Tensor)]
         box = box_of(mask, builtins.max(shapes, key=len)) if mask is not None and shapes else None
-        return recording.arithmetic(op, x, y, dtype, box)
+        return elementwise.binary(recording, op, x, y, dtype, box)
 
     apply.__name__ = apply.__qualname__ = op
     apply.__doc__ = f"x {op} y, element by element."
@@ -95,29 +95,29 @@ def reciprocal(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tens
 
 def negative(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """-x."""
-    return current().arithmetic("multiply", x, -1.0, dtype or x.dtype, box_of(mask, x.shape))
+    return elementwise.binary(current(), "multiply", x, -1.0, dtype or x.dtype, box_of(mask, x.shape))
 
 
 def invert(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """All bits turned."""
-    return current().arithmetic("bitwise_xor", x, -1, dtype or x.dtype, box_of(mask, x.shape))
+    return elementwise.binary(current(), "bitwise_xor", x, -1, dtype or x.dtype, box_of(mask, x.shape))
 
 
 def logical_not(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """1 where x is 0."""
-    return current().arithmetic("equal", x, 0, dtype or "uint8", box_of(mask, x.shape))
+    return elementwise.binary(current(), "equal", x, 0, dtype or "uint8", box_of(mask, x.shape))
 
 
 def cos(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin(x + pi / 2)."""
-    shifted = current().arithmetic("add", x, math.pi / 2, FLOAT32)
+    shifted = elementwise.binary(current(), "add", x, math.pi / 2, FLOAT32)
     return compute.unary("sin", shifted, dtype or x.dtype, mask)
 
 
 def tan(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin / cos."""
-    return current().arithmetic(
-        "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, box_of(mask, x.shape)
+    return elementwise.binary(
+        current(), "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, box_of(mask, x.shape)
     )
 
 
@@ -125,8 +125,8 @@ def floor(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """The integer below: rounded, less one where that is above."""
     recording = current()
     rounded = move.tensor_copy(None, move.tensor_copy(None, x, dtype="int32"), dtype=FLOAT32)
-    above = recording.arithmetic("greater", rounded, x, FLOAT32)
-    return recording.arithmetic("subtract", rounded, above, dtype or x.dtype, box_of(mask, x.shape))
+    above = elementwise.binary(recording, "greater", rounded, x, FLOAT32)
+    return elementwise.binary(recording, "subtract", rounded, above, dtype or x.dtype, box_of(mask, x.shape))
 
 
 def ceil(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
@@ -137,7 +137,8 @@ def ceil(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
 def trunc(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """The integer towards 0."""
     recording = current()
-    return recording.arithmetic(
+    return elementwise.binary(
+        recording,
         "multiply",
         floor(compute.unary("abs", x)),
         compute.unary("sign", x),
@@ -163,7 +164,7 @@ def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None
             recording.step("tensor_copy", made, (value,), engine=None)
         elif chosen is not None:
             if is_float(chosen.dtype):
-                chosen = recording.arithmetic("not_equal", chosen, 0.0, "uint8")
+                chosen = elementwise.binary(recording, "not_equal", chosen, 0.0, "uint8")
             move.tensor_copy_predicated(made, value, chosen)
     return made
 
@@ -198,7 +199,7 @@ def mean(
 ) -> Tensor:
     """The mean over free dimensions."""
     total = compute.tensor_reduce(None, "add", x, axis, keepdims=keepdims, mask=mask, dtype=FLOAT32)
-    return current().arithmetic("multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
+    return elementwise.binary(current(), "multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
 
 
 def var(
@@ -207,7 +208,7 @@ def var(
     """The population variance over free dimensions."""
     recording = current()
     middle = mean(x, axis, dtype=FLOAT32, keepdims=True)
-    distance = recording.arithmetic("subtract", x, middle.free_broadcast(x.shape), FLOAT32)
+    distance = elementwise.binary(recording, "subtract", x, middle.free_broadcast(x.shape), FLOAT32)
     return mean(compute.unary("square", distance), axis, dtype=dtype or x.dtype, keepdims=keepdims)
 
 
@@ -217,11 +218,11 @@ def softmax(
     """exp(x - max) / sum over free dimensions."""
     recording = current()
     lowest = compute.tensor_reduce(None, "maximum", x, axis, True, keepdims=True, dtype=FLOAT32)
-    shifted = recording.arithmetic("add", x, lowest.free_broadcast(x.shape), FLOAT32)
+    shifted = elementwise.binary(recording, "add", x, lowest.free_broadcast(x.shape), FLOAT32)
     powers = compute.unary("exp", shifted, FLOAT32)
     total = compute.tensor_reduce(None, "add", powers, axis, keepdims=True, dtype=FLOAT32)
     share = compute.reciprocal(None, total)
-    return recording.arithmetic("multiply", powers, share.free_broadcast(x.shape), dtype or x.dtype)
+    return elementwise.binary(recording, "multiply", powers, share.free_broadcast(x.shape), dtype or x.dtype)
 
 
 def rms_norm(
@@ -243,10 +244,10 @@ def rms_norm(
     )
     scaled = compute.tensor_scalar(None, total, "multiply", 1.0 / n, op1="add", operand1=float(epsilon))
     root = compute.unary("rsqrt", scaled)
-    normal = recording.arithmetic("multiply", x, root.free_broadcast(x.shape), FLOAT32)
+    normal = elementwise.binary(recording, "multiply", x, root.free_broadcast(x.shape), FLOAT32)
     if isinstance(w, Tensor) and w.shape[0] == 1 < x.shape[0]:
         w = broadcast_to(w, shape=x.shape)
-    return recording.arithmetic("multiply", normal, w, dtype or x.dtype)
+    return elementwise.binary(recording, "multiply", normal, w, dtype or x.dtype)
 
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
@@ -283,5 +284,5 @@ def rand(shape: Sequence[int], dtype: Any = "float32", **_: Any) -> Tensor:
 def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """x, with elements set to 0."""
     recording = current()
-    kept = recording.arithmetic("greater_equal", rand(x.shape), rate, FLOAT32)
-    return recording.arithmetic("multiply", x, kept, dtype or x.dtype, box_of(mask, x.shape))
+    kept = elementwise.binary(recording, "greater_equal", rand(x.shape), rate, FLOAT32)
+    return elementwise.binary(recording, "multiply", x, kept, dtype or x.dtype, box_of(mask, x.shape))

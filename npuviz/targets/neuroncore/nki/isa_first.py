@@ -19,7 +19,7 @@ gpsimd_engine, dma_engine, unknown_engine = engine.gpsimd, engine.dma, engine.un
 
 def get_nc_version() -> Any:
     """Generation of the core that the kernel is compiled for."""
-    from npuviz.targets.neuroncore.nki.kernel import spec_in_use
+    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
 
     return nc_version(max(2, spec_in_use().version))
 

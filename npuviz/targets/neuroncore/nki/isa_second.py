@@ -23,7 +23,7 @@ class NkiValidationError(KernelError):
 
 def get_nc_version() -> Any:
     """Generation of the core that the kernel is compiled for."""
-    from npuviz.targets.neuroncore.nki.kernel import spec_in_use
+    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
 
     return nc_version(max(2, spec_in_use().version))
 

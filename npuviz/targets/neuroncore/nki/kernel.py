@@ -12,19 +12,14 @@ import numpy as np
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.nki.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
-from npuviz.targets.neuroncore.nki.recording import Recording, current, is_recording, recording_active
+from npuviz.targets.neuroncore.nki.machine_in_use import compiled_for, spec_in_use
+from npuviz.targets.neuroncore.nki.recording import Recording, is_recording, recording_active
 from npuviz.targets.neuroncore.nki.tensors import HBM, Storage, Tensor
-from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
-
-_SPECS: list[NeuronSpec] = []
-
-
-def spec_in_use() -> NeuronSpec:
-    """The machine that the kernel which runs is compiled for."""
-    return _SPECS[-1] if _SPECS else make_spec("", None, {})[0]
+from npuviz.targets.neuroncore.spec import NeuronSpec
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,7 @@ class Kernel:
 
     def trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
         """Record the kernel for arrays. Raises KernelError, with the line of the user's text."""
-        recording = Recording(self.version, grid=self.grid)
+        recording = Recording(ACTIONS, self.version, grid=self.grid)
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         inputs: dict[str, np.ndarray] = {}
@@ -169,11 +164,8 @@ def lower_traced(traced: Traced, spec: NeuronSpec, progress: Progress) -> Lowere
 
 def trace_on(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], spec: NeuronSpec) -> Traced:
     """Record a kernel for a machine."""
-    _SPECS.append(spec)
-    try:
+    with compiled_for(spec):
         return kernel.trace(args, kwargs)
-    finally:
-        _SPECS.pop()
 
 
 @dataclass
@@ -212,7 +204,7 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     from pathlib import Path
 
     from npuviz.sim.stop import NO_STOPS, StopKind
-    from npuviz.targets.neuroncore.load.loader import make_program
+    from npuviz.targets.neuroncore.load.programs import make_program
     from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
     request = LoadRequest(Path("kernel.neff"), inputs=dict(traced.inputs))
@@ -224,8 +216,6 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     values = machine.values()
     assert values is not None
     tables = lowered.compiled.tables
-    number = {storage.id: lowered.compiled.graph for storage in traced.stores}
-    del number
     names = {variable.name: variable.id for variable in tables.variables}
     outputs = tuple(
         np.array(values.variable(names[each.storage.name])).reshape(each.storage.shape)
@@ -233,8 +223,3 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     )
     changed = {name: np.array(values.variable(names[name])) for name in traced.changed}
     return Run(outputs, changed, machine.cycle, machine.cycle / spec.pe_hz * 1e9, ())
-
-
-def version_here() -> int:
-    """Generation of the kernel that runs."""
-    return current().version

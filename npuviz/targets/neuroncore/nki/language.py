@@ -11,9 +11,9 @@ import numpy as np
 from npuviz.targets.neuroncore.nki import movement as move
 from npuviz.targets.neuroncore.nki import patterns
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, dtype_of, is_float
-from npuviz.targets.neuroncore.nki.elementwise import number
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Index, MultiGrid, arange
+from npuviz.targets.neuroncore.nki.numbers import number
 from npuviz.targets.neuroncore.nki.recording import current
 from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
 
@@ -82,7 +82,7 @@ class TileSize:
 
 
 def _sbuf_bytes() -> int:
-    from npuviz.targets.neuroncore.nki.kernel import spec_in_use
+    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
 
     return spec_in_use().sbuf_usable_bytes
 

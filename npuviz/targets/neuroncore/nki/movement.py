@@ -5,8 +5,8 @@ from math import prod
 
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32
-from npuviz.targets.neuroncore.nki.elementwise import number
 from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.numbers import number
 from npuviz.targets.neuroncore.nki.operands import engine_of, run, tile
 from npuviz.targets.neuroncore.nki.recording import current
 from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
@@ -100,7 +100,7 @@ def tensor_copy_predicated(
         tile(predicate, "tensor_copy_predicated predicate"),
     )
     if reverse_pred:
-        chosen = current().arithmetic("equal", chosen, 0, "uint8")
+        chosen = current().actions.binary("equal", chosen, 0, "uint8")
     value = number(src)
     if value is not None:
         filled = current().new(target.shape, target.dtype, SBUF)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import Engine
-from npuviz.targets.neuroncore.nki.elementwise import is_column, number
 from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.numbers import is_column, number
 from npuviz.targets.neuroncore.nki.recording import current
 from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32
-from npuviz.targets.neuroncore.nki.elementwise import number
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Index
 from npuviz.targets.neuroncore.nki.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.names import operator
+from npuviz.targets.neuroncore.nki.numbers import number
 from npuviz.targets.neuroncore.nki.operands import run, tile
 from npuviz.targets.neuroncore.nki.recording import current
 from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor

@@ -13,7 +13,8 @@ import numpy as np
 from npuviz.targets.neuroncore.nki.element_types import FLOAT32, Dtype, dtype_of, promoted
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Box
-from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Storage, Tensor, check_partitions
+from npuviz.targets.neuroncore.nki.names import name_of
+from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Actions, Storage, Tensor, check_partitions
 
 _OWN_FOLDER = str(Path(__file__).parent)
 Number = float | int
@@ -52,11 +53,13 @@ class Step:
 class Recording:
     """What a kernel did.
 
+    actions  what Python's syntax on tensors asks for
     steps    in program order;  storages  by id
     places   source lines that steps and storages name by index
     outputs  what the kernel returned
     """
 
+    actions: Actions
     version: int = 2
     steps: list[Step] = field(default_factory=list[Step])
     storages: list[Storage] = field(default_factory=list[Storage])
@@ -316,7 +319,7 @@ class Recording:
                 target.storage.is_written = True
                 del self._results[value.storage.id]
                 return target
-        self.arithmetic_into(target, "add", target, value)
+        self.actions.binary_into(target, "add", target, value)
         return target
 
     def accumulates(self, target: Tensor, wanted: bool | None = None) -> bool:
@@ -330,20 +333,6 @@ class Recording:
         if not is_first:
             return True
         return storage.is_written and not storage.is_lazy_zero and self.version == 1
-
-    def arithmetic(
-        self, op: str, a: object, b: object, dtype: object = None, box: Box | None = None
-    ) -> Tensor:
-        """A new tile: a op b, where one of them may be a number."""
-        from npuviz.targets.neuroncore.nki import elementwise
-
-        return elementwise.binary(self, op, a, b, dtype, box)
-
-    def arithmetic_into(self, target: Tensor, op: str, a: object, b: object) -> None:
-        """target = a op b."""
-        from npuviz.targets.neuroncore.nki import elementwise
-
-        elementwise.binary_into(self, target, op, a, b)
 
     def loop_sum(self, value: Tensor, op: object, is_first: bool) -> "LoopSum":
         """nl.loop_reduce."""
@@ -362,12 +351,10 @@ class LoopSum:
 
     def store(self, target: Tensor) -> None:
         """`t[...] = nl.loop_reduce(...)`."""
-        from npuviz.targets.neuroncore.nki.names import name_of
-
         if self._is_first:
             self._recording.assign(target, self._value)
         else:
-            self._recording.arithmetic_into(target, name_of(self._op), target, self._value)
+            self._recording.actions.binary_into(target, name_of(self._op), target, self._value)
 
 
 def _can_reshape(tensor: Tensor, shape: tuple[int, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.errors import KernelError
 from npuviz.targets.neuroncore.nki.index import Box, Index, Mask
-
-if TYPE_CHECKING:
-    from npuviz.targets.neuroncore.nki.recording import Recording
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
@@ -51,6 +48,44 @@ class Storage:
         self.started: set[tuple[object, ...]] = set()
 
 
+class Actions(Protocol):
+    """What Python's syntax on tensors asks for, and what stands above them."""
+
+    def subscripted(self, tensor: "Tensor", key: object) -> "Tensor":
+        """The view that a subscript names."""
+        ...
+
+    def binary(self, op: str, a: object, b: object, dtype: object = None) -> "Tensor":
+        """A new tile: a op b."""
+        ...
+
+    def binary_into(self, target: "Tensor", op: str, a: object, b: object) -> None:
+        """target = a op b."""
+        ...
+
+    def copied(self, tensor: "Tensor", dtype: object) -> "Tensor":
+        """A copy of another type."""
+        ...
+
+    def broadcast(self, tensor: "Tensor", shape: tuple[int, ...]) -> "Tensor":
+        """The tensor repeated to a shape, over partitions too."""
+        ...
+
+
+class Recorder(Protocol):
+    """Who records what happens to tensors."""
+
+    actions: Actions
+
+    def assign(self, target: "Tensor", value: object) -> None:
+        """`t[...] = value`."""
+        ...
+
+    def add_in_place(self, target: "Tensor", value: object) -> "Tensor":
+        """`t[...] += value`."""
+        ...
+
+
 class Tensor:
     """A view of a storage. Never changed.
 
@@ -64,7 +99,7 @@ class Tensor:
 
     def __init__(
         self,
-        recording: "Recording",
+        recording: Recorder,
         storage: Storage,
         dtype: np.dtype[Any],
         shape: tuple[int, ...],
@@ -142,9 +177,7 @@ class Tensor:
     # --- subscripts ----------------------------------------------------------------------------
 
     def __getitem__(self, key: object) -> "Tensor":
-        from npuviz.targets.neuroncore.nki.subscripts import subscripted
-
-        return subscripted(self, key)
+        return self.recording.actions.subscripted(self, key)
 
     def boxed(self, box: Box | None) -> "Tensor":
         """The part inside of a box; dimensions of size 1 stay. Raises KernelError outside of the tensor."""
@@ -302,16 +335,12 @@ class Tensor:
 
     def broadcast_to(self, *shape: Any) -> "Tensor":
         """Repeated to a shape, over partitions too."""
-        from npuviz.targets.neuroncore.nki.language import broadcast_to
-
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        return broadcast_to(self, shape=tuple(wanted))
+        return self.recording.actions.broadcast(self, tuple(wanted))
 
     def astype(self, dtype: Any) -> "Tensor":
         """A copy of another type."""
-        from npuviz.targets.neuroncore.nki.movement import tensor_copy
-
-        return tensor_copy(None, self, dtype=dtype)
+        return self.recording.actions.copied(self, dtype)
 
     def view(self, dtype: Any) -> "Tensor":
         """The same bytes as another type."""
@@ -371,14 +400,11 @@ class Tensor:
     # --- operators -----------------------------------------------------------------------------
 
     def _binary(self, op: str, other: object, reverse: bool = False) -> "Tensor":
-        return (
-            self.recording.arithmetic(op, other, self)
-            if reverse
-            else self.recording.arithmetic(op, self, other)
-        )
+        first, second = (other, self) if reverse else (self, other)
+        return self.recording.actions.binary(op, first, second)
 
     def __neg__(self) -> "Tensor":
-        return self.recording.arithmetic("multiply", self, -1.0)
+        return self.recording.actions.binary("multiply", self, -1.0)
 
     def __iadd__(self, other: object) -> "Tensor":
         return self.recording.add_in_place(self, other)

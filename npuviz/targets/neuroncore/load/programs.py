@@ -1,0 +1,50 @@
+"""Compiled tables become programs."""
+
+from collections.abc import Mapping
+from functools import cache, partial
+
+from npuviz.base.errors import UsageError
+from npuviz.base.names import printable
+from npuviz.onnx.inputs import draw_inputs
+from npuviz.program.graph import Graph
+from npuviz.program.memory import MemoryMap
+from npuviz.program.program import Note, Program
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.compiler.compiled import Compiled
+from npuviz.targets.neuroncore.ids import TARGET_ID
+from npuviz.targets.neuroncore.machine.payload import Payload, fingerprint
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.view.listing import NeuronListing
+from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
+
+
+def make_program(
+    request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: Compiled
+) -> Program:
+    """The program of compiled tables, with inputs given or drawn."""
+    graph, tables = compiled.graph, compiled.tables
+    if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:
+        raise UsageError("--input: the file does not name its inputs")
+    payload = Payload(tables, draw_inputs(graph, request.inputs, request.seed))
+    assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
+    notes = (*notes, *assumed, *compiled.notes)
+    listing = NeuronListing(tables, spec, graph)
+    if compiled.sources:
+        listing = SourcedListing(tables, spec, graph, compiled.sources, compiled.lines)
+    return program_of(request, spec, graph, listing, compiled.memory_map, notes, compiled.placement, payload)
+
+
+def program_of(
+    request: LoadRequest,
+    spec: NeuronSpec,
+    graph: Graph,
+    listing: NeuronListing,
+    memory_map: MemoryMap,
+    notes: tuple[Note, ...],
+    placement: Mapping[int, str],
+    payload: Payload,
+) -> Program:
+    """The program of its parts, with its fingerprint."""
+    digest = cache(partial(fingerprint, payload, graph, repr(spec)))
+    title = printable(request.path.stem)
+    return Program(TARGET_ID, title, graph, listing, memory_map, notes, placement, payload, digest)
