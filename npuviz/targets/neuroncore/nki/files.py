@@ -23,10 +23,10 @@ from npuviz.program.program import Note
 from npuviz.program.source import Place, SourceFile
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
-from npuviz.targets.neuroncore.nki.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.errors import KernelError, KernelTimeout
 from npuviz.targets.neuroncore.nki.kernel import Kernel, Traced, lower_traced, trace_on
 from npuviz.targets.neuroncore.nki.lowering import Lowered
+from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
 SHIMS = Path(__file__).parent / "shims"

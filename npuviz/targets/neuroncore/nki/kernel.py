@@ -12,13 +12,13 @@ import numpy as np
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.neuroncore.nki.actions import ACTIONS
-from npuviz.targets.neuroncore.nki.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
-from npuviz.targets.neuroncore.nki.machine_in_use import compiled_for, spec_in_use
-from npuviz.targets.neuroncore.nki.recording import Recording, is_recording, recording_active
-from npuviz.targets.neuroncore.nki.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
+from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 

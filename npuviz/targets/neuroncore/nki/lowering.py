@@ -25,10 +25,10 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Engine
-from npuviz.targets.neuroncore.nki.element_types import name_of
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.recording import Recording, Step
-from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.element_types import name_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 _ASSUMED = (

@@ -1,5 +1,5 @@
 """Stand-in for nki.typing."""
 
-from npuviz.targets.neuroncore.nki.annotations import mutable, mutable_tensor, scalar, tensor
+from npuviz.targets.neuroncore.nki.calls.annotations import mutable, mutable_tensor, scalar, tensor
 
 __all__ = ["mutable", "mutable_tensor", "scalar", "tensor"]

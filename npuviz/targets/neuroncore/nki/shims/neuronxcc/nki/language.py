@@ -1,7 +1,7 @@
 """Stand-in for neuronxcc.nki.language."""
 
-from npuviz.targets.neuroncore.nki.functions import *  # noqa: F403
-from npuviz.targets.neuroncore.nki.language import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.functions import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.language import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """Stand-in for nki.isa."""
 
-from npuviz.targets.neuroncore.nki.isa_second import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.isa_second import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """Stand-in for neuronxcc.nki.isa."""
 
-from npuviz.targets.neuroncore.nki.isa_first import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.isa_first import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki import compute, isa_names, patterns
-from npuviz.targets.neuroncore.nki import movement as move
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Mask
-from npuviz.targets.neuroncore.nki.language import fp32 as fp32
-from npuviz.targets.neuroncore.nki.tensors import Tensor
+from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Mask
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
 dge_mode, nc_version = isa_names.dge_mode_first, isa_names.nc_version
@@ -19,7 +19,7 @@ gpsimd_engine, dma_engine, unknown_engine = engine.gpsimd, engine.dma, engine.un
 
 def get_nc_version() -> Any:
     """Generation of the core that the kernel is compiled for."""
-    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
+    from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 
     return nc_version(max(2, spec_in_use().version))
 
@@ -304,6 +304,6 @@ def select_reduce(
 
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """data, with elements set to 0 with a probability."""
-    from npuviz.targets.neuroncore.nki.functions import dropout as drop
+    from npuviz.targets.neuroncore.nki.calls.functions import dropout as drop
 
     return drop(data, prob, dtype=dtype, mask=mask)

@@ -1,7 +1,7 @@
 """Names of operators and functions as kernels give them: functions of nl or numpy, or strings."""
 
 from npuviz.targets.neuroncore.isa import Activation, Alu
-from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 
 OPERATORS: dict[str, Alu] = {
     "add": Alu.ADD, "subtract": Alu.SUBTRACT, "multiply": Alu.MULTIPLY, "divide": Alu.DIVIDE,

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Index
-from npuviz.targets.neuroncore.nki.movement import tensor_copy
-from npuviz.targets.neuroncore.nki.names import operator
-from npuviz.targets.neuroncore.nki.numbers import number
-from npuviz.targets.neuroncore.nki.operands import run, tile
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor
+from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
+from npuviz.targets.neuroncore.nki.calls.operands import run, tile
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Index
+from npuviz.targets.neuroncore.nki.record.names import operator
+from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 
 # --- GpSimd ------------------------------------------------------------------------------------------
 

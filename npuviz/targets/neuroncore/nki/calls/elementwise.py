@@ -1,13 +1,13 @@
 """Arithmetic of tiles with tiles and numbers, as Python operators and nl functions ask for it."""
 
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, Dtype
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Box
-from npuviz.targets.neuroncore.nki.names import COMPARISONS, operator
-from npuviz.targets.neuroncore.nki.numbers import is_column, number
-from npuviz.targets.neuroncore.nki.patterns import broadcast_partitions
-from npuviz.targets.neuroncore.nki.recording import Recording, result_dtype
-from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor
+from npuviz.targets.neuroncore.nki.calls.patterns import broadcast_partitions
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, Dtype
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Box
+from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, operator
+from npuviz.targets.neuroncore.nki.record.numbers import is_column, number
+from npuviz.targets.neuroncore.nki.record.recording import Recording, result_dtype
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 
 
 def binary(

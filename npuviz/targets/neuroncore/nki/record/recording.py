@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32, Dtype, dtype_of, promoted
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Box
-from npuviz.targets.neuroncore.nki.names import name_of
-from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Actions, Storage, Tensor, check_partitions
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Box
+from npuviz.targets.neuroncore.nki.record.names import name_of
+from npuviz.targets.neuroncore.nki.record.tensors import (
+    HBM,
+    PSUM,
+    SBUF,
+    Actions,
+    Storage,
+    Tensor,
+    check_partitions,
+)
 
-_OWN_FOLDER = str(Path(__file__).parent)
+_OWN_FOLDER = str(Path(__file__).parents[1])
 Number = float | int
 Operand = Number | Tensor
 

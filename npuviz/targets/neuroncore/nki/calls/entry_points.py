@@ -5,9 +5,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from npuviz.targets.neuroncore.nki.calls.language import Buffer
 from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
-from npuviz.targets.neuroncore.nki.language import Buffer
-from npuviz.targets.neuroncore.nki.recording import current
+from npuviz.targets.neuroncore.nki.record.recording import current
 
 
 def _decorator(version: int, default_mode: str) -> Callable[..., Any]:

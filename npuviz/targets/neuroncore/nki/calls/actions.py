@@ -1,11 +1,11 @@
 """What Python's syntax on tensors means: subscripts, operators, conversions."""
 
-from npuviz.targets.neuroncore.nki import elementwise
-from npuviz.targets.neuroncore.nki.language import broadcast_to
-from npuviz.targets.neuroncore.nki.movement import tensor_copy
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.subscripts import subscripted
-from npuviz.targets.neuroncore.nki.tensors import Tensor
+from npuviz.targets.neuroncore.nki.calls import elementwise
+from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
+from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.subscripts import subscripted
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 
 class PythonActions:

@@ -8,9 +8,9 @@ import numpy as np
 
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
-from npuviz.targets.neuroncore.nki.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Box, Index, Mask
+from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Box, Index, Mask
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 

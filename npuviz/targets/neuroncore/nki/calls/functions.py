@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki import compute, elementwise
-from npuviz.targets.neuroncore.nki import movement as move
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32, dtype_of, is_float
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.language import broadcast_to
-from npuviz.targets.neuroncore.nki.numbers import number
-from npuviz.targets.neuroncore.nki.recording import current, result_dtype
-from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.calls import compute, elementwise
+from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
+from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor, box_of
 
 # --- element by element ------------------------------------------------------------------------------
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from math import prod
 
 from npuviz.targets.neuroncore.isa import Engine
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.numbers import number
-from npuviz.targets.neuroncore.nki.operands import engine_of, run, tile
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.calls.operands import engine_of, run, tile
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
 
 # --- movement ----------------------------------------------------------------------------------------
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.nki import compute, isa_names, patterns
-from npuviz.targets.neuroncore.nki import movement as move
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.tensors import Tensor
+from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
 dge_mode, nc_version = isa_names.dge_mode_second, isa_names.nc_version
@@ -23,7 +23,7 @@ class NkiValidationError(KernelError):
 
 def get_nc_version() -> Any:
     """Generation of the core that the kernel is compiled for."""
-    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
+    from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 
     return nc_version(max(2, spec_in_use().version))
 

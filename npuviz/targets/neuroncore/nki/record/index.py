@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from npuviz.targets.neuroncore.nki.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 
 Box = tuple[tuple[int, int], ...]
 """Half-open range in each dimension."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.tensors import Tensor
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 
 def number(value: object) -> float | int | None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import Engine
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.numbers import is_column, number
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.tensors import SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.numbers import is_column, number
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor, box_of
 
 ENGINES: dict[int, Engine | None] = {
     0: None, 1: Engine.PE, 2: Engine.ACTIVATION, 3: Engine.POOL, 4: None, 5: Engine.DVE, 6: Engine.SP,

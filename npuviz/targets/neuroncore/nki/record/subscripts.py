@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Grid, Index, broadcast_shape, whole
-from npuviz.targets.neuroncore.nki.tensors import Tensor
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Grid, Index, broadcast_shape, whole
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 
 def subscripted(tensor: Tensor, key: object) -> Tensor:

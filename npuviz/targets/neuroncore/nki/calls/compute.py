@@ -5,14 +5,14 @@ from math import prod
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, is_float
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Mask
-from npuviz.targets.neuroncore.nki.names import COMPARISONS, function, name_of, operator
-from npuviz.targets.neuroncore.nki.numbers import number
-from npuviz.targets.neuroncore.nki.operands import engine_of, operand, run, same_partitions, tile
-from npuviz.targets.neuroncore.nki.recording import current, result_dtype
-from npuviz.targets.neuroncore.nki.tensors import PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.calls.operands import engine_of, operand, run, same_partitions, tile
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, is_float
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Mask
+from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
+from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of
 
 # --- Tensor engine -----------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ def tensor_tensor(
         raise KernelError("tensor_tensor: data1 and data2 both lie in PSUM", "err_unsupported_memory")
     shape = a.shape
     if a.shape != b.shape and prod(a.shape) != prod(b.shape):
-        from npuviz.targets.neuroncore.nki.elementwise import _shape
+        from npuviz.targets.neuroncore.nki.calls.elementwise import _shape
 
         shape = _shape(a, b)
         a, b = a.free_broadcast(shape), b.free_broadcast(shape)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki import movement as move
-from npuviz.targets.neuroncore.nki import patterns
-from npuviz.targets.neuroncore.nki.element_types import FLOAT32, NAMES, dtype_of, is_float
-from npuviz.targets.neuroncore.nki.errors import KernelError
-from npuviz.targets.neuroncore.nki.index import Index, MultiGrid, arange
-from npuviz.targets.neuroncore.nki.numbers import number
-from npuviz.targets.neuroncore.nki.recording import current
-from npuviz.targets.neuroncore.nki.tensors import HBM, PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls import patterns
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
+from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
 
 float32 = NAMES["float32"]
 float16 = NAMES["float16"]
@@ -82,7 +82,7 @@ class TileSize:
 
 
 def _sbuf_bytes() -> int:
-    from npuviz.targets.neuroncore.nki.machine_in_use import spec_in_use
+    from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 
     return spec_in_use().sbuf_usable_bytes
 

@@ -1,0 +1,1 @@
+"""The functions that kernels call, as steps of the recording."""

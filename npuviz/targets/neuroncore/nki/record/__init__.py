@@ -1,0 +1,1 @@
+"""What a kernel's Python did: tensors, index tensors, the recorded steps."""
