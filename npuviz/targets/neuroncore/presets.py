@@ -170,6 +170,9 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "host_call_ns": _all(10_000, "Assumed: a call of the runtime and back"),
     "host_bytes_per_ns": _all(16.0, "Assumed: what a host processor reads and writes"),
+    "host_operator_ns": _all(1000, "Assumed: an inference runtime goes to its next operator"),
+    "host_operations_per_ns": _all(92.8, "Assumed: one core, two 256-bit multiply-adds a cycle at 2.9 GHz"),
+    "host_processor": _all("x86-64 with AVX2 at 2.9 GHz", "Assumed: a core of the instance; not published"),
 }
 """Field of NeuronSpec -> its figures."""
 

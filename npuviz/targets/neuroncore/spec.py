@@ -52,7 +52,8 @@ class NeuronSpec:
     *_latency      engine cycles from the end of issue to the end of the instruction
     table_load_ns  of an activation table set
     hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory (not a limit of the model)
-    host_call_ns, host_bytes_per_ns  cost of a Host operator: fixed, and by bytes read and written
+    host_*         what runs Host operators: its name, a call from the device and back, each further operator
+                   that it calls (in a Loop), arithmetic operations and bytes a nanosecond of one core
     dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)
     limit          bytes of a NEFF after decompression that are accepted
     """
@@ -102,6 +103,9 @@ class NeuronSpec:
     hbm_bytes_per_ns: Rate
     host_call_ns: Nanoseconds
     host_bytes_per_ns: Rate
+    host_operator_ns: Nanoseconds
+    host_operations_per_ns: Rate
+    host_processor: str
     lnc: Annotated[int, Ge(1), Le(2)] = 1
     dtype: ComputeDtype = "float32"
     dge: Dge = "static"

@@ -40,7 +40,11 @@ SOURCES: Mapping[str, str] = {
     "backlog_bytes": "Assumed: 4 KiB between DPU and memory",
     "chunk_bytes": "Assumed: 512 bytes of one stream before the next has its turn",
     "host_call_ns": "Assumed: 20 us for an operator on the CPU",
-    "host_bytes_per_ns": "JAS: 512 KiB of fp16 converted in 2 ms, 0.26 B/ns",
+    "host_convert_bytes_per_ns": "JAS: 512 KiB of fp16 converted in 2 ms, 0.26 B/ns",
+    "host_operator_ns": "Assumed: 2 us until an inference runtime has called its next operator",
+    "host_operations_per_ns": "Arm: two 128-bit multiply-adds (16 operations) a cycle at 2.4 GHz",
+    "host_bytes_per_ns": "RK1: 17 to 22 GB/s of memory bandwidth measured; the lower bound is taken",
+    "host_processor": "Rockchip: the faster half of the RK3588's cores; that one runs them is assumed",
 }
 """Where each figure is from; "Assumed" where no public source was found."""
 
@@ -52,6 +56,8 @@ class RknnSpec:
     cores     how many of the three run the program; dtype  what the compiler makes of float models
     *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
     keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
+    host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
+              it calls (in a Loop), operations and bytes of one core, and bytes of the NPU's layouts converted
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     """
 
@@ -78,7 +84,11 @@ class RknnSpec:
     backlog_bytes: Annotated[int, Ge(0), Le(1 << 24)] = 4096
     chunk_bytes: Annotated[int, Ge(16), Le(1 << 20)] = 512
     host_call_ns: Nanoseconds = 20_000.0
-    host_bytes_per_ns: Rate = 0.26
+    host_operator_ns: Nanoseconds = 2_000.0
+    host_operations_per_ns: Rate = 38.4
+    host_bytes_per_ns: Rate = 17.0
+    host_convert_bytes_per_ns: Rate = 0.26
+    host_processor: str = "Cortex-A76 at 2.4 GHz"
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"
     submit: Literal["chain", "layer"] = "chain"

@@ -40,6 +40,9 @@ SPEC_KEYS: Mapping[str, Key] = {
     # Assumed: a driver call, and a processor that streams 16 bytes per core cycle.
     "host_cycles": Key(1, 1 << 40, default=1000),
     "host_bytes_per_cycle": Key(1, 1 << 20, default=16),
+    # Assumed: one core, two 256-bit multiply-adds (32 operations) a cycle at 2.9 times the cores' clock.
+    "host_operations_per_cycle": Key(1, 1 << 20, default=93),
+    "host_processor": Key(default="x86-64 with AVX2 at 2.9 GHz", is_text=True),
     "tilings": Key(default="", is_text=True),
     "keep_fp32": Key(default="", is_text=True),
     # 62 banks: a map of them is one word.
@@ -61,8 +64,8 @@ class SystolicSpec:
     config        the hardware description; its keys keep their names and units
     mode          "true", or "parity" for ONNXim's cycle counts with its flaws
     element_type  true mode: the type elements have in SRAM and DRAM; "model" keeps each tensor's own
-    host_cycles, host_bytes_per_cycle  assumed cost of a Host operator: fixed part, and bytes it reads
-                  and writes per core cycle
+    host_*        assumed cost of Host operators on the processor of that name: cycles of every operator that
+                  is called (in a Loop, each turn), bytes and arithmetic operations per core cycle
     spad_banks, spad_ports  true mode: banks of a scratchpad (0: accesses never meet), accesses of a bank
                   per cycle
     keep_fp32     true mode: names of operators that the Host computes in fp32, separated by commas
@@ -74,6 +77,8 @@ class SystolicSpec:
     element_type: str = "model"
     host_cycles: int = 1000
     host_bytes_per_cycle: int = 16
+    host_operations_per_cycle: int = 93
+    host_processor: str = "x86-64 with AVX2 at 2.9 GHz"
     tilings: str = ""
     keep_fp32: str = ""
     spad_banks: int = 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.compiler.assembly import assemble
@@ -14,6 +15,7 @@ from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
+from npuviz.targets.neuroncore.costs.instructions import processor_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
@@ -172,10 +174,10 @@ def _lower_on_host(builder: Builder, node: Node, reason: str) -> None:
     """Emit the call of the Host unit and tell why it is there."""
     with builder.node(node.id):
         builder.host(node)
-    spec = builder.spec
+    spec, work = builder.spec, host_work(builder.graph, node)
     builder.note(
         "host-operator",
         f"{node.op_type} {node.name or f'(node {node.id})'} runs on the host: {reason}; assumed "
-        f"{spec.host_call_ns:g} ns and {spec.host_bytes_per_ns:g} bytes a ns",
+        f"{processor_of(spec).nanoseconds(work):.0f} ns for {work.text} on {spec.host_processor}",
         node.id,
     )

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from npuviz.program.graph import Node
+from npuviz.onnx.host_work import Processor, host_work
+from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.costs.facts import Facts, Pattern
 from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, CONTROL_CYCLES, COSTS, cost_of, fast_factor
 from npuviz.targets.neuroncore.isa import (
@@ -24,7 +25,6 @@ from npuviz.targets.neuroncore.isa import (
     Space,
 )
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.tables import Tables
 
 WIDE_STRIDE_BYTES = 16
 """A larger innermost step halves the bandwidth. Ref: ARCH2, NC-v2 (assumed for NC-v1)."""
@@ -204,8 +204,17 @@ def _dge_engines(spec: NeuronSpec, flags: int) -> tuple[Engine, ...]:
     return (Engine.SP, Engine.ACTIVATION) if spec.has_hardware_dge else ()
 
 
-def host_cycles(spec: NeuronSpec, tables: Tables, node: Node) -> int:
+def host_cycles(spec: NeuronSpec, graph: Graph, node: Node) -> int:
     """Base cycles of a graph node on the Host. Assumed, see presets."""
-    homes = {variable.tensor: variable.size_bytes for variable in tables.variables if variable.tensor >= 0}
-    moved = sum(homes.get(tensor, 0) for tensor in (*node.inputs, *node.outputs) if tensor >= 0)
-    return max(1, spec.to_cycles(spec.host_call_ns + moved / spec.host_bytes_per_ns))
+    return max(1, spec.to_cycles(processor_of(spec).nanoseconds(host_work(graph, node))))
+
+
+def processor_of(spec: NeuronSpec) -> Processor:
+    """What runs Host operators."""
+    return Processor(
+        spec.host_processor,
+        spec.host_call_ns,
+        spec.host_operator_ns,
+        spec.host_operations_per_ns,
+        spec.host_bytes_per_ns,
+    )

@@ -236,8 +236,9 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
     ),
     (Opcode.HOST_CALL, Engine.HOST): Cost(
         _fixed(lambda spec: spec.host_call_ns),
-        "host_call_ns + bytes read and written / host_bytes_per_ns",
-        "Assumed: see presets.py; host_cost.py adds the bytes",
+        "host_call_ns + host_operator_ns for each further operator called + the larger of operations / "
+        "host_operations_per_ns and bytes / host_bytes_per_ns",
+        "Assumed: see presets.py; npuviz.onnx.host_work counts",
     ),
 }
 """Rows for data instructions by engine."""

@@ -142,7 +142,7 @@ def _host_costs(spec: NeuronSpec, tables: Tables, graph: Graph, rows: np.ndarray
     for index in np.flatnonzero(tables.instructions["opcode"] == Opcode.HOST_CALL).tolist():
         node = graph.nodes[int(tables.instructions["id"][index])]
         rows[index, sk.INSTRUCTION.issue] = rows[index, sk.INSTRUCTION.latency] = instructions.host_cycles(
-            spec, tables, node
+            spec, graph, node
         )
 
 

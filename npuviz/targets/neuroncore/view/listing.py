@@ -196,7 +196,7 @@ class NeuronListing:
         record = self._tables.instructions[index]
         on_host = None
         if record["opcode"] == Opcode.HOST_CALL and record["id"] < len(self._graph.nodes):
-            on_host = host_cycles(self._spec, self._tables, self._graph.nodes[int(record["id"])])
+            on_host = host_cycles(self._spec, self._graph, self._graph.nodes[int(record["id"])])
         return details(self._tables, self._spec, index, self._core(index), on_host)
 
     def _check(self, index: int) -> None:

@@ -62,7 +62,7 @@ def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], comp
         target="rk3588",
         title=printable(request.path.name.split(".")[0]),
         graph=graph,
-        listing=RknnListing(compiled.tables, spec),
+        listing=RknnListing(compiled.tables, spec, graph),
         memory_map=compiled.memory_map,
         notes=(*notes, *assumed, *compiled.notes),
         placement=compiled.placement,

@@ -1,5 +1,6 @@
 """State and program words of one machine, and the one way to move them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,18 @@ class Engine:
     """The kernels' state and program words.
 
     state  (words,) int64 root state, owned; costs  how much work each task is
+    hosts  cycles of each Host call
     """
 
-    def __init__(self, spec: RknnSpec, tables: Tables, num_nodes: int, numbering: Numbering) -> None:
+    def __init__(
+        self, spec: RknnSpec, tables: Tables, num_nodes: int, numbering: Numbering, hosts: Sequence[int]
+    ) -> None:
         self.spec = spec
         self.tables = tables
         self.costs = costs_of(tables, spec)
         self.shape = make_shape(spec, tables, num_nodes)
         self.state = build_state(spec, tables, self.shape, num_nodes)
-        self.words = build_program(spec, tables, self.costs, numbering)
+        self.words = build_program(spec, tables, self.costs, numbering, hosts)
         self.event_margin = spec.cores * 24 + 16
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:

@@ -14,6 +14,7 @@ from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
 from npuviz.targets.rk3588.machine.state_words import numbering
 from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.task.host_cost import host_cycles
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from npuviz.targets.rk3588.view.contents import Contents
 from npuviz.targets.rk3588.view.description import describe
@@ -29,7 +30,8 @@ class RknnMachine(HazardMachine[Contents]):
         payload = program.payload
         assert isinstance(payload, Payload)
         tables = payload.tables
-        engine = Engine(spec, tables, len(program.graph.nodes), numbering(spec))
+        hosts = host_cycles(spec, tables, program.graph)
+        engine = Engine(spec, tables, len(program.graph.nodes), numbering(spec), hosts)
         observer = Observer(engine, program.listing)
         probes = make_probes(engine, observer)
         super().__init__(program, describe(spec, tables), engine, observer, probes, EditImage())

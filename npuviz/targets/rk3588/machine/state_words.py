@@ -104,8 +104,10 @@ class _Words:
         return np.concatenate(self._parts)
 
 
-def build_program(spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numbering: Numbering) -> np.ndarray:
-    """(words,) int64: everything the kernel reads and never changes."""
+def build_program(
+    spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numbering: Numbering, hosts: Sequence[int]
+) -> np.ndarray:
+    """(words,) int64: everything the kernel reads and never changes. hosts  cycles of each Host call"""
     words = _Words()
     accesses: list[tuple[int, int, int]] = []
     rows: list[list[int]] = []
@@ -115,7 +117,7 @@ def build_program(spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numberi
         rows.append(_task_row(task, cost, first, len(accesses) - first))
     words.add(sk.PROGRAM.tasks, rows)
     words.add(sk.PROGRAM.jobs, _job_rows(tables))
-    words.add(sk.PROGRAM.hosts, _host_rows(spec, tables))
+    words.add(sk.PROGRAM.hosts, _host_rows(tables, hosts))
     words.add(sk.PROGRAM.accesses, accesses)
     words.set(sk.PROGRAM.hosts_count, len(tables.hosts))
     words.set(sk.PROGRAM.bus_cost, max(1, round(65536 / spec.bytes_per_cycle)))
@@ -184,9 +186,7 @@ def _job_rows(tables: Tables) -> list[list[int]]:
     return rows
 
 
-def _host_rows(spec: RknnSpec, tables: Tables) -> list[list[int]]:
+def _host_rows(tables: Tables, cycles: Sequence[int]) -> list[list[int]]:
     return [
-        [max(1, spec.to_cycles(spec.host_call_ns + host.num_bytes / spec.host_bytes_per_ns)), host.node,
-         len(tables.tasks) + number]
-        for number, host in enumerate(tables.hosts)
-    ]  # fmt: skip
+        [cycles[number], host.node, len(tables.tasks) + number] for number, host in enumerate(tables.hosts)
+    ]

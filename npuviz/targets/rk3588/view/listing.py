@@ -4,11 +4,13 @@ import numpy as np
 
 from npuviz.base.units import format_bytes
 from npuviz.formats.rk3588.registers import registers
+from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable, Instruction, Operand
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
 from npuviz.targets.rk3588.task.accesses import access_rows
 from npuviz.targets.rk3588.task.cost import cost_of
+from npuviz.targets.rk3588.task.host_cost import work_of
 from npuviz.targets.rk3588.task.work import PRECISION_NAMES
 from npuviz.targets.rk3588.view.description import PC, host_unit, unit_of
 
@@ -18,7 +20,9 @@ _METHODS = ("average", "maximum", "minimum", "pool")
 class RknnListing:
     """Listing of a program; instruction i is task i, host calls follow."""
 
-    def __init__(self, tables: Tables, spec: RknnSpec) -> None:
+    def __init__(self, tables: Tables, spec: RknnSpec, graph: Graph | None = None) -> None:
+        """graph  whose operators the Host runs, to tell what they ask of it"""
+        self._graph = graph
         self._tables = tables
         self._spec = spec
         self._ddr = spec.cores
@@ -42,7 +46,8 @@ class RknnListing:
         node, unit = int(self._nodes[index]), int(self._units[index])
         if index >= len(self._tables.tasks):
             host = self._tables.hosts[index - len(self._tables.tasks)]
-            text = f"host {host.name}, {format_bytes(host.num_bytes)}"
+            work = work_of(self._graph, host) if self._graph is not None else None
+            text = f"host {host.name}, {work.text if work else format_bytes(host.num_bytes)}"
             return Instruction(index, unit, "host", text, node)
         task = self._tables.tasks[index]
         opcode, text = _task_text(task)

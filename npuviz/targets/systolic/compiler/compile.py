@@ -1,5 +1,6 @@
 """Compiles any operator graph for the cores: true mode, in which every flaw of ONNXim is repaired."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.host_work import host_work
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
@@ -110,19 +112,18 @@ def _lower(lowering: Lowering, node: Node) -> str:
 def _lower_on_host(lowering: Lowering, node: Node, reason: str) -> None:
     """Add the Host layer of a node and tell why it is there.
 
-    Assumed: its cycles are a fixed part, and what it reads and writes at a fixed rate.
+    Assumed: its cycles, see `SystolicSpec`.
     """
-    tensors = {index for index in (*node.inputs, *node.outputs) if index >= 0}
-    moved = sum(lowering.storage(index).size_bytes for index in tensors)
-    resources = lowering.resources
-    cycles = resources.host_cycles + -(-moved // resources.host_bytes_per_cycle)
+    work = host_work(lowering.graph, node, lambda index: lowering.storage(index).size_bytes)
+    host = lowering.resources.host
+    cycles = math.ceil(host.nanoseconds(work))
     name = node.name or node.op_type
     lowering.builder.add_host_layer(name, node.id, cycles)
     lowering.add_layer(node, node.inputs, node.outputs, is_host=True)
     lowering.note(
         "host-operator",
         f"{node.op_type} {name} runs on the host: {reason}; assumed {cycles} cycles "
-        f"({resources.host_cycles} and {resources.host_bytes_per_cycle} bytes a cycle)",
+        f"for {work.text} on {host.name}",
         node.id,
     )
 

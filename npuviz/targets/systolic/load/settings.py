@@ -12,6 +12,8 @@ from npuviz.targets.systolic.spec import SETTING_NAMES, SPEC_KEYS, SystolicSpec,
 SOURCES: Mapping[str, str] = {
     "host_cycles": f"{ASSUMED}: a driver call",
     "host_bytes_per_cycle": f"{ASSUMED}: a processor that streams 16 bytes per core cycle",
+    "host_operations_per_cycle": f"{ASSUMED}: one core, two 256-bit multiply-adds a cycle at 2.9 GHz",
+    "host_processor": f"{ASSUMED}: no machine of this kind names its host",
 }
 PRESET_SOURCE = "ONNXim, configs/ of commit a1e8629"
 """Ref: npuviz/targets/systolic/presets.py."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from npuviz.onnx.host_work import Processor
 from npuviz.targets.systolic.spec import SystolicSpec
 
 ACC_BYTES = 4
@@ -23,6 +24,7 @@ class Resources:
     vector_bytes                 bytes the vector unit handles per step
     bytes_per_cycle              DRAM bytes per core cycle that all channels deliver in practice
     core_bytes_per_cycle         bytes per core cycle that one core can draw
+    host                         what runs Host operators, in core cycles instead of nanoseconds
     """
 
     num_cores: int
@@ -35,8 +37,7 @@ class Resources:
     bytes_per_cycle: float
     core_bytes_per_cycle: float
     layout: str
-    host_cycles: int
-    host_bytes_per_cycle: int
+    host: Processor
     dataflow: str = WEIGHTS
 
     @property
@@ -87,7 +88,12 @@ def resources_of(spec: SystolicSpec) -> Resources:
         bytes_per_cycle=dram,
         core_bytes_per_cycle=min(ports, dram),
         layout=config.layout,
-        host_cycles=spec.host_cycles,
-        host_bytes_per_cycle=spec.host_bytes_per_cycle,
+        host=Processor(
+            spec.host_processor,
+            spec.host_cycles,
+            spec.host_cycles,
+            spec.host_operations_per_cycle,
+            spec.host_bytes_per_cycle,
+        ),
         dataflow=cores[0].core_type,
     )

@@ -1,0 +1,173 @@
+"""What an operator on the Host costs: operations, bytes and calls, and the time a processor takes for them.
+
+A model of one core of a general processor that runs an inference runtime: each operator is called once, those
+inside a Loop or Scan once a turn; arithmetic and memory overlap, and the slower of both counts.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.graph import Graph, Node
+
+_VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"))
+"""Operators that move nothing: their result is the same memory under another shape, or a few numbers."""
+
+_PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Compress", "TopK"))
+"""Operators that read of their first input no more than they write, but for TopK."""
+
+_PRODUCTS = frozenset(("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul"))
+_RECURRENT = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
+
+_CONTROL = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+
+_FUNCTIONS = frozenset(
+    ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BiasGelu", "Celu", "Cos", "Cosh", "Div", "Elu",
+     "Erf", "Exp", "FastGelu", "Gelu", "HardSwish", "LayerNormalization", "Log", "LogSoftmax", "Mish", "Mod",
+     "Pow", "Reciprocal", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh")
+)  # fmt: skip
+FUNCTION_OPERATIONS = 10
+"""Assumed: operations of a function without an instruction of its own (a polynomial and its preparation)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostWork:
+    """Arithmetic operations (a multiply-add is two), bytes read and written, operators called."""
+
+    operations: int
+    num_bytes: int
+    calls: int
+
+    @property
+    def text(self) -> str:
+        """As the program list shows it."""
+        calls = f", {self.calls:,} operators called" if self.calls != 1 else ""
+        return f"{self.operations:,} operations, {self.num_bytes:,} bytes{calls}"
+
+
+def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = None) -> HostWork:
+    """What a node asks of the Host.
+
+    bytes_of  of a tensor as memory holds it; else those of its type in the graph
+    An If counts its longer branch; a Loop its trip count, or what its results show of it, else one turn.
+    """
+
+    def declared(tensor: int) -> int:
+        found = graph.tensors[tensor]
+        return found.num_elements * numpy_dtype(found.dtype).itemsize
+
+    size = bytes_of or declared
+    moved = _moved(node, size)
+    graphs = [value for value in node.attributes.values() if isinstance(value, bytes)]
+    bodies = [onnx.GraphProto.FromString(value) for value in graphs] if node.op_type in _CONTROL else []
+    if not bodies:
+        return HostWork(_operations(graph, node), moved, 1)
+    read = [graph.tensors[index] for index in node.inputs if index >= 0]
+    known = {tensor.name: tensor.num_elements for tensor in read}
+    own = node.inputs[: len(node.inputs) - int(node.attributes.get("captured_inputs", 0))]
+    state = max((graph.tensors[index].num_elements for index in own if index >= 0), default=1)
+    turns = _turns(graph, node)
+    calls, operations = max(_body_work(body, known, state) for body in bodies)
+    scanned = own[-int(node.attributes.get("num_scan_inputs", 1)) :] if node.op_type == "Scan" else ()
+    again = sum(size(index) for index in set(node.inputs).difference(scanned) if index >= 0)
+    return HostWork(turns * operations, moved + (turns - 1) * again, 1 + turns * calls)
+
+
+def _moved(node: Node, size: Callable[[int], int]) -> int:
+    """Bytes read and written."""
+    written = sum(size(index) for index in node.outputs if index >= 0)
+    if node.op_type in _VIEWS:
+        return 0
+    read = [size(index) for index in dict.fromkeys(node.inputs) if index >= 0]
+    if node.op_type in _PICKING and node.op_type != "TopK" and read:
+        read[0] = min(read[0], written)
+    return written + sum(read)
+
+
+def _operations(graph: Graph, node: Node) -> int:
+    """Operations of a node without subgraphs."""
+    tensors = graph.tensors
+    shapes = [tensors[index].shape for index in node.inputs if index >= 0]
+    made = max((tensors[index].num_elements for index in node.outputs if index >= 0), default=0)
+    op_type = node.op_type
+    if op_type in _VIEWS:
+        return 0
+    if op_type in ("Conv", "ConvInteger", "QLinearConv", "FusedConv") and len(shapes) > 1:
+        kernel = shapes[3] if op_type == "QLinearConv" and len(shapes) > 3 else shapes[1]
+        return 2 * made * math.prod(kernel[1:])
+    if op_type == "ConvTranspose" and len(shapes) > 1:
+        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+    if op_type in _PRODUCTS and shapes and shapes[0]:
+        is_turned = op_type == "Gemm" and node.attributes.get("transA")
+        return 2 * made * shapes[0][0 if is_turned else -1]
+    if op_type in _RECURRENT and len(shapes) > 2:
+        rows = math.prod(shapes[0][:2])
+        return 2 * rows * (math.prod(shapes[1]) + math.prod(shapes[2]))
+    read = max((math.prod(shape) for shape in shapes), default=0)
+    if op_type in _PICKING and op_type != "TopK":
+        read = 0
+    count = max(made, read)
+    if op_type in ("TopK", "Unique"):
+        return count * max(1, math.ceil(math.log2(max(2, count))))
+    return count * (FUNCTION_OPERATIONS if op_type in _FUNCTIONS else 1)
+
+
+def _turns(graph: Graph, node: Node) -> int:
+    """How often the body of a node runs."""
+    tensors = graph.tensors
+    if node.op_type == "Scan":
+        sizes = [tensors[index].shape for index in node.inputs if index >= 0]
+        scanned = sizes[-int(node.attributes.get("num_scan_inputs", 1)) :]
+        return max(1, scanned[0][0]) if scanned and scanned[0] else 1
+    if node.op_type != "Loop":
+        return 1
+    count = graph.constants.get(node.inputs[0]) if node.inputs and node.inputs[0] >= 0 else None
+    given = int(np.asarray(count).reshape(-1)[0]) if count is not None and np.size(count) else 0
+    carried = len(node.inputs) - 2 - int(node.attributes.get("captured_inputs", 0))
+    scanned = [tensors[index].shape[:1] for index in node.outputs[carried:] if index >= 0]
+    shown = max((shape[0] for shape in scanned if shape), default=0)
+    # A trip count without end says nothing; what the results have gathered does.
+    return max(1, shown or (given if 0 < given < 1 << 31 else 1))
+
+
+def _body_work(body: onnx.GraphProto, known: Mapping[str, int], state: int) -> tuple[int, int]:
+    """Operators called and operations of one turn; `state` elements where a size is not known."""
+    sizes = dict(known) | {each.name: int(np.prod(each.dims)) for each in body.initializer}
+    calls = operations = 0
+    for node in body.node:
+        if node.op_type == "Constant":
+            continue
+        inner = [attribute.g for attribute in node.attribute if attribute.type == onnx.AttributeProto.GRAPH]
+        counts = [_body_work(graph, sizes, state) for graph in inner]
+        calls += 1 + max((count for count, _ in counts), default=0)
+        operations += max((count for _, count in counts), default=0)
+        elements = max((sizes.get(name, state) for name in node.input if name), default=state)
+        factor = FUNCTION_OPERATIONS if node.op_type in _FUNCTIONS else 1
+        operations += elements * (2 if node.op_type in _PRODUCTS else factor)
+    return calls, operations
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What runs Host operators.
+
+    name         as it is sold
+    call_ns      from the accelerator to it and back
+    operator_ns  more for each further operator that it calls on the way
+    operations_per_ns, bytes_per_ns  of one core
+    """
+
+    name: str
+    call_ns: float
+    operator_ns: float
+    operations_per_ns: float
+    bytes_per_ns: float
+
+    def nanoseconds(self, work: HostWork) -> float:
+        """Time of one Host call."""
+        busy = max(work.operations / self.operations_per_ns, work.num_bytes / self.bytes_per_ns)
+        return self.call_ns + (work.calls - 1) * self.operator_ns + busy
