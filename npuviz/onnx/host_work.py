@@ -28,7 +28,8 @@ _CONTROL = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _FUNCTIONS = frozenset(
     ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BiasGelu", "Celu", "Cos", "Cosh", "Div", "Elu",
      "Erf", "Exp", "FastGelu", "Gelu", "HardSwish", "LayerNormalization", "Log", "LogSoftmax", "Mish", "Mod",
-     "Pow", "Reciprocal", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh")
+     "Pow", "Reciprocal", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Tan",
+     "Tanh")
 )  # fmt: skip
 FUNCTION_OPERATIONS = 10
 """Assumed: operations of a function without an instruction of its own (a polynomial and its preparation)."""
