@@ -1,9 +1,11 @@
 """Reports of a sweep: the Pareto front and the sensitivities as HTML or Markdown, and the line at its end."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -177,14 +179,14 @@ def _html_table(table: Sequence[tuple[str, ...]], plain: int) -> str:
 def _write_markdown(results: SweepResults, path: Path) -> None:
     done = sum(status == DONE for status in results.statuses)
     lines = [
-        f"# {results.name}",
+        f"# {_plain_markdown(results.name)}",
         "",
-        f"{len(results)} runs, {len(results) - done} failed. Objectives: {_aims(results)}. "
+        f"{len(results)} runs, {len(results) - done} failed. Objectives: {_plain_markdown(_aims(results))}. "
         f"npuviz {__version__}.",
     ]
     pair = _pair(results)
     for number, (title, rows, front, each) in enumerate(_sections(results), 1):
-        lines += ["", f"## {title}", "", "### Best runs", ""]
+        lines += ["", f"## {_plain_markdown(title)}", "", "### Best runs", ""]
         if pair:
             figure = scatter_svg(results, rows, *pair, pareto_front(results, pair, rows))
             lines += _figure(path, figure, f"runs-{number}", f"{pair[1]} over {pair[0]}")
@@ -194,11 +196,11 @@ def _write_markdown(results: SweepResults, path: Path) -> None:
         for place, (name, found) in enumerate(each, 1):
             figure = effects_svg(found)
             if figure:
-                lines += ["", f"### What changes {name}", ""]
+                lines += ["", f"### What changes {_plain_markdown(name)}", ""]
                 lines += _figure(path, figure, f"effects-{number}-{place}", f"Effect of every axis on {name}")
     errors = list(dict.fromkeys(error for error in results.errors if error))
     if errors:
-        lines += ["", "## Failed runs", "", *(f"- {error}" for error in errors[:MAX_ERRORS])]
+        lines += ["", "## Failed runs", "", *(f"- {_plain_markdown(error)}" for error in errors[:MAX_ERRORS])]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -207,8 +209,14 @@ def _figure(path: Path, figure: str, name: str, title: str) -> list[str]:
         return []
     file = path.with_name(f"{path.stem}-{name}.svg")
     file.write_text(figure.replace('fill="currentColor"', 'fill="#555"'), encoding="utf-8")
-    return [f"![{title}]({file.name})", ""]
+    return [f"![{_plain_markdown(title)}]({quote(file.name)})", ""]
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(_plain_markdown, cells)) + " |"
+
+
+def _plain_markdown(text: str) -> str:
+    """Text of somebody else in Markdown: one line, and neither HTML nor a mark of Markdown."""
+    marked = re.sub(r"([\\`*\[\]|~!]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(text.split()))
+    return escape(marked, quote=False)
