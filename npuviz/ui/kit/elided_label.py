@@ -4,12 +4,14 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
+from npuviz.ui.kit.plain_text import plain_tip
+
 
 class ElidedLabel(QLabel):
     """Ends in an ellipsis where its place ends, and then says all of it as its tooltip. Asks for no width."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(textFormat=Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
 
     @property
@@ -19,7 +21,7 @@ class ElidedLabel(QLabel):
     def event(self, event: QEvent) -> bool:
         """As Qt has it; the tooltip is made when it is asked for."""
         if event.type() == QEvent.Type.ToolTip:
-            self.setToolTip(self.text() if self.is_cut else "")
+            self.setToolTip(plain_tip(self.text()) if self.is_cut else "")
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:

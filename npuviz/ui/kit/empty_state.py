@@ -23,6 +23,7 @@ class EmptyState(QWidget):
         super().__init__(parent)
         self.setObjectName("empty_state")
         self._label = QLabel(text, self, alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._label.setTextFormat(Qt.TextFormat.PlainText)
         self._label.setObjectName("empty_state.text")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(16, 16, 16, 16)

@@ -4,6 +4,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
 
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.theme import Theme
 
 
@@ -62,7 +63,7 @@ class LineArea(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.tip_at(event.pos()), self.viewport())
+            QToolTip.showText(event.globalPos(), plain_tip(self.tip_at(event.pos())), self.viewport())
             return True
         return super().viewportEvent(event)
 

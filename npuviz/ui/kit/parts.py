@@ -157,7 +157,7 @@ def filter_line(
 
 def muted_label(parent: QWidget | None = None, name: str = "", text: str = "") -> QLabel:
     """A quiet line of text."""
-    made = QLabel(text, parent)
+    made = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText)
     made.setObjectName(name)
     made.setProperty("role", "muted")
     return made

@@ -18,7 +18,7 @@ class WorkProgress(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("progress")
-        self._text = QLabel(self)
+        self._text = QLabel(self, textFormat=Qt.TextFormat.PlainText)
         self._text.setObjectName("progress.text")
         self._bar = QProgressBar(self, textVisible=False)
         self._bar.setFixedWidth(WIDTH)

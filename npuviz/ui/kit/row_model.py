@@ -5,6 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPersistentModelIndex, Qt
 
+from npuviz.ui.kit.plain_text import plain_tip
+
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex
 NOWHERE = QModelIndex()
@@ -91,5 +93,6 @@ class RowModel(QAbstractTableModel, Generic[Row]):
         if role == Qt.ItemDataRole.TextAlignmentRole and column in self.numbers:
             return RIGHT
         if role == Qt.ItemDataRole.ToolTipRole:
-            return self.tooltip(row, column)
+            tip = self.tooltip(row, column)
+            return plain_tip(tip) if tip else tip
         return self.other(row, column, role)

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from npuviz.ui.kit.parts import fill, muted_label
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.recent import RecentFile
@@ -148,7 +149,7 @@ class StartPage(QWidget):
         button = QPushButton(icon("mdi6.file-outline", self._theme, "text-muted"), shown, self, flat=True)
         button.setIconSize(QSize(16, 16))
         button.setStyleSheet("text-align: left; padding-left: 0;")
-        button.setToolTip(f"{path}\n{recent.detail}" if recent.detail else str(path))
+        button.setToolTip(plain_tip(f"{path}\n{recent.detail}" if recent.detail else str(path)))
         button.setAccessibleName(f"Open {text}")
         button.clicked.connect(lambda: self.chosen.emit(path, recent.options))
         return button
@@ -201,7 +202,7 @@ class SampleCard(QPushButton):
         return self.sizeHint()
 
     def _label(self, text: str) -> QLabel:
-        label = QLabel(text, self, wordWrap=True)
+        label = QLabel(text, self, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
         label.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         label.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         return label

@@ -1,6 +1,7 @@
 """The source panel: the program text of an element, where it is, its breakpoints and its variables."""
 
 from functools import partial
+from html import escape
 from typing import Any
 
 from PySide6.QtCore import QPoint, QSignalBlocker, Qt
@@ -70,7 +71,7 @@ class SourcePanel(Panel):
         )  # fmt: skip
         add_copying(self.table)
         self.files = choice(self, "File", "source.files", self._file_chosen)
-        self.where = QLabel(self)
+        self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)
         self.where.setObjectName("source.where")
         self.follow = QCheckBox("Follow", self)
         self.follow.setToolTip("Keep the line where the element is in view")
@@ -207,7 +208,7 @@ class SourcePanel(Panel):
         place = element_place(session.machine, self._element)
         self._place = place
         doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
-        self.where.setText(f"<b>{place.label}</b> {doing}")
+        self.where.setText(f"<b>{escape(place.label)}</b> {escape(doing)}")
         self.variables.show_place(place, self.model.cycle, self.marks_changes)
         self.table.clearSpans()
         for number, row in enumerate(self.variables.rows):

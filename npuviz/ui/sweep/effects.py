@@ -8,6 +8,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QMouseEvent, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.theme import GRID, Theme
 from npuviz.workbench.sweep.analysis import Effect
 
@@ -135,7 +136,7 @@ class SweepEffects(QWidget):
             f"{level}: \u00d7{factor:.3f}" if math.isfinite(factor) else f"{level}: cannot be compared"
             for level, factor in zip(effect.levels, effect.factors, strict=True)
         ]
-        QToolTip.showText(event.globalPosition().toPoint(), "\n".join(lines), self)
+        QToolTip.showText(event.globalPosition().toPoint(), plain_tip("\n".join(lines)), self)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         effect = self.effect_at(event.position().y())

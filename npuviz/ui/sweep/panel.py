@@ -43,7 +43,7 @@ class SweepPanel(Panel):
         self.x_box = self._box("Across")
         self.y_box = self._box("Upwards")
         self.color_box = self._box("Colour")
-        self.summary = QLabel(self)
+        self.summary = QLabel(self, textFormat=Qt.TextFormat.PlainText)
         self.summary.setObjectName("sweep.summary")
         self.set_pages(EMPTY_TEXT, self._page())
         self.setFocusProxy(self.scatter)

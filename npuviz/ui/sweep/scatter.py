@@ -7,6 +7,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QMouseEvent, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.theme import GRID, Theme
 from npuviz.workbench.sweep.figures import Scale, number_text, ticks
 
@@ -208,7 +209,7 @@ class SweepScatter(QWidget):
             self._hovered = row
             self.update()
             if row >= 0:
-                QToolTip.showText(event.globalPosition().toPoint(), self._text_of(row), self)
+                QToolTip.showText(event.globalPosition().toPoint(), plain_tip(self._text_of(row)), self)
             else:
                 QToolTip.hideText()
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.kit.strip import SWATCH, Strip, paint_swatch
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.marks import arrow_pen
@@ -29,7 +30,7 @@ class TimelineLegend(Strip):
         """Show categories: (number, name)."""
         self._style = style
         self._entries = list(entries)
-        self.setToolTip(", ".join(name for _number, name in entries))
+        self.setToolTip(plain_tip(", ".join(name for _number, name in entries)))
         self.update()
 
     def set_arrows(self, kinds: Sequence[str]) -> None:

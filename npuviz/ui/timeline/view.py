@@ -8,6 +8,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
 from npuviz.ui.kit.gestures import DRAG_PIXELS, is_sideways, notches
+from npuviz.ui.kit.plain_text import Markup
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.canvas import TimelineCanvas
 from npuviz.ui.timeline.chrome import MINIMAP_HEIGHT, RULER_HEIGHT
@@ -167,7 +168,7 @@ class TimelineView(TimelineCanvas):
         event.accept()
 
     def tip_at(self, spot: QPointF) -> str:
-        return tooltip_text(self.state, self.tracks, self.position_of(spot))
+        return Markup(tooltip_text(self.state, self.tracks, self.position_of(spot)))
 
     # -- keys ---------------------------------------------------------------------------------------
 

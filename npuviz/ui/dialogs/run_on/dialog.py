@@ -88,7 +88,7 @@ class RunOnDialog(QDialog):
         self.assumed = QCheckBox("assumed or changed only", self)
         self.assumed.toggled.connect(lambda _on: self._show_rows())
         self.summary = muted_label(self, "run_on.summary")
-        self.problem = QLabel(self, wordWrap=True)
+        self.problem = QLabel(self, wordWrap=True, textFormat=Qt.TextFormat.PlainText)
         self.problem.setObjectName("run_on.problem")
         self.problem.setStyleSheet(f"color: {theme.color('error').name()};")
         self.costs = CostsView(theme, self)

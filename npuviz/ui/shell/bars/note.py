@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QMainWindow, QToolBar, QWidget
 
 from npuviz.program.program import Note
 from npuviz.ui.kit.parts import line, text_button
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.kit.strip import Strip
 from npuviz.ui.theme.theme import Theme
 
@@ -52,7 +53,7 @@ class NoteBanner(Strip):
         """Say what the notes of a program say; nothing, and no banner, without any."""
         found = banner_notes(notes)
         self.lines = [note.text for note in found[:MAX_LINES]]
-        self.setToolTip("\n\n".join(note.text for note in found))
+        self.setToolTip(plain_tip("\n\n".join(note.text for note in found)))
         self.setAccessibleDescription("; ".join(self.lines))
         self.lines_height = HEIGHT + LINE_HEIGHT * max(len(self.lines) - 1, 0)
         self.updateGeometry()

@@ -9,6 +9,7 @@ from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.sim.stop import BROKEN, StopKind
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import ClickLabel, StatusLine
 from npuviz.ui.shell.commands.run import stop_text
@@ -84,7 +85,7 @@ class PositionDisplay(QObject):
             self._status.stop.setText("recorded trace")
         elif stop is not None:
             self._status.stop.setText(stop_text(stop.kind, stop.detail))
-            self._status.stop.setToolTip(_wrapped(stop.detail) or "Why it stopped")
+            self._status.stop.setToolTip(plain_tip(_wrapped(stop.detail)) or "Why it stopped")
         self._status.faults.setText(_broken_text(stop.kind) if stop is not None else "")
 
     def _running_changed(self, running: bool) -> None:

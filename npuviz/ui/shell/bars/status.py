@@ -17,7 +17,7 @@ class ClickLabel(QLabel):
     clicked = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, textFormat=Qt.TextFormat.PlainText)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
@@ -64,7 +64,8 @@ class StatusLine(QStatusBar):
     def _label(
         self, name: str, meaning: str, theme: Theme, mono: bool = False, at_right: bool = False
     ) -> QLabel:
-        label = QLabel(self, textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse)
+        label = QLabel(self, textFormat=Qt.TextFormat.PlainText)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         if mono:
             label.setFont(theme.font_mono(11))
         self._add(name, meaning, label, at_right)
