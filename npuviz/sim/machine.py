@@ -229,6 +229,37 @@ class HasReports(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """What a run used of something that it cannot use more of than there is.
+
+    used, limit  in `measure`; with is_exact they are the same thing counted in two places, and equal
+    """
+
+    name: str
+    used: float
+    limit: float
+    measure: str
+    is_exact: bool = False
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether nothing was used that was not there, and nothing got lost."""
+        rounding = 1e-9 * max(abs(self.limit), 1.0)
+        return self.used <= self.limit + rounding and not (
+            self.is_exact and self.used < self.limit - rounding
+        )
+
+
+@runtime_checkable
+class HasPeaks(Protocol):
+    """A machine that knows what its parts can do at most, and counts what they did."""
+
+    def peaks(self) -> Sequence[Peak]:
+        """Of everything that has a peak, up to now. Nothing is said of what is still under way."""
+        ...
+
+
 class Machine(Protocol):
     """One simulated chip with one program. The same spec, program and state give the same next state,
     in any chunking of `advance`, with recording on or off."""

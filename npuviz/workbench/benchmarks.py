@@ -78,11 +78,19 @@ def _row(benchmark: str, measured: Any) -> dict[str, Any]:
         "value": value if math.isfinite(value) else None,
         "unit": measured.unit,
         "figure": measured.figure,
+        "is_wrong": bool(measured.is_wrong),
     }
 
 
 def _unable(benchmark: str, why: str) -> dict[str, Any]:
-    return {"benchmark": benchmark, "name": f"cannot run: {why}", "value": None, "unit": "", "figure": ""}
+    return {
+        "benchmark": benchmark,
+        "name": f"cannot run: {why}",
+        "value": None,
+        "unit": "",
+        "figure": "",
+        "is_wrong": False,
+    }
 
 
 def _number(value: float) -> str:

@@ -6,10 +6,11 @@ import pytest
 from npuviz.base.progress import NoProgress
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
+from npuviz.sim.machine import HasPeaks, Peak
 from tests.contract import checks, event_checks
 from tests.contract.jumping import check_jumping
 from tests.contract.registry import CASES, Case
-from tests.contract.runs import FOREVER, Make, run_recorded, run_to
+from tests.contract.runs import FOREVER, Make, run_recorded, run_straight, run_to
 from tests.toy.session import make_recorder
 
 CHECKS = [
@@ -61,6 +62,25 @@ def test_check_notices_a_wrong_byte(case: Case) -> None:
     data[3] ^= 0x7F
     machine.write_memory(place[0], place[1], bytes(data))
     assert case.target.check(machine, NoProgress()).num_failed > 0
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_nothing_exceeds_a_peak_and_no_byte_is_lost(case: Case) -> None:
+    machine = case.make()
+    if isinstance(machine, HasPeaks):
+        for cycle in (*run_straight(case.make).sample(3), FOREVER):
+            peaks = run_to(machine, cycle).peaks()
+            limits = [peak for peak in peaks if not peak.is_plausible and not peak.is_exact]
+            assert not limits, f"cycle {machine.cycle}"
+        assert all(peak.is_plausible for peak in peaks)
+        assert any(peak.used > 0 for peak in peaks)
+
+
+def test_a_peak_tells_what_cannot_be() -> None:
+    assert Peak("DRAM", 10, 10, "bytes").is_plausible
+    assert not Peak("DRAM", 11, 10, "bytes").is_plausible
+    assert Peak("DRAM", 9, 10, "bytes").is_plausible
+    assert not Peak("DRAM", 9, 10, "bytes", is_exact=True).is_plausible
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -192,7 +192,7 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
         )
 
     headers = ("Holds", "Address", "Shape", "Since", "Written by", "State")
-    sections = listed("Now", headers, regions[:MAX_ROWS], row)
+    sections = listed("Now", headers, regions, row, MAX_ROWS)
     name = regions[0].dtype if regions else memory.dtype
     dtype = numpy_dtype(name if name in DTYPES else "uint8")
     return [*sections, _numbers(data, dtype)] if data else sections

@@ -166,7 +166,8 @@ class MemoryTable(QAbstractTableModel):
         data = b"".join(piece for piece in pieces if piece is not None)
         if not data or None in pieces:
             return None
-        values = np.frombuffer(data, dtype=numpy_dtype(contents.dtype)).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # any bytes may be looked at: signalling NaN among them
+            values = np.frombuffer(data, dtype=numpy_dtype(contents.dtype)).astype(np.float64)
         finite = values[np.isfinite(values)]
         if not len(finite):
             return Statistics(len(values), float("nan"), float("nan"), float("nan"), len(values))

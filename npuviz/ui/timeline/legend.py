@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from npuviz.ui.kit.plain_text import plain_tip
@@ -13,10 +13,12 @@ from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.style import TimelineStyle
 
 LINE = 22
+WAITS = "waits"
+"""How names of waiting begin."""
 
 
 class TimelineLegend(Strip):
-    """Swatches with names; those that do not fit are left out, the tooltip holds them all."""
+    """Swatches with names. What does not fit is left out, waits last; the tooltip holds them all."""
 
     lines_height = 22
 
@@ -45,14 +47,12 @@ class TimelineLegend(Strip):
         painter = QPainter(self)
         painter.setFont(self._theme.font_ui(11))
         metrics = painter.fontMetrics()
-        widths = [SWATCH + 5 + metrics.horizontalAdvance(name) + 12 for _number, name in self._entries]
         room = self._paint_arrows(painter)
-        shown = len(widths)
-        while shown and sum(widths[:shown]) > room:
-            shown -= 1
-        x = float(room - sum(widths[:shown]))
+        entries = self.fitting(room, metrics)
+        x = float(room - sum(self._width_of(name, metrics) for _number, name in entries))
         middle = self.height() / 2
-        for (number, name), width in zip(self._entries[:shown], widths, strict=False):
+        for number, name in entries:
+            width = self._width_of(name, metrics)
             box = QRectF(x, middle - SWATCH / 2, SWATCH, SWATCH)
             paint_swatch(painter, box, self._style.table[number], self._style.colors[number])
             painter.setPen(self._theme.color("text-muted"))
@@ -60,6 +60,24 @@ class TimelineLegend(Strip):
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
             x += width
         painter.end()
+
+    def fitting(self, room: float, metrics: QFontMetrics) -> list[tuple[int, str]]:
+        """Entries that fit: all, else waits and as much work as there is room for, or one entry for all waits."""
+        waits = [entry for entry in self._entries if entry[1].startswith(WAITS)]
+        work = [entry for entry in self._entries if not entry[1].startswith(WAITS)]
+
+        def width_of(entries: Sequence[tuple[int, str]]) -> int:
+            return sum(self._width_of(name, metrics) for _number, name in entries)
+
+        if width_of(self._entries) > room and len(waits) > 1:
+            waits = [(waits[0][0], WAITS)]
+        while work and width_of([*work, *waits]) > room:
+            work.pop()
+        return [*work, *waits] if width_of(waits) <= room else []
+
+    @staticmethod
+    def _width_of(name: str, metrics: QFontMetrics) -> int:
+        return SWATCH + 5 + metrics.horizontalAdvance(name) + 12
 
     def _paint_arrows(self, painter: QPainter) -> int:
         """Samples of the arrows at the right end; returns the pixels that are left."""

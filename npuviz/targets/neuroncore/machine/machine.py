@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.program import Program
-from npuviz.sim.machine import SemaphoreState
+from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
@@ -57,6 +57,10 @@ class NeuronMachine(HazardMachine[Contents]):
 
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
+
+    def peaks(self) -> Sequence[Peak]:
+        """DMA engines at their rate, PE with one MAC an element of its array and cycle; no byte is lost."""
+        return self._observer.peaks()
 
     def values(self) -> "ValueEngine | None":
         """The values engine with the contents of now, None for programs without values."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from npuviz.program.instruction import Listing
-from npuviz.sim.machine import Activity, QueueEntry, RunSummary, SemaphoreState, UnitState, Wait
+from npuviz.sim.machine import Activity, Peak, QueueEntry, RunSummary, SemaphoreState, UnitState, Wait
 from npuviz.targets.neuroncore.ids import dma_unit, space_bytes
 from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
@@ -327,6 +327,25 @@ class Observer:
             "macs": int(self._chip.macs),
         }
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
+
+    def peaks(self) -> list[Peak]:
+        """What the DMA engines and PE did beside what they can do."""
+        spec, tables, found = self._engine.spec, self._engine.tables, list[Peak]()
+        cycles = int(self._chip.cycle)
+        rate = spec.dma_peak_bytes_per_ns * 1e9 / spec.base_hz
+        total = 0
+        for number in range(self._engine.shape.engines):
+            engine = self.dma_engine(number)
+            total += int(engine.bytes)
+            name = "Core[{}].DMA[{}]".format(*divmod(number, spec.num_dma_engines))
+            # The bytes of a quantum count when it begins.
+            until = max(cycles, int(engine.until))
+            found.append(Peak(name, int(engine.bytes), rate * until, "bytes"))
+        found.append(Peak("DMA, by engines", total, int(self._chip.bytes), "bytes", is_exact=True))
+        array = spec.matmul_max_contraction * spec.matmul_max_stationary
+        macs = array * tables.num_cores * cycles
+        found.append(Peak("PE", int(self._chip.macs), macs, "MACs"))
+        return found
 
     def _peak(self, core: int, space: int) -> int:
         """Highest byte that an allocation opened so far has used, over all its partitions."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
+from npuviz.sim.machine import Peak
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
@@ -20,7 +21,7 @@ from npuviz.targets.rk3588.view.contents import Contents
 from npuviz.targets.rk3588.view.description import describe
 from npuviz.targets.rk3588.view.observe import Observer
 from npuviz.targets.rk3588.view.probes import make_probes
-from npuviz.targets.rk3588.view.reports import report_tables
+from npuviz.targets.rk3588.view.reports import report_peaks, report_tables
 
 
 class RknnMachine(HazardMachine[Contents]):
@@ -58,6 +59,10 @@ class RknnMachine(HazardMachine[Contents]):
     def reports(self) -> Sequence[DetailTable]:
         """Time and bottleneck of every operator that has finished."""
         return report_tables(self._engine, self._program.graph, self._measured)
+
+    def peaks(self) -> Sequence[Peak]:
+        """DDR and the arrays of the whole run, and by operator."""
+        return report_peaks(self._engine, self._program.graph)
 
     def log(self) -> np.ndarray:
         """(n, 2) int64 copy of the completions so far: task or -1 - host call, and the time."""

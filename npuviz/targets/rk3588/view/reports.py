@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from npuviz.base.units import format_bytes
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
+from npuviz.sim.machine import Peak
+from npuviz.targets.rk3588.kernels.records import CHIP
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
@@ -122,6 +124,23 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
             )
         )
     return tuple(found)
+
+
+def report_peaks(engine: Engine, graph: Graph) -> list[Peak]:
+    """What operators used of the bus, the array and DPU; bytes that tasks moved are those of the bus."""
+    chip, found = CHIP(engine.state), list[Peak]()
+    per_cycle = engine.spec.bytes_per_cycle
+    for each in layer_reports(engine, graph):
+        found.append(Peak(f"{each.name}: DDR", each.num_bytes, each.cycles * per_cycle, "bytes"))
+        found.append(Peak(f"{each.name}: MAC", each.mac_cycles, each.cycles, "cycles"))
+        found.append(Peak(f"{each.name}: DPU output", each.out_cycles, each.cycles, "cycles"))
+    moved = int(chip.read_bytes) + int(chip.write_bytes)
+    found.append(Peak("DDR", moved, int(chip.cycle) * per_cycle, "bytes"))
+    records = [engine.record(task.index) for task in engine.tables.tasks]
+    if all(int(record.end) for record in records):
+        total = sum(int(record.bytes) for record in records)
+        found.append(Peak("DDR, by tasks", total, moved, "bytes", is_exact=True))
+    return found
 
 
 def report_tables(

@@ -22,7 +22,7 @@ from npuviz.sim.network.simple_kernels import LOW_MASK, NOC, allocate_node, free
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.targets.systolic.kernels.records import BURST, CORE, ENTRY, FAR
-from npuviz.targets.systolic.kernels.replies import STORE_FLAG, deliver, run_dram
+from npuviz.targets.systolic.kernels.replies import CORE_MASK, STORE_FLAG, deliver, run_dram
 from npuviz.targets.systolic.kernels.traffic import (
     channel_of,
     enter_row,
@@ -30,6 +30,7 @@ from npuviz.targets.systolic.kernels.traffic import (
     give,
     place_node,
     queue_at_door,
+    store_payload,
     take_from_door,
     tick_behind,
 )
@@ -57,7 +58,7 @@ def send_one(machine, c, port, cycle, now):
     if address >= 0:
         node = allocate_node(chip, noc)
         word = noc.pool + node * noc.stride
-        chip[word] = entry if entry != 0 else STORE_FLAG | c
+        chip[word] = entry if entry != 0 else store_payload(machine, burst, c)
         place_node(chip, noc, node, address)
         target = chip.cores_count * chip.ports + channel_of(machine, address)
         net_inject(network, source, (target, kind, node), cycle)
@@ -67,6 +68,7 @@ def send_one(machine, c, port, cycle, now):
         else:
             chip.writes_out += 1
             chip.writes += 1
+        core.requested += 1
         core.request = address + chip.request_bytes
         if core.request >= core.request_end:
             core.request_last = address
@@ -126,7 +128,7 @@ def send_answers(chip, noc, cycle):
             is_read = payload & STORE_FLAG == 0
             kind = READ_REPLY if is_read else WRITE_REPLY
             if net_can_inject(network, sources + channel, kind):
-                c = entry.core if is_read else payload & ~STORE_FLAG
+                c = entry.core if is_read else payload & CORE_MASK
                 take_from_door(chip, noc, channel)
                 packet = (c * ports + channel % ports, kind, node)
                 net_inject(network, sources + channel, packet, cycle)

@@ -74,6 +74,7 @@ CHIP = Record(
     reply_active="word of the masks of ports with queued replies",
     wakes="word of the cores' wake cycles: next cycle in which each does something, FAR if it waits",
     times="word of the layers' times: start and end core cycle of each, -1 while unknown",
+    traffic="word of the layers' TRAFFIC",
     sched="word of the run-time scheduler's block, 0: the `simple` scheduler",
     sending="word of the masks of cores with bursts",
     bursts_tight="1: a core's ring may be too full for the bursts of another cycle",
@@ -108,6 +109,17 @@ LAT_ADDTREE = 6
 LAT_SQRT = 7
 LAT_SCALAR_ADD = 8
 LAT_SCALAR_MUL = 9
+
+CORE_BITS = 10  # of a core's number in what a store carries; the layer has the others of 31
+MOST_CORES = 1 << CORE_BITS
+MOST_LAYERS = 1 << (31 - CORE_BITS)
+
+TRAFFIC = Record(
+    "traffic of a layer",
+    reads="read requests, of bursts that have entered the network as a whole",
+    writes="write requests likewise",
+    drained="core cycle in which the last of its writes known so far is acknowledged",
+)
 
 SLOT = Record(
     "resident tile",
@@ -157,6 +169,7 @@ CORE = Record(
     request="generator of the head burst: next address, -1 if none is being generated",
     request_end="end of the row",
     request_last="address taken last",
+    requested="requests of the head burst so far",
     request_i="outer position in the burst under way",
     request_j="inner position in it",
     burst_start="core cycle of the first request of the head burst",

@@ -6,9 +6,26 @@ from npuviz.sim.dram.simple_kernels import SIMPLE_DRAM, dram_accept, dram_first_
 from npuviz.sim.network.simple_kernels import EMPTY, LOW_MASK, NOC, NONE, free_node
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched
-from npuviz.targets.systolic.kernels.records import ENTRY, FAR, PORT, QUEUES_PER_CORE, REPLY
+from npuviz.targets.systolic.kernels.records import (
+    CORE_BITS,
+    ENTRY,
+    FAR,
+    MOST_CORES,
+    PORT,
+    QUEUES_PER_CORE,
+    REPLY,
+    TRAFFIC,
+)
 
-STORE_FLAG = 1 << 31  # payload of a store: this bit and the core; of a load: the word of its entry
+STORE_FLAG = 1 << 31
+"""Payload of a store: this bit, the layer << CORE_BITS, the core; of a load: the word of its entry."""
+CORE_MASK = MOST_CORES - 1
+
+
+@inlined
+def layer_of_store(payload):
+    """Layer whose results a store's payload writes."""
+    return (payload & ~STORE_FLAG) >> CORE_BITS
 
 
 @inlined
@@ -47,6 +64,10 @@ def deliver(chip, payload, c, noc_cycle_index):
         time_ps = noc_cycle_index * chip.noc_period
         if chip.last_ack < time_ps:
             chip.last_ack = time_ps
+        traffic = TRAFFIC(chip, chip.traffic, layer_of_store(payload))
+        seen = core_cycle_at(chip, noc_cycle_index) + 1
+        if traffic.drained < seen:
+            traffic.drained = seen
 
 
 @inlined
@@ -94,7 +115,7 @@ def send_response(chip, noc, channel, node, enters):
     payload = chip[noc.pool + node * noc.stride] & LOW_MASK
     entry = ENTRY(chip, payload)
     is_read = payload & STORE_FLAG == 0
-    c = entry.core if is_read else payload & ~STORE_FLAG
+    c = entry.core if is_read else payload & CORE_MASK
     # One response a channel and cycle.
     last = chip.reply_last + channel
     if enters <= chip[last]:

@@ -22,6 +22,7 @@ from npuviz.targets.systolic.kernels.program_records import CODE, MODE_STEP, TIL
 from npuviz.targets.systolic.kernels.records import (
     BURST,
     CORE,
+    CORE_BITS,
     ENTRY,
     QUEUE_REQUESTS,
     QUEUES_PER_CORE,
@@ -29,6 +30,7 @@ from npuviz.targets.systolic.kernels.records import (
     TRACK_REQUESTS,
     TRACK_ST,
     TRACKS_PER_CORE,
+    TRAFFIC,
 )
 from npuviz.targets.systolic.kernels.replies import (
     STORE_FLAG,
@@ -105,8 +107,13 @@ def finish_burst(machine, c, burst, now):
             track = c * TRACKS_PER_CORE + (TRACK_LD if entry != 0 else TRACK_ST)
             op = CODE(program, program.code, burst.code).op
             record_interval(machine, track, op, (start, end), burst.index)
+    traffic = TRAFFIC(chip, chip.traffic, TILE(program, program.tiles, burst.tile).layer)
     if entry != 0:
+        traffic.reads += core.requested
         complete_fill(chip, c, entry_of_entry, now + 1)
+    else:
+        traffic.writes += core.requested
+    core.requested = 0
     core.burst_head = (core.burst_head + 1) & (chip.burst_capacity - 1)
     core.burst_count = count - 1
     chip.bursts_waiting -= 1
@@ -123,6 +130,13 @@ def place_node(chip, noc, node, address):
     """Note in a request's node where in its channel it goes."""
     request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
     request.address = (address >> chip.local_shift) << chip.request_shift
+
+
+@inlined
+def store_payload(machine, burst, c):
+    """What a request of a burst of stores carries to the DRAM and back to core `c`."""
+    layer = TILE(machine.program, machine.program.tiles, burst.tile).layer
+    return STORE_FLAG | layer << CORE_BITS | c
 
 
 @inlined
@@ -143,7 +157,7 @@ def inject(machine, c, noc_cycle_index, now):
         if core.request < 0:
             enter_row(machine, core, burst, (int64(0), int64(0)), int64(-1))
             core.burst_start = now
-        payload = entry if entry != 0 else STORE_FLAG | c
+        payload = entry if entry != 0 else store_payload(machine, burst, c)
         address = core.request
         end = core.request_end
         taken = 0
@@ -162,6 +176,7 @@ def inject(machine, c, noc_cycle_index, now):
                 address = core.request
                 end = core.request_end
         core.request = address
+        core.requested += taken
         if entry != 0:
             entry_of_entry.left += taken
             chip.reads += taken
@@ -191,7 +206,7 @@ def stream_alone(machine, cycle, limit):
     if core.request < 0:
         enter_row(machine, core, burst, (int64(0), int64(0)), int64(-1))
         core.burst_start = core_cycle_at(chip, cycle)
-    payload = entry if entry != 0 else STORE_FLAG
+    payload = entry if entry != 0 else store_payload(machine, burst, int64(0))
     address = core.request
     end = core.request_end
     room = noc.capacity - noc.live
@@ -212,6 +227,7 @@ def stream_alone(machine, cycle, limit):
             core.request_last = last
             enter_row(machine, core, burst, (core.request_i, core.request_j + 1), last)
     taken = now - cycle
+    core.requested += taken
     if entry != 0:
         entry_of_entry.left += taken
         chip.reads += taken

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
+from npuviz.sim.machine import Peak
 from npuviz.sim.parts.memory_machine import MemoryMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
@@ -60,6 +61,10 @@ class SystolicMachine(MemoryMachine[Contents]):
     def reports(self) -> Sequence[DetailTable]:
         """Latency by request, roofline by operator, energy by part, up to now."""
         return self._reports.tables()
+
+    def peaks(self) -> Sequence[Peak]:
+        """Array, vector lanes and DRAM by operator, DRAM of the whole run."""
+        return self._reports.peaks()
 
     @property
     def listing(self) -> Listing:

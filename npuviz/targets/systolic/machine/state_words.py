@@ -110,6 +110,9 @@ class StateShape:
             self.at[name] = place
             place += size + -size % LINE_WORDS
         self.num_words = place
+        if self.num_cores > sk.MOST_CORES or self.num_layers > sk.MOST_LAYERS:
+            most = f"{sk.MOST_CORES} cores and {sk.MOST_LAYERS} layers"
+            raise TargetError(f"expected at most {most}, found {self.num_cores} and {self.num_layers}")
         if place >= 1 << 31:
             raise TargetError(
                 "the machine's state would take over 16 GiB; use fewer cores, ports or channels"
@@ -139,6 +142,7 @@ class StateShape:
             "wakes": self.num_cores,
             "sending": (self.num_cores + 63) // 64,
             "times": 2 * self.num_layers,
+            "traffic": sk.TRAFFIC.num_words * self.num_layers,
             "sched": scheduler_words,
             "done": (self.num_tiles + 31) // 32,
             "bursts": self.num_cores * self.bursts * sk.BURST.num_words,
@@ -244,6 +248,7 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
         sk.CHIP.scheduler_wake: sk.FAR,
         sk.CHIP.wake: sk.FAR,
         sk.CHIP.times: shape.at["times"],
+        sk.CHIP.traffic: shape.at["traffic"],
         sk.CHIP.sched: 0 if config.scheduler == "simple" else shape.at["sched"],
     }
     if len(tables.launches):

@@ -18,7 +18,7 @@ class LayerCounts:
 
     macs          multiply-accumulates of the products
     vector_bytes  bytes that vector instructions work on
-    loads, stores  bytes moved from and to DRAM, blocks of requests not rounded up
+    loads, stores  bytes that transfers name, blocks of requests not rounded up
     spad_bytes    bytes written to and read from scratchpads: fills, and operands streamed by the array
     acc_bytes     bytes read and written in accumulators by products, vector instructions and stores
     """

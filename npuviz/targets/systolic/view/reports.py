@@ -8,6 +8,7 @@ import numpy as np
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
+from npuviz.sim.machine import Peak
 from npuviz.targets.systolic.hardware import energy
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
@@ -17,30 +18,64 @@ from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.view.layer_counts import LayerCounts, layer_counts
 
 NO_TIME = "-"
+VECTOR_ITEM = 4
+"""Bytes of an element of a vector instruction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What the chip can do at most: operations and DRAM bytes per core cycle (a MAC is two operations)."""
+    """What the chip can do at most in a core cycle.
+
+    operations  of all PEs, a MAC being two; vector  elements of all vector lanes; num_bytes  to and from DRAM
+    """
 
     operations: float
+    vector: float
     num_bytes: float
 
-    def attainable(self, intensity: float) -> float:
-        """Operations per cycle that so many operations per byte allow."""
-        return min(self.operations, intensity * self.num_bytes)
 
-    def bound(self, intensity: float) -> str:
-        """Which of the two roofs is lower."""
-        return "compute" if intensity * self.num_bytes >= self.operations else "memory"
+@dataclass(frozen=True, slots=True)
+class OperatorRoof:
+    """An operator that has ended, all its layers together.
+
+    cycles    from its start until the last of its bytes has crossed to or from DRAM
+    products  operations of the array, two for each multiply-accumulate
+    vector    elements of vector instructions
+    num_bytes  of its requests to DRAM, each as large as the chip's requests are
+    """
+
+    name: str
+    op_type: str
+    cycles: int
+    products: float
+    vector: float
+    num_bytes: int
+
+    @property
+    def operations(self) -> float:
+        """All it computes."""
+        return self.products + self.vector
+
+    def least_cycles(self, roof: Roof) -> dict[str, float]:
+        """Cycles that array, vector lanes and DRAM need at least, each at its best."""
+        return {
+            "compute": self.products / roof.operations,
+            "vector": self.vector / roof.vector,
+            "memory": self.num_bytes / roof.num_bytes,
+        }
+
+    def share(self, roof: Roof) -> float:
+        """How near it came to the lowest of its roofs, 0..1."""
+        return max(self.least_cycles(roof).values()) / self.cycles
 
 
 def roof_of(spec: SystolicSpec) -> Roof:
-    """The roofs of a machine: all PEs busy, and every channel at its best."""
+    """The roofs of a machine: all PEs and vector lanes busy, and every channel at its best."""
     config = spec.config
     pace = min(config.dram_freq, config.icnt_freq) / config.core_freq
     macs = sum(core.core_height * core.core_width for core in spec.cores)
-    return Roof(2.0 * macs, config.dram_channels * config.dram_req_size * pace)
+    lanes = sum(core.vector_bytes for core in spec.cores) / VECTOR_ITEM
+    return Roof(2.0 * macs, lanes, config.dram_channels * config.dram_req_size * pace)
 
 
 class Reports:
@@ -62,6 +97,11 @@ class Reports:
         """(layers, 2) int64: start and end cycle of every layer, -1 while unknown (a view)."""
         s, count = self._engine.state, len(self._engine.tables.layers)
         return s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
+
+    def traffic(self) -> np.ndarray:
+        """(layers, 3) int64: read and write requests of every layer, end of its last write (a view)."""
+        s, count, width = self._engine.state, len(self._engine.tables.layers), sk.TRAFFIC.num_words
+        return s[int(s[sk.CHIP.traffic]) :][: width * count].reshape(count, width)
 
     def tables(self) -> tuple[DetailTable, ...]:
         """All tables about what has finished up to now."""
@@ -104,28 +144,29 @@ class Reports:
 
     # --- roofline ----------------------------------------------------------------------------------
 
+    def roofs(self) -> list[OperatorRoof]:
+        """How near each operator that has ended came to its roof."""
+        times, traffic = self.times(), self.traffic()
+        layers, counts = self._engine.tables.layers, self._counts
+        size = self._engine.spec.req_size
+        ended = (times[:, 1] >= 0) & (layers[:, tk.LAYER.host_cycles] == 0)
+        found: list[OperatorRoof] = []
+        for node, members in _by_node(layers[:, tk.LAYER.node], ended).items():
+            # Nobody waits for the last writes: what crosses to DRAM after the end belongs to it.
+            until = np.maximum(times[members, 1], traffic[members, sk.TRAFFIC.drained])
+            cycles = _covered(times[members, 0], until)
+            products = 2 * float(counts.macs[members].sum())
+            vector = float(counts.vector_bytes[members].sum()) / VECTOR_ITEM
+            requests = int(traffic[members, : sk.TRAFFIC.drained].sum())
+            if cycles > 0 and (products or vector or requests):
+                name, kind = self._node_name(node, int(members[0]))
+                found.append(OperatorRoof(name, kind, cycles, products, vector, requests * size))
+        return found
+
     def roofline(self) -> DetailTable:
         """One row an operator that has ended: work, traffic, and how near it came to its roof."""
-        times, layers, counts = self.times(), self._engine.tables.layers, self._counts
         roof = roof_of(self._engine.spec)
-        ended = (times[:, 1] >= 0) & (layers[:, tk.LAYER.host_cycles] == 0)
-        rows: list[tuple[str, ...]] = []
-        for node, members in _by_node(layers[:, tk.LAYER.node], ended).items():
-            cycles = int((times[members, 1] - times[members, 0]).sum())
-            operations = 2 * float(counts.macs[members].sum()) + float(counts.vector_bytes[members].sum()) / 4
-            moved = float((counts.loads + counts.stores)[members].sum())
-            if cycles <= 0 or not (operations or moved):
-                continue
-            intensity = operations / moved if moved else float("inf")
-            achieved, limit = operations / cycles, roof.attainable(intensity)
-            name, kind = self._node_name(node, int(members[0]))
-            rows.append(
-                (
-                    name, kind, format_count(cycles), format_count(round(operations)),
-                    format_bytes(round(moved)), f"{intensity:.2f}", f"{achieved:.1f}", f"{limit:.1f}",
-                    f"{achieved / limit:.1%}" if limit else NO_TIME, roof.bound(intensity),
-                )
-            )  # fmt: skip
+        rows = [_roof_row(each, roof) for each in self.roofs()]
         columns = ("Operator", "Type", "Cycles", "Operations", "DRAM bytes", "Op/byte", "Op/cycle")
         columns += ("Roof op/cycle", "Of roof", "Bound")
         ridge = f"{roof.operations:.0f} op/cycle, {roof.num_bytes:.1f} B/cycle"
@@ -136,6 +177,21 @@ class Reports:
             found = self._graph.nodes[node]
             return found.name or found.op_type, found.op_type
         return self._engine.tables.layer_names[layer], ""
+
+    def peaks(self) -> list[Peak]:
+        """What operators and the whole run used of array, vector lanes and DRAM, and that no byte is lost."""
+        roof, s = roof_of(self._engine.spec), self._engine.state
+        found: list[Peak] = []
+        for each in self.roofs():
+            for what, cycles in each.least_cycles(roof).items():
+                found.append(Peak(f"{each.name}: {what}", cycles, each.cycles, "cycles"))
+        if int(s[sk.CHIP.status]) != sk.STATUS_FINISHED:
+            return found  # requests are on their way that have not crossed to DRAM
+        total = (int(s[sk.CHIP.reads]) + int(s[sk.CHIP.writes])) * self._engine.spec.req_size
+        found.append(Peak("DRAM", total, roof.num_bytes * int(s[sk.CHIP.cycle]), "bytes"))
+        layers = int(self.traffic()[:, : sk.TRAFFIC.drained].sum()) * self._engine.spec.req_size
+        found.append(Peak("DRAM, by operators", layers, total, "bytes", is_exact=True))
+        return found
 
     # --- energy ------------------------------------------------------------------------------------
 
@@ -171,6 +227,25 @@ class Reports:
 
 def _cycle(value: int) -> str:
     return format_count(value) if value >= 0 else NO_TIME
+
+
+def _roof_row(found: OperatorRoof, roof: Roof) -> tuple[str, ...]:
+    needed = found.least_cycles(roof)
+    bound = max(needed, key=lambda name: needed[name])
+    intensity = f"{found.operations / found.num_bytes:.2f}" if found.num_bytes else NO_TIME
+    return (
+        found.name, found.op_type, format_count(found.cycles), format_count(round(found.operations)),
+        format_bytes(found.num_bytes), intensity, f"{found.operations / found.cycles:.1f}",
+        f"{found.operations / needed[bound]:.1f}", f"{found.share(roof):.1%}", bound,
+    )  # fmt: skip
+
+
+def _covered(start: np.ndarray, end: np.ndarray) -> int:
+    """Cycles that at least one of these ranges covers."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    before = np.concatenate((start[:1], np.maximum.accumulate(end)[:-1]))
+    return int(np.maximum(end - np.maximum(start, before), 0).sum())
 
 
 def _by_node(nodes: np.ndarray, chosen: np.ndarray) -> dict[int, np.ndarray]:

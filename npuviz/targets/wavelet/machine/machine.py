@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.machine import Hazard, Peak, Region
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.targets.wavelet.explain.explainer import Explainer
@@ -168,6 +168,10 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         """Who waits for whom, once nothing can happen any more."""
         is_stuck = int(sk.WAFER(self.engine.state).status) == sk.STATUS_DEADLOCK
         return (self.explainer.waits(),) if is_stuck else ()
+
+    def peaks(self) -> Sequence[Peak]:
+        """Words over all links."""
+        return self.observer.peaks()
 
     # --- memories --------------------------------------------------------------------------------------
 

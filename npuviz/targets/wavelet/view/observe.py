@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
+from npuviz.sim.machine import Activity, Peak, QueueEntry, RunSummary, UnitState
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import program_records as pk
@@ -17,6 +17,8 @@ from npuviz.targets.wavelet.view import description
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
 
+NUM_LINKS = 4
+"""Of a router, beside the ramp."""
 MEMORY_BYTES = 49_152
 """Memory of a PE. Ref: APP."""
 WAITS = {
@@ -289,6 +291,15 @@ class Observer:
         counters = {title: self._engine.counter(word) for word, title, _ in description.COUNTERS.values()}
         counters[description.COMMANDS_TITLE] = int(self.wafer.done)
         return RunSummary(self._unit_times(), tuple(queues), tuple(memories), counters)
+
+    def peaks(self) -> list[Peak]:
+        """What links and ramps carried beside what they can."""
+        wafer, words = self.wafer, self._engine.words
+        cycles = int(wafer.final if int(wafer.status) == sk.STATUS_FINISHED else wafer.now + 1)
+        pace = 1000 / max(1, int(pk.PROGRAM(words).link))
+        links = NUM_LINKS * int(wafer.nodes_count) * max(cycles, int(wafer.cycle)) * pace
+        hops = self._engine.counter(sk.BAND.hops)
+        return [Peak("links", hops, links, "words")]
 
     def _unit_times(self) -> tuple[tuple[str, int, int], ...]:
         """Name, busy and waiting cycles of every watched unit that has tracks. No track shows a wait."""

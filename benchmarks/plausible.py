@@ -1,0 +1,117 @@
+"""Nothing exceeds a peak and no byte is lost: every target and preset over the sample models.
+
+    python -m benchmarks.plausible [FILE_OR_FOLDER...]    the samples, or other models and configurations
+
+A file that ends in .json and is no model list is taken for a configuration of the machine; each one runs each
+of the models given.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.row import Row
+from npuviz.base.errors import NpuvizError
+from npuviz.base.progress import NoProgress
+from npuviz.sim.machine import HasPeaks, Machine, Peak
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.target import LoadRequest, Target
+from npuviz.workbench.choosing import choose_target, targets
+
+SAMPLES = Path(__file__).parents[1] / "sample_models"
+MODELS = ("tiny_cnn.onnx", "tiny_cnn_int8.onnx", "tiny_transformer.onnx")
+PROGRAMS = ("csl/heat", "csl/row_sum")
+FOREVER = 1 << 50
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run came nearest to, and everything that cannot be.
+
+    nearest  the peak of the largest share among those that are limits; None without any
+    """
+
+    nearest: Peak | None
+    num_checked: int
+    wrong: tuple[str, ...] = field(default=())
+
+    @property
+    def share(self) -> float:
+        """Part of the nearest peak, 0..1."""
+        peak = self.nearest
+        return peak.used / peak.limit if peak is not None and peak.limit else 0.0
+
+
+def checked(machine: Machine) -> Found:
+    """Run a machine to its end and compare what it did with what it can do."""
+    stop = machine.advance(FOREVER, NO_STOPS, None)
+    wrong = [] if stop.kind is StopKind.FINISHED else [f"stopped: {stop.kind} {stop.detail}".strip()]
+    cycle = machine.cycle
+    for name, busy, waiting in machine.summary().units:
+        if min(busy, waiting) < 0 or busy + waiting > cycle:
+            wrong.append(f"{name}: busy {busy}, waiting {waiting} of {cycle} cycles")
+    peaks = list(machine.peaks()) if isinstance(machine, HasPeaks) else []
+    for peak in peaks:
+        if not peak.is_plausible:
+            sign = "=" if peak.is_exact else "<="
+            wrong.append(f"{peak.name}: {peak.used:,.0f} {sign} {peak.limit:,.0f} {peak.measure} fails")
+    limits = [peak for peak in peaks if not peak.is_exact and peak.limit > 0]
+    nearest = max(limits, key=lambda peak: peak.used / peak.limit, default=None)
+    return Found(nearest, len(peaks) + len(machine.summary().units), tuple(wrong))
+
+
+def samples() -> Iterator[tuple[str, Target, LoadRequest]]:
+    """Name, target and request of every sample on every preset that takes it."""
+    for name, target in targets().items():
+        for model in (*MODELS, *PROGRAMS):
+            path = SAMPLES / model
+            if path.suffix not in target.file_kinds if path.suffix else choose_target(path, "") is not target:
+                continue
+            for preset in target.presets or ("",):
+                yield f"{name} {preset}".strip() + f": {path.stem}", target, LoadRequest(path, preset)
+
+
+def given(paths: Iterable[Path]) -> Iterator[tuple[str, Target, LoadRequest]]:
+    """Every model given on every configuration given, or with default settings."""
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    configs = [file for file in files if file.suffix == ".json" and "configs" in file.parts]
+    for model in (file for file in files if file.suffix in (".onnx", ".neff", ".regcmd")):
+        for config in configs or [None]:
+            label = f"{config.stem if config else 'default'}: {model.stem}"
+            yield label, choose_target(model, "systolic" if config else ""), LoadRequest(model, "", config)
+
+
+def measured(cases: Iterable[tuple[str, Target, LoadRequest]]) -> Iterator[Row]:
+    """One row a case, and one for each thing that cannot be."""
+    for name, target, request in cases:
+        try:
+            found = checked(target.build(*target.load(request, NoProgress())))
+        except NpuvizError as error:
+            yield Row(f"{name}: cannot run: {error}", 0.0, "")
+            continue
+        nearest = found.nearest.name if found.nearest is not None else "no peak"
+        figure = f"<= 100 %, {found.num_checked} numbers"
+        title = f"{name}, nearest to its peak: {nearest}"
+        yield Row(title, 100 * found.share, "%", figure, bool(found.wrong))
+        for line in found.wrong:
+            yield Row(f"{name}: {line}", 0.0, "", "cannot be", True)
+
+
+def run() -> list[Row]:
+    """Every target and preset over the sample models."""
+    return list(measured(samples()))
+
+
+def main() -> int:
+    """Print the rows; 1 when one of them cannot be."""
+    paths = [Path(argument) for argument in sys.argv[1:]]
+    is_wrong = False
+    for row in measured(given(paths) if paths else samples()):
+        is_wrong |= row.is_wrong
+        print(f"{'WRONG ' if row.is_wrong else ''}{row.name}  {row.value:.1f} {row.unit}", flush=True)
+    return int(is_wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
