@@ -62,7 +62,7 @@ class TimelineLegend(Strip):
         painter.end()
 
     def fitting(self, room: float, metrics: QFontMetrics) -> list[tuple[int, str]]:
-        """Entries that fit: all, else waits and as much work as there is room for, or one entry for all waits."""
+        """Entries that fit: all, else one entry for all waits, and as much work as there is room for."""
         waits = [entry for entry in self._entries if entry[1].startswith(WAITS)]
         work = [entry for entry in self._entries if not entry[1].startswith(WAITS)]
 
