@@ -1,6 +1,6 @@
 # One word per habit. Every target first makes what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-all fuzz bench docs format
+.PHONY: help setup demo check check-all fuzz soak bench docs format
 
 BIN := .venv/bin
 
@@ -21,6 +21,9 @@ check-all: setup ## the same, and the long sweeps
 
 fuzz: setup ## damaged inputs for all readers, MINUTES=30 or INPUTS=1000000; then property tests, ROUNDS=1
 	@.ci/fuzz
+
+soak: setup ## accidents and long runs, hours; PART=kill a part, SHARE=0.1 a tenth; writes docs/reliability.md
+	@.ci/soak
 
 bench: setup ## the benchmarks, one table
 	QT_QPA_PLATFORM=offscreen $(BIN)/npuviz bench

@@ -2,8 +2,10 @@
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from npuviz import __version__
 
@@ -39,8 +41,24 @@ TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code: 0 done, 1 check failed, 2 bad input, 3 the simulated chip
-    misbehaved, 130 interrupted."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    misbehaved, 130 interrupted.
+
+    argv  None: those of the program, which ends when this does; Ctrl+C has no effect any more then
+    """
+    try:
+        code = _main(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    finally:
+        if argv is None:
+            with suppress(ValueError):  # only the main thread may
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if code == EXIT_INTERRUPTED:
+        print("npuviz: interrupted", file=sys.stderr)
+    return code
+
+
+def _main(arguments: list[str]) -> int:
     if arguments[:1] in (["--version"], ["-V"]):
         print(f"npuviz {__version__}")
         return 0
@@ -49,11 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
-    except (KeyboardInterrupt, Cancelled):
-        code = EXIT_INTERRUPTED
+    except Cancelled:
+        return EXIT_INTERRUPTED
     except SystemExit:
         # Only typer does this, when the reader of a pipe went away; it has silenced stdout.
-        code = 0
+        return 0
     except NpuvizError as error:
         return _fail(str(error))
     except BrokenPipeError:
@@ -68,8 +86,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         return _fail(_bug_text(error))
-    if code == EXIT_INTERRUPTED:
-        print("npuviz: interrupted", file=sys.stderr)
     return code
 
 

@@ -3,11 +3,16 @@
 import json
 import os
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+PREFIX = ".settings-"
+"""Of files that are being written."""
+STALE_SECONDS = 60.0
 
 
 def config_directory() -> Path:
@@ -52,7 +57,20 @@ class Settings:
             return
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".settings")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(self._values, file, indent=1)
-            os.replace(name, self._path)
+            _remove_stale(self._path.parent)
+            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=PREFIX)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump(self._values, file, indent=1)
+                os.replace(name, self._path)
+            except BaseException:
+                os.unlink(name)
+                raise
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove what programs that were killed while saving have left."""
+    for path in folder.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - STALE_SECONDS:
+                path.unlink()

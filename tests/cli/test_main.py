@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from npuviz import __version__
+from npuviz.cli import main as main_module
 from npuviz.cli.main import SUBCOMMANDS, main
 from tests.toy.target import ToyTarget
 from tests.workbench.toy_registry import toy_file
@@ -232,3 +233,23 @@ def test_ctrl_c_while_loading_is_exit_130() -> None:
     assert found.returncode == 128 + signal.SIGINT
     assert found.stderr == "npuviz: interrupted\n"
     assert found.stdout == ""
+
+
+def test_an_interrupt_ends_the_program_and_later_ones_find_it_ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever it comes; and while Python shuts down it does nothing any more."""
+
+    def interrupted(_arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main_module, "_main", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    assert main([]) == 130
+    assert signal.getsignal(signal.SIGINT) == before
+    try:
+        assert main() == 130
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "npuviz: interrupted\n" * 2

@@ -1,6 +1,11 @@
 import json
+import os
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from npuviz.workbench import settings as module
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.recent import MAX_RECENT, recent_files, remember
 from npuviz.workbench.settings import Settings
@@ -63,3 +68,28 @@ def test_recent_files_of_older_versions_and_nonsense(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"recent_files": [str(tmp_path), 3, {"path": 4}, {"path": "", "target": 1}]}))
     assert [each.path for each in recent_files(Settings(path))] == [tmp_path]
+
+
+def test_what_killed_programs_left_goes_with_the_next_save(tmp_path: Path) -> None:
+    """But not what another program is writing now."""
+    old, new = (tmp_path / f"{module.PREFIX}{name}" for name in ("old", "new"))
+    old.write_text("{")
+    new.write_text("{")
+    os.utime(old, (0, 0))
+    Settings(tmp_path / "settings.json").set("theme", "light")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, "settings.json"]
+
+
+def test_a_save_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "settings.json"
+    settings = Settings(path)
+    settings.set("theme", "light")
+
+    def full(_values: object, file: Any, **_options: object) -> None:
+        file.write("{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.json, "dump", full)
+    settings.set("theme", "dark")
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    assert Settings(path).get("theme") == "light"

@@ -20,6 +20,7 @@ from numba import njit
 from numba.core import config as _config
 
 from npuviz.base.kernels.helper import Helper
+from npuviz.base.kernels.kept import checked
 from npuviz.base.kernels.twins import plain_twin
 
 config: Any = _config
@@ -216,6 +217,6 @@ def entry(
 
     def decorate(function: Callable[..., Any]) -> Entry:
         kernel = _compile(cache=True, nogil=True, **options)(function)
-        return Entry(kernel, group, is_light, is_repeatable)
+        return Entry(kernel if is_plain else checked(kernel), group, is_light, is_repeatable)
 
     return decorate

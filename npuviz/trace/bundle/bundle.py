@@ -9,6 +9,7 @@ import os
 import queue
 import shutil
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -66,6 +67,8 @@ class BundleWriter:
         if self.path.exists() and not (self.path / manifest.MANIFEST_NAME).exists():
             raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
         self._folder = self._guarded(lambda: _make_partial_folder(self.path))
+        # An interrupt may come before anybody who would call `abort` has this object.
+        self._leftover = weakref.finalize(self, _remove_own, self._folder, os.getpid())
         self._guarded(lambda: manifest.write_manifest(self._folder, self._manifest))
 
     @property
@@ -101,6 +104,7 @@ class BundleWriter:
         self._raise_error()
         self._guarded(lambda: publish_folder(self._folder, self.path))
         self._is_over = True
+        self._leftover.detach()
         return self.path
 
     def abort(self) -> None:
@@ -109,7 +113,7 @@ class BundleWriter:
             return
         self._is_over = True
         self._stop_thread()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._leftover()
 
     def __enter__(self) -> "BundleWriter":
         return self
@@ -125,11 +129,11 @@ class BundleWriter:
         except OSError as error:
             failure = ExportError(f"{self.path}: cannot write the trace: {error.strerror or error}")
             self._error = failure
-            if hasattr(self, "_folder"):
+            if hasattr(self, "_leftover"):
                 self.abort()
             raise failure from None
         except BaseException:
-            if hasattr(self, "_folder"):
+            if hasattr(self, "_leftover"):
                 self.abort()
             raise
 
@@ -224,6 +228,12 @@ class BundleWriter:
         end_cycle = max(end_cycle, self._manifest.end_cycle)
         self._manifest = replace(self._manifest, end_cycle=end_cycle, is_complete=True)
         manifest.write_manifest(self._folder, self._manifest)
+
+
+def _remove_own(folder: Path, owner: int) -> None:
+    """Remove a folder, but not from a copy of the process that made it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_partial_folder(place: Path) -> Path:

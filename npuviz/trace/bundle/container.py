@@ -30,6 +30,10 @@ class Container(Protocol):
         """Contents as bytes or as a buffer over mapped memory. Raises FormatError."""
         ...
 
+    def hold(self, name: str) -> None:
+        """Have `read` give the present contents, whatever becomes of the file. Raises FormatError."""
+        ...
+
 
 def open_container(path: Path) -> Container:
     """The folder or zip archive at `path`. Raises FormatError if it holds no manifest."""
@@ -57,12 +61,30 @@ def open_container(path: Path) -> Container:
 class _Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._held: dict[str, tuple[tuple[int, int], Any]] = {}
 
     def describe(self, name: str) -> str:
         return str(self.path / name)
 
+    def hold(self, name: str) -> None:
+        # Mapped memory outlives its file, which a run may replace or remove, and takes no file handle.
+        data = self._map(name)
+        identity = self._identity(name)
+        if identity is not None:
+            self._held[name] = identity, data
+
+    def _identity(self, name: str) -> tuple[int, int] | None:
+        try:
+            status = (self.path / name).stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
     def size_of(self, name: str) -> int | None:
         path = self.path / name
+        identity, data = self._held.get(name, (None, None))
+        if data is not None and identity != self._identity(name):
+            return len(data)
         try:
             if path.is_symlink():
                 raise FormatError(path, expected="a file of the bundle", found="a link to somewhere else")
@@ -71,6 +93,11 @@ class _Folder:
             return None
 
     def read(self, name: str) -> Any:
+        identity, data = self._held.get(name, (None, None))
+        # A file that is still there may have been cut, which mapped memory does not survive.
+        return self._map(name) if identity == self._identity(name) or data is None else data
+
+    def _map(self, name: str) -> Any:
         import pyarrow as pa
 
         path = self.path / name
@@ -98,6 +125,9 @@ class _Zip:
             return self._archive.getinfo(self._prefix + name).file_size
         except KeyError:
             return None
+
+    def hold(self, name: str) -> None:
+        """The archive stays open, so that nothing can become of its files."""
 
     def read(self, name: str) -> Any:
         size = self.size_of(name) or 0

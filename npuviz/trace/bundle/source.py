@@ -26,7 +26,8 @@ from npuviz.trace.series import CounterSeries, CounterView, IntervalSeries, Inte
 
 class BundleSource:
     """Reads a bundle. Opening reads the manifest and compares the sizes of the parts; a table is
-    read, checked and grouped by track at the first question that needs it. Raises FormatError."""
+    read, checked and grouped by track at the first question that needs it, from the files as they were
+    when the bundle was opened: a run may replace it meanwhile. Raises FormatError."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -45,6 +46,10 @@ class BundleSource:
                     found="no such file" if found is None else f"{found}",
                     hint="the bundle is damaged: copy or record it again",
                 )
+            container.hold(part.file)
+        self._model_size = container.size_of(MODEL_NAME)
+        if self._model_size is not None:
+            container.hold(MODEL_NAME)
 
     @property
     def path(self) -> Path:
@@ -92,7 +97,7 @@ class BundleSource:
 
     @cached_property
     def _model(self) -> Mapping[str, Any]:
-        size = self._container.size_of(MODEL_NAME)
+        size = self._model_size
         if size is None:
             return {}
         file = self._container.describe(MODEL_NAME)

@@ -361,3 +361,44 @@ def test_pages_wait_for_a_slow_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = random_events(11, 100)
     recorder = write(tmp_path / "slow.npuviz", rows, page_rows=20, chunks=50)
     assert contents(open_bundle(tmp_path / "slow.npuviz")) == contents(TraceReader(recorder.store))
+
+
+def test_a_bundle_is_read_as_it_was_when_it_was_opened(tmp_path: Path) -> None:
+    """A run that replaces it, or ends the one that is looked at, changes nothing that is shown."""
+    place = tmp_path / "run.npuviz"
+    first = write(place, random_events(5, 150), page_rows=50)
+    replaced = open_bundle(place)
+    writer = BundleWriter(place, SCHEMA, page_rows=50)
+    recorder = Recorder(SCHEMA, Instructions(), writer)
+    record(random_events(6, 90), 3, recorder)
+    writer.set_model({"summary": {"cycles": 9}})
+    partial = open_bundle(writer.folder)
+    recorder.close()
+    write(place, random_events(7, 10))
+    (place / "model.json").write_text("{}")
+    assert contents(replaced) == contents(TraceReader(first.store))
+    assert replaced.model == {}
+    assert partial.model == {"summary": {"cycles": 9}}
+    partial.flows((0, 1 << 40))
+    assert contents(open_bundle(place)) != contents(replaced)
+
+
+def test_a_part_that_is_cut_after_opening_is_refused(bundle: Path) -> None:
+    reader = open_bundle(bundle)
+    part = next(bundle.glob("intervals-*.parquet"))
+    os.truncate(part, 10)
+    with pytest.raises(FormatError):
+        contents(reader)
+
+
+def test_a_writer_that_nobody_has_any_more_leaves_nothing(tmp_path: Path) -> None:
+    """An interrupt came before anybody could abort it; a copy of the process removes nothing."""
+    writer = BundleWriter(tmp_path / "run.npuviz", SCHEMA)
+    pid = os.fork()
+    if not pid:
+        del writer
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    del writer
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,45 @@
+"""What a process holds: memory, threads, open files."""
+
+import gc
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+SLACK_BYTES = 64 << 20
+"""Growth that is none: allocators keep a little."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Resident bytes, threads of Python, open files."""
+
+    memory_bytes: int
+    threads: int
+    files: int
+
+    def growth(self, later: "Held") -> str:
+        """What grew until later, "" if nothing did."""
+        found: list[str] = []
+        if later.memory_bytes > self.memory_bytes + max(SLACK_BYTES, self.memory_bytes // 10):
+            found.append(f"memory grew from {self.memory_bytes >> 20} to {later.memory_bytes >> 20} MiB")
+        if later.threads > self.threads:
+            found.append(f"threads grew from {self.threads} to {later.threads}")
+        if later.files > self.files + 2:
+            found.append(f"open files grew from {self.files} to {later.files}")
+        return ", ".join(found)
+
+    def until(self, later: "Held") -> str:
+        """Both, for people."""
+        return (
+            f"{self.memory_bytes >> 20} to {later.memory_bytes >> 20} MiB, "
+            f"{self.threads} to {later.threads} threads, {self.files} to {later.files} open files"
+        )
+
+
+def held() -> Held:
+    """What this process holds now, garbage left out."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    files = len(os.listdir("/proc/self/fd"))
+    return Held(pages * os.sysconf("SC_PAGE_SIZE"), threading.active_count(), files)

@@ -1,0 +1,48 @@
+"""docs/reliability.md, written from what the parts of the soak found."""
+
+from typing import Any
+
+_HEAD = """# Reliability
+
+What npuviz was put through, and how often it ended as it must. `make soak` repeats it, `make soak PART=kill`
+a part; it writes this page. What it found was mended and has a test of its own in `make check`.
+
+* **kill -9**: an earlier bundle is untouched, what was being written opens as the remains of a run or is
+  refused with one line, nothing else appears or vanishes, and the next run writes the same bytes as ever.
+* **Conditions**: exit code 2 and one line where something cannot be written; nothing half written is left.
+* **Ctrl-C**: exit code 130 and one line, or the end of the run if that came first.
+* **Caches**: compiled kernels that are missing, damaged or not writable cost time and change no result.
+* **Cycles, commands**: memory, threads and open files as after the first tenth; digests equal; no exception.
+"""
+_TITLES = {
+    "kill": "kill -9",
+    "conditions": "Conditions",
+    "interrupts": "Ctrl-C",
+    "caches": "Kernel caches and first starts",
+    "cycles": "Opening and closing",
+    "commands": "Debugger commands",
+}
+
+
+def page(parts: dict[str, Any]) -> str:
+    """The page. parts  as in build/soak.json."""
+    lines = [_HEAD]
+    for part, found in parts.items():
+        lines += [
+            f"## {_TITLES[part]}",
+            "",
+            f"Measured on {found['date']}, in {found['minutes']:g} minutes.",
+            "",
+            "| What | Tried | As it must | Figures |",
+            "|---|---:|---:|---|",
+            *(_row(row) for row in found["rows"]),
+            "",
+        ]
+        faults = [fault for row in found["rows"] for fault in row["faults"]]
+        if faults:
+            lines += ["Left to mend:", "", *(f"* `{fault[:200]}`" for fault in faults), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _row(row: dict[str, Any]) -> str:
+    return f"| {row['what']} | {row['tried']} | {row['good']} | {row['figures']} |"
