@@ -311,6 +311,25 @@ def test_operators_elsewhere_carry_a_badge(bench: Bench) -> None:
     assert picture.estimated == frozenset()
 
 
+def test_operators_on_the_host_carry_their_reason(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 600, 400)
+    session = bench.open_toy()
+    wait_for_picture(bench, panel)
+    from dataclasses import replace
+
+    reason = HostReason("no window of 17", "17", "a window of 16")
+    notes = (Note("warning", "host-operator", "node 2 runs on the Host", 2, reason),)
+    program = replace(session.program, notes=notes)
+    panel.view.show_picture(make_picture(program, session.description, lay_out_graph(program.graph)))
+    tips = {
+        panel.view.tip_at(QPointF(x, y))
+        for x in range(0, panel.view.width(), 8)
+        for y in range(0, panel.view.height(), 8)
+    }
+    lines = [line for tip in tips for line in tip.split("\n") if line.startswith("on the Host")]
+    assert lines == ["on the Host: no window of 17 (17); to lift it: a window of 16"]
+
+
 def test_a_far_view_of_a_large_graph_draws_it_all(bench: Bench) -> None:
     panel = bench.make(GraphPanel, 600, 400)
     session = bench.open_toy()

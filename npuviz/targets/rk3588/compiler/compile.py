@@ -10,8 +10,8 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import Note
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner
-from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling
+from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
+from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling, quantising, transposed
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.spec import RknnSpec
 
@@ -21,6 +21,8 @@ FAMILIES: Mapping[str, Lower] = {
     **affine.LOWERINGS,
     **copies.LOWERINGS,
     **pooling.LOWERINGS,
+    **quantising.LOWERINGS,
+    **transposed.LOWERINGS,
 }
 
 
@@ -63,7 +65,9 @@ def _compile_layers(
     """One program. reasons  head of a layer -> why the Host runs it; what turns out is added"""
     graph, spec = builder.graph, builder.spec
     if spec.dtype == "int8" and any(
-        layer for layer in layers if not layer.is_host and not layer.is_quantised
+        layer
+        for layer in layers
+        if not (layer.is_host or layer.is_quantised or layer.head.op_type in CONVERSIONS)
     ):
         text = "operators without quantised inputs and outputs run in fp16"
         builder.notes.append(Note("info", "half-precision", text))
@@ -91,8 +95,7 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
             for node in layer.nodes:
                 builder.placement[node] = "Core"
             return
-    is_plain = layer.head.op_type in ("QuantizeLinear", "DequantizeLinear")
-    _on_host(builder, layer, planner, "" if is_plain and layer.is_host else reasons[layer.head.id])
+    _on_host(builder, layer, planner, reasons[layer.head.id])
 
 
 def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: str) -> None:

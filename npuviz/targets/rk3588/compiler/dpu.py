@@ -10,6 +10,7 @@ dpu_word, rdma_word = writer("DPU"), writer("DPU_RDMA")
 """Words of the DPU and of what reads memory for it: (register, field=value ...)."""
 
 ALU_ADD = 2
+DIVIDE = 3
 MULTIPLY = -1
 _READS_SUMS, _READS_FACTORS = 1, 4
 """data_use of the readers of BS and BN. Ref: TRM."""
@@ -49,7 +50,7 @@ def requantisation(factor: float, offset: int = 0) -> Requantisation:
 class Operand:
     """The second operand of EW: a cube in memory. alu: MULTIPLY or an ALU code; relu: behind it.
 
-    stride  atoms of a channel surface; item  bytes of an element
+    stride  atoms of a channel surface, 0: one value a channel for all positions; item  bytes of an element
     offset, scale  e' = (e + offset) * scale; scale 0: taken as it is
     """
 
@@ -181,7 +182,8 @@ class Stages:
             found.append(rdma_word("ERDMA_CFG", disable=1))
         else:
             size = {1: 1, 2: 2, 4: 3}[self.operand.item]
-            found.append(rdma_word("ERDMA_CFG", data_mode=1, data_size=size))
+            # Mode 0 reads one value a channel. Ref: TRM.
+            found.append(rdma_word("ERDMA_CFG", data_mode=int(self.operand.stride > 0), data_size=size))
             found.append(rdma_word("EW_BASE_ADDR", address=self.operand.address))
             found.append(rdma_word("EW_SURF_STRIDE", stride=self.operand.stride))
         return found
@@ -194,7 +196,7 @@ def _operand_words(operand: Operand) -> list[Word]:
         dpu_word(
             "EW_CFG",
             convert_type=int(converts),
-            data_mode=1,
+            data_mode=int(operand.stride > 0),
             data_size={1: 1, 2: 2, 4: 3}[operand.item],
             alu_op=0 if multiplies else operand.alu,
             relu_bypass=int(not operand.relu),

@@ -1,12 +1,21 @@
 """Tasks of the DPU alone: cubes read, changed by its stages, and written."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
-from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, Operand, Stages, dpu_word, rdma_word, with_zeros
+from npuviz.targets.rk3588.compiler.dpu import (
+    ALU_ADD,
+    DIVIDE,
+    Operand,
+    Stages,
+    dpu_word,
+    rdma_word,
+    with_zeros,
+)
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.tables import Buffer
@@ -49,7 +58,9 @@ def emit(
 ) -> None:
     """DPU tasks over all rows of all images, shared out to the cores.
 
-    target  its images may lie further apart than those of the source: a part of a larger cube
+    target  may be of another type; its images may lie further apart than those of the source: a part of
+            a larger cube
+    second  a cube as large as the source, or with one position: one value a channel
     stages  from the second operand (address 0 where there is none) to what the DPU does
     table   to look the results up in
     """
@@ -57,19 +68,34 @@ def emit(
     item = 1 if dtype == "int8" else 2
     images, channels, height, width = cube_shape(source.shape)
     cores = min(b.spec.cores, height)
+    # A quotient of what fills the channels up would be no number; types have atoms of different channels.
+    is_exact = alu == DIVIDE or dtype != target.dtype
+    size_c = channels if is_exact else aligned(channels, packing(dtype).channels)
+    is_row = second is not None and cube_shape(second.shape)[2:] == (1, 1) != (height, width)
     for image in range(images):
-        offset, written = (image * image_bytes(buffer.shape, dtype) for buffer in (source, target))
+        offset, written = (image * image_bytes(buffer.shape, buffer.dtype) for buffer in (source, target))
+        operand = _image_address(second, image)
         for core in range(cores):
             low, high = (height * n // cores for n in (core, core + 1))
             inside = low * width * ATOM_BYTES
-            address = second.address + offset + inside if second is not None else 0
-            chosen = stages(Operand(address, alu, height * width, item))
-            size = (aligned(channels, packing(dtype).channels), high - low, width)
+            chosen = stages(
+                Operand(operand + inside * (not is_row), alu, height * width * (not is_row), item)
+            )
             places = (source.address + offset + inside, target.address + written + inside)
-            words = cube_words(size, height, places, dtype, chosen)
+            plane = Plane(height * width)
+            move = Move((size_c, high - low, width), places, (dtype, target.dtype), plane, plane)
+            words = move_words(move, chosen)
             if table is not None:
                 words = with_table(words, table, b.needs_table(core, table), to_half=dtype == "float16")
             b.task(layer.head.id, core, words, DPU_ENABLES)
+
+
+def _image_address(second: Buffer | None, image: int) -> int:
+    """Where an operand of an image lies: one image is for all."""
+    if second is None:
+        return 0
+    single = cube_shape(second.shape)[0] == 1
+    return second.address + (0 if single else image * image_bytes(second.shape, second.dtype))
 
 
 def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool) -> list[Word]:
@@ -83,51 +109,88 @@ def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_hal
     return [*kept, *fill, *switch]
 
 
-def cube_words(
-    size: tuple[int, int, int],
-    height: int,
-    places: tuple[int, int],
-    dtype: str,
-    stages: Stages,
-    surface: int = 0,
-) -> list[Word]:
-    """Words of a DPU task that reads a cube from memory.
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Atoms between neighbours of a cube in memory: surfaces, rows (0: a row of the task), positions of a
+    row (which only a cube that is written may have apart)."""
 
-    height   of the whole cube; places  addresses of input and output
-    surface  atoms between surfaces of the output, 0: as in the input
+    surface: int
+    row: int = 0
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A cube that a task reads from memory and writes elsewhere.
+
+    size  channels, rows, columns; places  addresses; dtypes, source and target  of what is read and written
     """
-    channels, rows, width = size
-    precision = INT8 if dtype == "int8" else FP16
-    size_e = 1
-    surface = surface or height * width
 
+    size: tuple[int, int, int]
+    places: tuple[int, int]
+    dtypes: tuple[str, str]
+    source: Plane
+    target: Plane
+
+
+def move_words(move: Move, stages: Stages) -> list[Word]:
+    """Words of a DPU task that reads a cube from memory. Raises FormatError for sizes beyond the fields."""
+    channels, rows, width = move.size
+    taken, given = (INT8 if dtype == "int8" else FP16 for dtype in move.dtypes)
+    row = move.source.row or width
     bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
     words = [
         dpu_word("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
         rdma_word("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),
         dpu_word("FEATURE_MODE_CFG", burst=15, output=2, flying=1),
-        dpu_word("DATA_FORMAT", out_precision=precision, in_precision=precision, proc_precision=precision),
-        dpu_word("DST_BASE_ADDR", address=places[1]),
-        dpu_word("DST_SURF_STRIDE", stride=surface),
+        dpu_word("DATA_FORMAT", out_precision=given, in_precision=taken, proc_precision=taken),
+        dpu_word("DST_BASE_ADDR", address=move.places[1]),
+        dpu_word("DST_SURF_STRIDE", stride=move.target.surface),
         dpu_word("DATA_CUBE_WIDTH", width=width - 1),
         dpu_word("DATA_CUBE_HEIGHT", height=rows - 1),
         dpu_word("DATA_CUBE_CHANNEL", original_channels=channels - 1, channels=channels - 1),
         dpu_word("BS_CFG", **bypass),
-        dpu_word("BS_OW_CFG", size_e_2=size_e, size_e_1=size_e, size_e_0=size_e, od_bypass=1),
-        dpu_word("WDMA_SIZE_0", channels=channels - 1),
-        dpu_word("WDMA_SIZE_1", height=rows - 1, width=width - 1),
+        dpu_word("BS_OW_CFG", size_e_2=1, size_e_1=1, size_e_0=1, od_bypass=1),
+        *_written_words(move),
         dpu_word("BN_CFG", **bypass),
         dpu_word("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=1, op_bypass=1, bypass=1),
         dpu_word("EW_CVT_SCALE_VALUE", scale=1),
-        dpu_word("SURFACE_ADD", step=surface * (size_e + 1)),
         rdma_word("DATA_CUBE_WIDTH", width=width - 1),
         rdma_word("DATA_CUBE_HEIGHT", height=rows - 1),
         rdma_word("DATA_CUBE_CHANNEL", channels=channels - 1),
-        rdma_word("SRC_BASE_ADDR", address=places[0]),
-        rdma_word("FEATURE_MODE_CFG", in_precision=precision, burst=15, proc_precision=precision, flying=1),
-        rdma_word("SURF_NOTCH", notch=(height - rows) * width),
+        rdma_word("SRC_BASE_ADDR", address=move.places[0]),
+        rdma_word("FEATURE_MODE_CFG", in_precision=taken, burst=15, proc_precision=taken, flying=1),
+        # Notches count from the end of what is read to the next.
+        rdma_word("SURF_NOTCH", notch=max(0, move.source.surface - row * (rows - 1) - width)),
+        *([rdma_word("SRC_DMA_CFG", line_notch=row - width)] if row != width else []),
     ]
-    changed = [*stages.words(to_half=dtype == "float16"), *stages.reader_words()]
+    changed = [*stages.words(to_half=given == FP16), *stages.reader_words()]
     kept = {(word.target, word.offset) for word in changed}
     words = [word for word in words if (word.target, word.offset) not in kept] + changed
     return with_zeros(words, "DPU", "DPU_RDMA")
+
+
+def _written_words(move: Move) -> list[Word]:
+    """What the write DMA is told. Positions of a row go apart where it is told one column with the channels
+    of all of them, as in the vendor's Resize tasks (measured)."""
+    channels, rows, width = move.size
+    target = move.target
+    row = target.row or width
+    if target.column == 1 or width == 1:
+        row = row if rows > 1 else width
+        return [
+            dpu_word("WDMA_SIZE_0", channels=channels - 1),
+            dpu_word("WDMA_SIZE_1", height=rows - 1, width=width - 1),
+            dpu_word("SURFACE_ADD", step=target.surface * 2),
+            *(
+                [dpu_word("DATA_CUBE_NOTCH_ADDR", notch_0=row - width, notch_1=row - width)]
+                if row != width
+                else []
+            ),
+        ]
+    return [
+        dpu_word("WDMA_SIZE_0", channels=channels * width - 1),
+        dpu_word("WDMA_SIZE_1", height=rows - 1, width=0),
+        dpu_word("SURFACE_ADD", step=row),
+        dpu_word("DATA_CUBE_NOTCH_ADDR", notch_0=target.column - 1, notch_1=target.column - 1),
+    ]

@@ -12,10 +12,11 @@ from npuviz.targets.rk3588.compiler.activation_functions import activation_funct
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
-PRODUCTS = ("Conv", "Gemm", "MatMul")
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-_OTHERS = ("BatchNormalization", "PRelu", "Concat")
+_OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample")
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 LIMITS = ("Relu", "Clip")
 _TIMES_ITSELF = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
 """x * f(x) that has a name of its own."""
@@ -48,7 +49,7 @@ class Layer:
 
     nodes       graph nodes that it covers, head first; inputs  activations in the head's order
     activation  fused behind the head, the head itself if it is one, or None
-    is_host     nothing was recognised
+    is_host     nothing was recognised; others  outputs of the head behind the first
     """
 
     head: Node
@@ -57,6 +58,7 @@ class Layer:
     output: Stored = field(default=Stored(-1))
     activation: Activation | None = None
     is_host: bool = False
+    others: tuple[Stored, ...] = ()
 
     @property
     def is_quantised(self) -> bool:
@@ -147,14 +149,19 @@ class Planner:
 
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
+        if self._is_empty(node) or node.id in self._kept:
+            return alone
+        if node.op_type in CONVERSIONS:
+            return self._conversion(node) or alone
         operands = self._activations(node)
-        if not operands or self._is_empty(node) or node.id in self._kept:
+        if not operands:
             return alone
         return self._quantised(node, operands) or self._half(node, operands) or alone
 
     def _is_empty(self, node: Node) -> bool:
-        """Whether a node has a tensor without elements."""
-        found = [self.graph.tensors[tensor] for tensor in (*node.inputs, *node.outputs) if tensor >= 0]
+        """Whether a node has a tensor without elements; an empty constant is an input that is left out."""
+        names = [tensor for tensor in node.inputs if not self.is_constant(tensor)]
+        found = [self.graph.tensors[tensor] for tensor in (*names, *node.outputs) if tensor >= 0]
         return any(tensor.num_elements == 0 for tensor in found)
 
     def _activations(self, node: Node) -> list[int]:
@@ -239,8 +246,33 @@ class Planner:
         scaled = quantisation_of(self.graph.constants, target) if target is not None else None
         if target is None or scaled is None:
             return None
+        covered, others = [*nodes, target.id], []
+        for tensor in node.outputs[1:]:
+            target_of = self.quantised.targets.get(tensor)
+            end = quantisation_of(self.graph.constants, target_of) if target_of is not None else None
+            if target_of is None or end is None:
+                return None
+            covered.append(target_of.id)
+            others.append(Stored(target_of.outputs[0], end))
         output = Stored(target.outputs[0], scaled)
-        return Layer(node, (*nodes, target.id), tuple(inputs), output, activation)
+        return Layer(node, tuple(covered), tuple(inputs), output, activation, others=tuple(others))
+
+    def _conversion(self, node: Node) -> Layer | None:
+        """A QuantizeLinear or DequantizeLinear of its own: between fp16 and int8."""
+        scaled = quantisation_of(self.graph.constants, node)
+        ends = Stored(node.inputs[0]), Stored(node.outputs[0])
+        is_down = node.op_type == "QuantizeLinear"
+        kinds = [self.graph.tensors[end.tensor].dtype for end in (ends if is_down else ends[::-1])]
+        if (
+            scaled is None
+            or self.is_constant(ends[0].tensor)
+            or kinds[0] not in ("float32", "float16")
+            or kinds[1] not in ("int8", "uint8")
+        ):
+            return None
+        if is_down:
+            return Layer(node, (node.id,), (ends[0],), Stored(ends[1].tensor, scaled))
+        return Layer(node, (node.id,), (Stored(ends[0].tensor, scaled),), ends[1])
 
     def _half(self, node: Node, operands: list[int]) -> Layer | None:
         """The operator in fp16."""
@@ -248,7 +280,9 @@ class Planner:
         if any(self.graph.tensors[tensor].dtype not in ("float32", "float16") for tensor in tensors):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
-        return Layer(node, nodes, tuple(Stored(tensor) for tensor in operands), Stored(made), activation)
+        others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
+        inputs = tuple(Stored(tensor) for tensor in operands)
+        return Layer(node, nodes, inputs, Stored(made), activation, others=others)
 
     def _with_floats(self, layers: list[Layer], covered: set[int]) -> list[Layer]:
         """Put back the DequantizeLinear nodes whose float tensors somebody reads."""
@@ -259,7 +293,7 @@ class Planner:
             elif not layer.is_quantised:
                 needed |= {stored.tensor for stored in layer.inputs}
         kept = [
-            Layer(node, (node.id,), is_host=True)
+            self._layer(node)
             for node in self.graph.nodes
             if self._is_read_through(node) and node.id not in covered and node.outputs[0] in needed
         ]

@@ -183,7 +183,8 @@ def _operand_bytes(output: Output | None, channels: int, atoms: int) -> int:
         total += 4 * channels * (stage.alu_from_memory and stage.alu >= 0)
         total += 2 * channels * (stage.mul_from_memory and stage.has_mul)
     if not output.ew.is_bypassed and not output.ew.is_constant:
-        total += atoms * _padded(channels, max(1, output.ew.operand_bits // 8))
+        positions = atoms if output.operand_is_cube else 1
+        total += positions * _padded(channels, max(1, output.ew.operand_bits // 8))
     return total
 
 

@@ -113,6 +113,7 @@ class Output:
     is_flying  input comes from memory through DPU_RDMA, not from CORE
     surface_stride in atoms; to_memory, to_ppu  where results go
     offset, scale, shift  of the output convert
+    operand_is_cube  EW reads a value for every position, not one a channel
     """
 
     width: int
@@ -138,6 +139,7 @@ class Output:
     norm_address: int
     operand_address: int
     operand_surface_stride: int
+    operand_is_cube: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,7 @@ def _output(get: Reader) -> Output:
         norm_address=get(0x502C, 0),
         operand_address=get(0x5038, 0),
         operand_surface_stride=bits(get(0x5040, 0), 31, 4),
+        operand_is_cube=bits(get(0x5034, 0), 31, 30) != 0,
     )
 
 

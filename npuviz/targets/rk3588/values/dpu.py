@@ -261,8 +261,7 @@ def _ew_memory(context: Context, ew: Elementwise) -> np.ndarray:
     output, registers, (height, width) = context.output, context.registers, context.size
     real = np.float32 if context.is_float else np.float64
     dtype = _ew_type(context, ew)
-    mode = bits(registers.get(0x5034, 0), 31, 30)
-    if mode == 0:
+    if not output.operand_is_cube:
         data = context.memory.view(output.operand_address, output.channels * dtype.itemsize, "EW operand")
         return np.array(data).view(dtype).astype(real)[:, None, None]
     row = width + bits(registers.get(0x5010, 0), 28, 16)

@@ -3,7 +3,7 @@
 import pytest
 
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation, with_zeros
-from npuviz.targets.rk3588.compiler.dpu_task import cube_words
+from npuviz.targets.rk3588.compiler.dpu_task import Move, Plane, move_words
 from npuviz.targets.rk3588.task.work import decode_work
 
 
@@ -24,8 +24,8 @@ def test_factors_that_do_not_fit(factor: float) -> None:
 
 def registers_of(stages: Stages) -> dict[int, int]:
     """Of a task that reads a cube of one atom."""
-    words = cube_words((16, 1, 1), 1, (0x1000, 0x2000), "int8", stages)
-    return {word.offset: word.value for word in words}
+    move = Move((16, 1, 1), (0x1000, 0x2000), ("int8", "int8"), Plane(1), Plane(1))
+    return {word.offset: word.value for word in move_words(move, stages)}
 
 
 def test_relu_stands_behind_the_last_sum() -> None:

@@ -24,13 +24,17 @@ PRODUCT_BITS = 13
 
 def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
     """Add, Sub, Mul, Div, Max, Min: of two cubes, or of a cube and a constant."""
-    if len(layer.inputs) == 1:
-        factor, summand = _of_pair(b, layer, planner)
-        _emit(b, layer, factor, summand)
-    elif layer.head.op_type == "Div":
-        raise CannotLower("a quotient of two tensors")
-    else:
+    if len(layer.inputs) == 2:
         elementwise.lower_pair(b, layer)
+        return
+    node = layer.head
+    place = next(place for place, tensor in enumerate(node.inputs) if planner.is_constant(tensor))
+    constant = _real(b, planner, node.inputs[place])
+    found = _of_pair(b, layer, constant, place)
+    if found is None:
+        elementwise.lower_with_constant(b, layer, constant, is_first=place == 0)
+    else:
+        _emit(b, layer, *found)
 
 
 def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -50,7 +54,10 @@ def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
     if not planner.is_constant(node.inputs[1]):
         raise CannotLower("a slope that is no constant")
     channels = cube_shape(source.shape)[1]
-    slope = np.broadcast_to(by_channel(_real(b, planner, node.inputs[1]), source), (channels,))
+    found = by_channel(_real(b, planner, node.inputs[1]), source)
+    if found is None:
+        raise CannotLower("slopes that change along more than the channels")
+    slope = np.broadcast_to(found, (channels,))
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
     if taken is None or out is None:
         held = b.constant(f"{node.name} slopes", filled_up(slope.astype(np.float16)), "bias")
@@ -89,38 +96,37 @@ def _real(b: Builder, planner: Planner, tensor: int) -> np.ndarray:
     return stored.values.astype(np.float64) * stored.scales.reshape(-1)[0]
 
 
-def by_channel(values: np.ndarray, cube: Buffer) -> np.ndarray:
-    """(C,) or (1,): what broadcasting makes of a constant. Raises CannotLower if channels do not decide."""
+def by_channel(values: np.ndarray, cube: Buffer) -> np.ndarray | None:
+    """(C,) or (1,): what broadcasting makes of a constant, None if channels alone do not decide."""
     channels = cube_shape(cube.shape)[1]
     axis = max(len(cube.shape) - 1, 0) if len(cube.shape) < 3 else 1
     rank = max(len(cube.shape), values.ndim)
     shape = (*[1] * (rank - values.ndim), *values.shape)
     axis += rank - len(cube.shape)
     if any(size != 1 for place, size in enumerate(shape) if place != axis):
-        raise CannotLower(f"a constant of shape {values.shape} that changes along more than the channels")
+        return None
     flat = values.reshape(-1)
-    if flat.size not in (1, channels):
-        raise CannotLower(f"a constant of shape {values.shape} for {channels} channels")
-    return flat
+    return flat if flat.size in (1, channels) else None
 
 
-def _of_pair(b: Builder, layer: Layer, planner: Planner) -> tuple[np.ndarray, np.ndarray]:
-    """(factors, summands) of an operator with one constant."""
-    node = layer.head
-    place = next(place for place, tensor in enumerate(node.inputs) if planner.is_constant(tensor))
-    source = cube_of(b, layer, layer.inputs[0])
-    constant = by_channel(_real(b, planner, node.inputs[place]), source)
+def _of_pair(
+    b: Builder, layer: Layer, constant: np.ndarray, place: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(factors, summands) of an operator with one constant, None where it is no such product or sum."""
+    source, kind = cube_of(b, layer, layer.inputs[0]), layer.head.op_type
+    values = by_channel(constant, source)
+    if values is None:
+        return None
     one, none = np.ones(1), np.zeros(1)
-    kind = node.op_type
     if kind in ("Add", "Sum"):
-        return one, constant
+        return one, values
     if kind == "Sub":
-        return (one, -constant) if place == 1 else (-one, constant)
+        return (one, -values) if place == 1 else (-one, values)
     if kind == "Mul":
-        return constant, none
-    if kind == "Div" and place == 1 and np.all(constant != 0):
-        return 1 / constant, none
-    raise CannotLower(f"{kind} with a constant")
+        return values, none
+    if kind == "Div" and place == 1 and np.all(values != 0):
+        return 1 / values, none
+    return None
 
 
 def _emit(b: Builder, layer: Layer, factor: np.ndarray, summand: np.ndarray) -> None:

@@ -19,10 +19,11 @@ from npuviz.targets.rk3588.compiler.builder import (
     image_bytes,
 )
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, rdma_word, requantisation, with_zeros
-from npuviz.targets.rk3588.compiler.dpu_task import cube_of, layer_dtype, with_table
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, with_table
+from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import FP16, INT8
 
 CONV_ENABLES = 0x0D
@@ -34,6 +35,7 @@ class Operands:
     """Weights (K, C, R, S) and bias (K,) in the numbers the NPU computes with.
 
     factors  (K,) what sums are multiplied by at the end (None: fp16); offset  added then
+    out_scale  real value of a step of the result
     """
 
     weights: np.ndarray
@@ -41,6 +43,7 @@ class Operands:
     factors: np.ndarray | None = None
     offset: int = 0
     pad_value: int = 0
+    out_scale: float = 1.0
 
 
 def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -49,7 +52,7 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     shape_in = b.graph.tensors[layer.inputs[0].tensor].shape
     if len(shape_in) not in (3, 4):
         raise CannotLower(f"a convolution over {len(shape_in) - 2} dimensions")
-    weights, scales = _weights(b, planner, node.inputs[1])
+    weights, scales = weights_of(b, planner, node.inputs[1])
     if len(shape_in) == 3:
         weights = weights[:, :, None, :]
     groups = attributes_of(node).integer("group")
@@ -61,8 +64,8 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     rows, columns = padded_axes(window_axes(node, shape_in, out, weights.shape[6 - len(shape_in) :]), 2)
     shape = Shape(rows, columns, is_depthwise)
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
-    bias = _bias(b, planner, bias_id, weights.shape[0])
-    emit_convolution(b, layer, shape, _operands(layer, weights, scales, bias))
+    bias = bias_of(b, planner, bias_id, weights.shape[0])
+    emit_convolution(b, layer, shape, operands_of(layer, weights, scales, bias))
 
 
 def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -72,7 +75,7 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     if len(found) != 2:
         raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
     rows = found[0]
-    weights, scales = _weights(b, planner, node.inputs[1])
+    weights, scales = weights_of(b, planner, node.inputs[1])
     if weights.ndim != 2:
         raise CannotLower("a product with a batch of matrices")
     alpha = beta = 1.0
@@ -86,10 +89,10 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     if not is_turned:
         weights = weights.T
     bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
-    bias = _bias(b, planner, bias_id, weights.shape[0])
+    bias = bias_of(b, planner, bias_id, weights.shape[0])
     shape = Shape(WindowAxis(rows, rows), WindowAxis(1, 1))
     dense = np.ascontiguousarray(weights)[:, :, None, None]
-    operands = _operands(layer, dense, scales * alpha, bias * beta)
+    operands = operands_of(layer, dense, scales * alpha, bias * beta)
     emit_convolution(b, layer, shape, operands)
 
 
@@ -103,7 +106,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
 # --- operands ------------------------------------------------------------------------------------------
 
 
-def _weights(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, np.ndarray]:
+def weights_of(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, np.ndarray]:
     """Stored integers with their scales, or floats with a scale of 1."""
     stored = planner.quantised.constants.get(tensor)
     if stored is not None:
@@ -111,7 +114,7 @@ def _weights(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, np.
     return np.asarray(b.graph.constants[tensor]), np.ones(1)
 
 
-def _bias(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarray:
+def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarray:
     """(K,) float64: the bias in real numbers."""
     if tensor < 0:
         return np.zeros(kernels)
@@ -136,7 +139,7 @@ def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
     return dense
 
 
-def _operands(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
+def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
     """The numbers of a layer: int8 with folded zero point, or fp16."""
     quantisation, source = layer.output.quantisation, layer.inputs[0].quantisation
     if quantisation is None or source is None:
@@ -154,7 +157,7 @@ def _operands(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.nd
     folded = np.clip(whole - source.zero_point * sums, -(1 << 31), (1 << 31) - 1)
     return Operands(
         weights, folded.astype(np.int32), by_kernel / quantisation.scale, quantisation.zero_point,
-        source.zero_point,
+        source.zero_point, quantisation.scale,
     )  # fmt: skip
 
 
@@ -173,36 +176,43 @@ def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
 
 def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
     """All tasks of the layer: images of the batch, cores, tiles."""
-    dtype = layer_dtype(layer)
-    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    ends = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    convolve_into(b, layer, shape, operands, ends, fuses=True)
+
+
+def convolve_into(
+    b: Builder,
+    layer: Layer,
+    shape: Shape,
+    operands: Operands,
+    ends: tuple[Buffer, Buffer],
+    *,
+    fuses: bool = False,
+) -> None:
+    """Tasks from one cube to another. fuses  the layer's activation follows the sums"""
+    source, target = ends
+    dtype = source.dtype
+    activation = layer.activation if fuses else None
     name = layer.head.name or layer.head.op_type
-    group = packing(dtype).kernels
-    channels = aligned(operands.weights.shape[1] if not shape.is_depthwise else operands.weights.shape[0],
-                       packing(dtype).channels)  # fmt: skip
-    if shape.is_depthwise:
-        packed = pack_depthwise(np.ascontiguousarray(operands.weights[:, 0]))
-    else:
-        full = np.zeros((operands.weights.shape[0], channels, *shape.kernel), operands.weights.dtype)
-        full[:, : operands.weights.shape[1]] = operands.weights
-        packed = pack_dense(full, group)
-    weights = b.constant(f"{name} weights", packed)
-    stages = _stages(b, name, layer, operands)
+    weights = b.constant(f"{name} weights", _packed(shape, operands, dtype))
+    stages = _stages(b, name, activation, operands)
     table = None
-    if layer.activation is not None and limit_of(b.graph.constants, layer.activation) is None:
-        table = table_of_halves(layer.activation)
+    if activation is not None and limit_of(b.graph.constants, activation) is None:
+        table = table_of_halves(activation)
+    channels = operands.weights.shape[0 if shape.is_depthwise else 1]
     rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
     filling = operands.pad_value if any(shape.pads) else 0
     for image in range(images):
         base = ConvTask(
-            in_dtype=dtype, out_dtype=dtype, width=columns.size, height=rows.size, channels=channels,
+            in_dtype=dtype, out_dtype=dtype, width=columns.size, height=rows.size,
+            channels=aligned(channels, packing(dtype).channels),
             kernels=operands.weights.shape[0], kernel_height=rows.kernel, kernel_width=columns.kernel,
             out_width=columns.out, out_height=rows.out, stride_y=rows.stride, stride_x=columns.stride,
             dilation_y=rows.dilation - 1, dilation_x=columns.dilation - 1,
             pad_top=rows.before, pad_left=columns.before, pad_value=filling & 0xFFFFFFFF,
             depthwise=shape.is_depthwise, layer_height=rows.size,
-            surface_stride=rows.out * columns.out,
-            real_channels=operands.weights.shape[0 if shape.is_depthwise else 1],
+            surface_stride=rows.out * columns.out, real_channels=channels,
             quantised=dtype == "float16",
             feature_address=source.address + image * image_bytes(source.shape, dtype),
             weight_address=weights.address,
@@ -219,23 +229,32 @@ def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands)
             b.task(layer.head.id, tile.core, words, _enables(part))
 
 
+def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:
+    """Weights as memory holds them, channels filled up to whole atoms."""
+    weights = operands.weights
+    if shape.is_depthwise:
+        return pack_depthwise(np.ascontiguousarray(weights[:, 0]))
+    group = packing(dtype)
+    full = np.zeros((len(weights), aligned(weights.shape[1], group.channels), *shape.kernel), weights.dtype)
+    full[:, : weights.shape[1]] = weights
+    return pack_dense(full, group.kernels)
+
+
 def _enables(stages: Stages) -> int:
     return CONV_RDMA_ENABLES if stages.reads_memory else CONV_ENABLES
 
 
-def _stages(b: Builder, name: str, layer: Layer, operands: Operands) -> Stages:
+def _stages(b: Builder, name: str, activation: Activation | None, operands: Operands) -> Stages:
     """What the DPU does behind the sums."""
     bias = None
     if np.any(operands.bias):
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
-    limit = limit_of(b.graph.constants, layer.activation)
+    limit = limit_of(b.graph.constants, activation)
     relu = limit is not None
     if operands.factors is None:
         return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
-    assert layer.output.quantisation is not None
     largest = float(operands.factors.max())
-    step = largest * layer.output.quantisation.scale
-    held = held_limit(limit, step) if limit is not None else 0
+    held = held_limit(limit, largest * operands.out_scale) if limit is not None else 0
     end = requantisation(largest, operands.offset)
     stages = Stages(bias_address=bias, relu=relu, limit=held, out=end)
     if np.ptp(operands.factors) > 0:

@@ -1,82 +1,250 @@
-"""Operators that only move cubes: changes of shape that leave bytes in place, joining along channels."""
+"""Operators that only move cubes: changes of shape that leave bytes in place, joining, cutting, repeating."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.semantics.attributes import attributes_of
-from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
-from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
-from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, cube_of, cube_words, emit, homes
-from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner
+from npuviz.onnx.semantics.attributes import Attributes, attributes_of
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.dpu import Stages
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
+from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner, Stored
+from npuviz.targets.rk3588.compiler.moving import Span, Window, cube_axes, is_by_atoms, move, select, whole
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.task.work import ATOM_BYTES
+
+_AXES = ("images", "channels", "rows", "columns")
 
 
 def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
-    """A change of shape that leaves the bytes as they are: a copy."""
+    """A change of shape that leaves atoms whole: a copy."""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
-    if source.shape == (*target.shape, 1, 1) and len(target.shape) == 2 and target.shape[0] > 1:
-        _images_to_rows(b, layer, source, target, stages)
-        return
-    homes(b, layer)
-    if _is_matrix(source) != _is_matrix(target):
-        # The channels of a matrix are its last axis, those of everything else the axis behind the images.
+    if not _lie_alike(source, target):
         raise CannotLower(f"{source.shape} and {target.shape} do not lie alike in memory")
-    emit(b, layer, source, target, None, lambda _: stages)
+    if cube_shape(source.shape) == cube_shape(target.shape):
+        emit(b, layer, source, target, None, lambda _: stages)
+        return
+    # Images become rows of one, or rows images.
+    images, _, height, width = cube_shape(source.shape)
+    count = max(images, cube_shape(target.shape)[0])
+    row = images * height * width // count
+    ends = _flat(source), _flat(target)
+    for number in range(count):
+        windows = tuple(_positions(buffer, number * row, row) for buffer in (source, target))
+        move(b, layer, ends, (windows[0], windows[1]), stages)
 
 
-def _is_matrix(buffer: Buffer) -> bool:
-    """Whether a buffer holds rows of channels, several of both."""
-    return len(buffer.shape) == 2 and min(buffer.shape) > 1
+def _lie_alike(source: Buffer, target: Buffer) -> bool:
+    """Whether the same channels follow each other position by position in both, so that atoms stay whole."""
+    (kind, images, channels, positions), given = _order(source), _order(target)
+    if (channels, images * positions) != (given[2], given[1] * given[3]):
+        return False
+    if channels == 1 or images * positions == 1:
+        return True
+    return kind == given[0] and (kind == "positions" or images == given[1])
 
 
-def _images_to_rows(b: Builder, layer: Layer, source: Buffer, target: Buffer, stages: Stages) -> None:
-    """(N, C, 1, 1) as (N, C): each image becomes a row of one cube."""
-    images, channels = target.shape
-    dtype = source.dtype
-    size = (aligned(channels, packing(dtype).channels), 1, 1)
-    for image in range(images):
-        places = (
-            source.address + image * image_bytes(source.shape, dtype),
-            target.address + image * ATOM_BYTES,
-        )
-        words = cube_words(size, 1, places, dtype, stages, surface=images)
-        b.task(layer.head.id, image % b.spec.cores, words, DPU_ENABLES)
+def _order(buffer: Buffer) -> tuple[str, int, int, int]:
+    """Whether the elements of an image go on by positions or by channels, images, channels, positions."""
+    images, channels, height, width = cube_shape(buffer.shape)
+    is_row = len(buffer.shape) < 3 or height * width == 1
+    return "positions" if is_row else "channels", images, channels, height * width
+
+
+def _flat(buffer: Buffer) -> Buffer:
+    """A cube with its positions in one row."""
+    images, channels, height, width = cube_shape(buffer.shape)
+    return replace(buffer, shape=(images, channels, 1, height * width))
+
+
+def _positions(buffer: Buffer, first: int, count: int) -> Window:
+    """Some positions of one image."""
+    _, channels, height, width = cube_shape(buffer.shape)
+    image, at = divmod(first, height * width)
+    return Window(Span(image, 1), Span(0, channels), Span(0, 1), Span(at, count))
 
 
 def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Cubes one behind the other along the channels, where each but the last fills whole atoms."""
+    """Cubes one behind the other; channels that do not fill whole atoms go through CORE."""
     node, target = layer.head, cube_of(b, layer, layer.output)
-    rank = len(b.graph.tensors[node.outputs[0]].shape)
-    if len(target.shape) != rank or attributes_of(node).axis(rank) != 1:
-        raise CannotLower("joining along an axis that is not the channels")
-    group, item = packing(target.dtype).channels, numpy_dtype(target.dtype).itemsize
-    _, _, height, width = cube_shape(target.shape)
+    shape = b.graph.tensors[node.outputs[0]].shape
+    axis = cube_axes(shape, target)[attributes_of(node).axis(len(shape))]
+    sources = [(cube_of(b, layer, stored), stored.quantisation) for stored in layer.inputs]
+    sizes = [cube_shape(source.shape)[axis] for source, _ in sources]
+    group = packing(target.dtype).channels
+    if axis == 1 and any(size % group for size in sizes[:-1]):
+        _join_channels(b, layer, sources, target)
+        return
     first = 0
-    sources = [cube_of(b, layer, stored) for stored in layer.inputs]
-    for source, stored in zip(sources, layer.inputs, strict=True):
-        if first % group:
-            raise CannotLower(f"joining behind {first} channels: atoms hold {group}")
-        stages = rescaling(stored.quantisation, layer.output.quantisation) or Stages()
-        part = replace(target, address=target.address + first * height * width * item)
-        emit(b, layer, source, part, None, lambda _, stages=stages: stages)
-        first += cube_shape(source.shape)[1]
+    for (source, scaled), size in zip(sources, sizes, strict=True):
+        stages = rescaling(scaled, layer.output.quantisation) or Stages()
+        given = replace(whole(source), **{_AXES[axis]: Span(first, size)})
+        move(b, layer, (source, target), (whole(source), given), stages)
+        first += size
+
+
+def _join_channels(
+    b: Builder, layer: Layer, sources: list[tuple[Buffer, Quantisation | None]], target: Buffer
+) -> None:
+    """All inputs beside each other, each from a whole atom on; then CORE leaves out what fills them up."""
+    group = packing(target.dtype).channels
+    images, _, height, width = cube_shape(target.shape)
+    sizes = [cube_shape(source.shape)[1] for source, _ in sources]
+    wide = sum(aligned(size, group) for size in sizes)
+    beside = b.scratch(f"{layer.head.name} beside", (images, wide, height, width), target.dtype)
+    first, chosen = 0, []
+    for (source, scaled), size in zip(sources, sizes, strict=True):
+        stages = rescaling(scaled, layer.output.quantisation) or Stages()
+        given = replace(whole(source), channels=Span(first, size))
+        move(b, layer, (source, beside), (whole(source), given), stages)
+        chosen += range(first, first + size)
+        first += aligned(size, group)
+    b.begin_layer()
+    select(b, layer, (beside, target), chosen)
+
+
+def lower_slice(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Slice with constant limits and positive steps."""
+    node = layer.head
+    source = cube_of(b, layer, layer.inputs[0])
+    shape = b.graph.tensors[layer.inputs[0].tensor].shape
+    spans = dict(enumerate(_slice_spans(b.graph, node, shape)))
+    _cut(b, layer, source, (layer.output, spans), shape)
+
+
+def lower_split(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Split: each output is a slice."""
+    node = layer.head
+    source = cube_of(b, layer, layer.inputs[0])
+    shape = b.graph.tensors[layer.inputs[0].tensor].shape
+    axis = attributes_of(node).axis(len(shape))
+    first = 0
+    for tensor, stored in zip(node.outputs, (layer.output, *layer.others), strict=True):
+        size = b.graph.tensors[tensor].shape[axis]
+        _cut(b, layer, source, (stored, {axis: Span(first, size)}), shape)
+        first += size
+
+
+def _cut(
+    b: Builder,
+    layer: Layer,
+    source: Buffer,
+    result: tuple[Stored, Mapping[int, Span]],
+    shape: tuple[int, ...],
+) -> None:
+    """Moves a part of a tensor. result  where to, and what of each axis of the tensor"""
+    stored, spans = result
+    target = cube_of(b, layer, stored)
+    taken = whole(source)
+    for axis, place in enumerate(cube_axes(shape, source)):
+        if axis in spans and shape[axis] > 1:
+            taken = replace(taken, **{_AXES[place]: spans[axis]})
+    scales = layer.inputs[0].quantisation, stored.quantisation
+    channels = taken.channels
+    if taken.counts != cube_shape(target.shape):
+        raise CannotLower(f"a part of {source.shape} that is stored as {target.shape}")
+    if is_by_atoms(source, channels, channels.first + channels.count):
+        move(b, layer, (source, target), (taken, whole(target)), rescaling(*scales) or Stages())
+        return
+    numbers = [channels.first + channels.step * number for number in range(channels.count)]
+    all_channels = replace(taken, channels=Span(0, cube_shape(source.shape)[1]))
+    if all_channels != whole(source):
+        part = b.scratch(f"{layer.head.name} part", all_channels.counts, source.dtype)
+        move(b, layer, (source, part), (all_channels, whole(part)), Stages())
+        b.begin_layer()
+        source = part
+    select(b, layer, (source, target), numbers, scales)
+
+
+def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]:
+    """What a Slice takes of each axis. Raises CannotLower for limits from data and steps back."""
+    given: list[list[int]] = []
+    for place, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")):
+        if place < len(node.inputs) and node.inputs[place] >= 0:
+            values = graph.constants.get(node.inputs[place])
+            if values is None:
+                raise CannotLower(f"{name} that are no constants")
+            given.append(np.reshape(values, -1).astype(np.int64).tolist())
+        else:
+            given.append([int(value) for value in node.attributes.get(name, [])])
+    starts, ends, axes, steps = given
+    axes, steps = axes or list(range(len(starts))), steps or [1] * len(starts)
+    found = [Span(0, size) for size in shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 0:
+            raise CannotLower(f"a step of {step}: the NPU reads forwards")
+        taken = range(*slice(start, end, step).indices(shape[axis]))
+        found[axis % len(shape)] = Span(taken.start, len(taken), step)
+    return found
+
+
+def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Resize to the nearest by whole factors: every position is written several times."""
+    node = layer.head
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    attributes = attributes_of(node)
+    mode = attributes.text("mode")
+    if mode != "nearest":
+        raise CannotLower(f"mode {mode}: the NPU repeats positions, it does not mix them")
+    sizes, given = cube_shape(source.shape), cube_shape(target.shape)
+    factors = [out // size for out, size in zip(given, sizes, strict=True)]
+    if factors[:2] != [1, 1] or any(
+        size * factor != out for size, factor, out in zip(sizes, factors, given, strict=True)
+    ):
+        raise CannotLower(
+            f"a change of size from {sizes} to {given}: whole factors of rows and columns are possible"
+        )
+    for size, factor in zip(sizes[2:], factors[2:], strict=True):
+        if factor > 1 and not _repeats(attributes, node, size, factor):
+            raise CannotLower("positions that are not repeated evenly: asymmetric with floor is possible")
+    stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
+    for row in range(factors[2]):
+        for column in range(factors[3]):
+            window = replace(
+                whole(source),
+                rows=Span(row, sizes[2], factors[2]),
+                columns=Span(column, sizes[3], factors[3]),
+            )
+            move(b, layer, (source, target), (whole(source), window), stages)
+
+
+def _repeats(attributes: Attributes, node: Node, size: int, factor: int) -> bool:
+    """Whether every output o of an axis is the input o // factor."""
+    out = np.arange(size * factor, dtype=np.float64)
+    if node.op_type == "Upsample" or node.opset < 11:
+        place = out / factor
+        rounding = "floor"
+    else:
+        kind = attributes.text("coordinate_transformation_mode")
+        rounding = attributes.text("nearest_mode")
+        if kind == "align_corners":
+            place = out * (size - 1) / max(1, size * factor - 1)
+        elif kind in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
+            place = (out + 0.5) / factor - 0.5
+        elif kind == "asymmetric":
+            place = out / factor
+        else:
+            return False
+    whole_place = {
+        "floor": np.floor(place),
+        "ceil": np.ceil(place),
+        "round_prefer_floor": np.ceil(place - 0.5),
+        "round_prefer_ceil": np.floor(place + 0.5),
+    }.get(rounding)
+    return whole_place is not None and bool(np.all(np.clip(whole_place, 0, size - 1) == out // factor))
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     **dict.fromkeys(VIEWS, lower_view),
     "Concat": lower_concat,
+    "Slice": lower_slice,
+    "Split": lower_split,
+    "Resize": lower_resize,
+    "Upsample": lower_resize,
 }
-
-
-def rescaling(taken: Quantisation | None, out: Quantisation | None) -> Stages | None:
-    """What a task must do where input and output of an int8 layer are scaled differently."""
-    if taken is None or out is None or taken == out:
-        return None
-    end = requantisation(taken.scale / out.scale, out.zero_point)
-    return Stages(bias_constant=-taken.zero_point, out=end)

@@ -1,32 +1,130 @@
-"""Operators on two cubes of one shape."""
+"""Operators on two cubes: of one shape, or with one value a channel; constants that EW reads as cubes."""
 
 from dataclasses import replace
 
+import numpy as np
+
+from npuviz.formats.rk3588.tensor_layout import pack_features, packing
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.windows import WindowAxis
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler import dpu
-from npuviz.targets.rk3588.compiler.builder import Builder
-from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit, homes
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 
 FIXED_BITS = 13
 """Bits of the factors that bring two int8 operands to one scale; their sum stays below 2^31."""
-
-
-_ALU = {"Add": dpu.ALU_ADD, "Sum": dpu.ALU_ADD, "Sub": 4, "Max": 0, "Min": 1, "Mul": dpu.MULTIPLY}
+_ALU = {
+    "Add": dpu.ALU_ADD, "Sum": dpu.ALU_ADD, "Sub": 4, "Max": 0, "Min": 1, "Mul": dpu.MULTIPLY,
+    "Div": dpu.DIVIDE,
+}  # fmt: skip
 """Codes of EW_CFG. Ref: XML."""
+_IN_ANY_ORDER = ("Add", "Sum", "Max", "Min", "Mul")
 
 
 def lower_pair(b: Builder, layer: Layer) -> None:
-    """Sum, difference, product, larger or smaller of two cubes of one shape."""
-    first, second, target = _cubes(b, layer)
+    """Sum, difference, product, quotient, larger or smaller of two cubes.
+
+    One of them may have one value a channel, or one channel for all: that is spread out by CORE first.
+    """
+    target = cube_of(b, layer, layer.output)
+    inputs = [(cube_of(b, layer, stored), stored.quantisation) for stored in layer.inputs]
+    if inputs[0][0].shape != target.shape and layer.head.op_type in _IN_ANY_ORDER:
+        inputs.reverse()
+    (first, one), (second, two) = inputs
+    if first.shape != target.shape:
+        raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
+    second = _reaching(b, layer, second, first)
+    _emit_pair(b, layer, (first, second, target), (one, two))
+
+
+def lower_with_constant(b: Builder, layer: Layer, values: np.ndarray, *, is_first: bool) -> None:
+    """An operator with a constant of any shape that broadcasting knows. values  real numbers"""
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    kind, taken = layer.head.op_type, layer.inputs[0].quantisation
+    if source.shape != target.shape:
+        raise CannotLower(f"{source.shape} broadcast to {target.shape}")
+    if is_first and kind not in _IN_ANY_ORDER:
+        raise CannotLower(f"{kind} of a constant and a tensor")
+    shape = b.graph.tensors[layer.head.outputs[0]].shape
+    full = np.broadcast_to(values, shape).reshape(source.shape)
+    scaled = None
+    if taken is not None:
+        scaled = _constant_quantisation(full)
+        full = np.clip(np.rint(full / scaled.scale), -128, 127)
+    elif np.abs(full).max() > np.finfo(np.float16).max:
+        raise CannotLower("a constant that fp16 cannot hold")
+    second = _constant_cube(b, f"{layer.head.name or kind} constant", full, source)
+    _emit_pair(b, layer, (source, second, target), (taken, scaled))
+
+
+def _constant_quantisation(values: np.ndarray) -> Quantisation:
+    return Quantisation(max(float(np.abs(values).max()), 2.0**-20) / 127, 0)
+
+
+def _constant_cube(b: Builder, name: str, full: np.ndarray, like: Buffer) -> Buffer:
+    """A constant in the shape of a cube, with one position where positions do not matter."""
+    images, channels, height, width = cube_shape(like.shape)
+    cubes = full.T if len(like.shape) == 2 else full
+    cubes = cubes.reshape(images, channels, height, width).astype(numpy_dtype(like.dtype))
+    by_channel = cubes[:1, :, :1, :1]
+    if np.all(cubes == by_channel):
+        cubes = by_channel
+    elif np.all(cubes == cubes[:1]):
+        cubes = cubes[:1]
+    group = packing(like.dtype).channels
+    held = b.constant(name, np.concatenate([pack_features(cube, group) for cube in cubes]), "feature")
+    return replace(held, shape=cubes.shape)
+
+
+def _reaching(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer:
+    """The second operand as EW can read it beside the first."""
+    wanted, given = cube_shape(first.shape), cube_shape(second.shape)
+    if len(second.shape) != len(first.shape) and max(given) > 1:
+        # A matrix has its last axis as channels, a picture has not.
+        raise CannotLower(f"operands of {len(first.shape)} and {len(second.shape)} dimensions")
+    is_fine = given[1:] in (wanted[1:], (wanted[1], 1, 1)) and given[0] in (1, wanted[0])
+    if is_fine:
+        return second
+    if given[1] == 1 and given[2:] in (wanted[2:], (1, 1)) and given[0] == wanted[0]:
+        shape = (given[0], wanted[1], *given[2:])
+        spread = b.scratch(f"{second.name} for all channels", shape, second.dtype)
+        _spread(b, layer, second, spread)
+        b.begin_layer()
+        return spread
+    raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
+
+
+def _spread(b: Builder, layer: Layer, source: Buffer, target: Buffer) -> None:
+    """One channel copied to all: a product with a column of ones."""
+    _, channels, height, width = cube_shape(target.shape)
+    rows, columns = (WindowAxis(size, size) for size in (height, width))
+    kind = numpy_dtype(source.dtype)
+    bias = np.zeros(channels, np.float32 if kind.kind == "f" else np.int32)
+    factors = None if kind.kind == "f" else np.ones(channels)
+    operands = Operands(np.ones((channels, 1, 1, 1), kind), bias, factors)
+    convolve_into(b, layer, Shape(rows, columns), operands, (source, target))
+
+
+def _emit_pair(
+    b: Builder,
+    layer: Layer,
+    cubes: tuple[Buffer, Buffer, Buffer],
+    scales: tuple[Quantisation | None, Quantisation | None],
+) -> None:
+    first, second, target = cubes
     alu, relu = _ALU[layer.head.op_type], layer.activation is not None
-    out = layer.output.quantisation
-    if out is None:
+    out, (one, two) = layer.output.quantisation, scales
+    if out is None or one is None or two is None:
         emit(b, layer, first, target, second, lambda o: dpu.Stages(operand=replace(o, relu=relu)), alu)
         return
-    one, two = _quantisations(layer)
+    if alu == dpu.DIVIDE:
+        raise CannotLower("a quotient of two tensors in int8: EW truncates it")
     if alu == dpu.MULTIPLY:
         main, factor, step = 0, 1, one.scale * two.scale / out.scale
     else:
@@ -40,19 +138,3 @@ def lower_pair(b: Builder, layer: Layer) -> None:
         return dpu.Stages(bias_constant=-one.zero_point, main_factor=main, operand=taken, out=end)
 
     emit(b, layer, first, target, second, stages, alu)
-
-
-def _quantisations(layer: Layer) -> tuple[Quantisation, Quantisation]:
-    one, two = layer.inputs[0].quantisation, layer.inputs[1].quantisation
-    assert one is not None
-    assert two is not None
-    return one, two
-
-
-def _cubes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer, Buffer]:
-    """Buffers of two inputs and the output, all of one shape."""
-    first, target = homes(b, layer)
-    second = cube_of(b, layer, layer.inputs[1])
-    if second.shape != first.shape:
-        raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
-    return first, second, target

@@ -9,31 +9,34 @@ from npuviz.formats.rk3588.registers import Word, writer
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
-from npuviz.onnx.semantics.windows import WindowAxis, window_axes
+from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
-from npuviz.targets.rk3588.compiler.operators.conv import Operands, emit_convolution
-from npuviz.targets.rk3588.compiler.operators.copies import rescaling
+from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into, emit_convolution
+from npuviz.targets.rk3588.compiler.rescaling import rescaling, to_halves, to_integers
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
 
 PPU_ENABLES = 0x60
 AVERAGE, MAXIMUM = 0, 1
+MAX_TAPS = 31
+"""Of a row or column of a kernel of CORE: 5 bits. Ref: XML."""
 MAX_KERNEL, MAX_PAD = 16, 7
 """Fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
 
 
 def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
-    """MaxPool, AveragePool and GlobalAveragePool of two spatial dimensions."""
+    """MaxPool, AveragePool, GlobalAveragePool and GlobalMaxPool of one or two spatial dimensions."""
     node = layer.head
     if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
         raise CannotLower("indices of the maxima")
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
-    if len(source.shape) != 4 or len(target.shape) != 4:
-        raise CannotLower(f"pooling of a tensor of {len(source.shape)} dimensions")
+    rank = len(b.graph.tensors[layer.inputs[0].tensor].shape)
+    if rank not in (3, 4) or not len(source.shape) == len(target.shape) == rank:
+        raise CannotLower(f"pooling of a tensor of {rank} dimensions")
     method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
     window = _window(layer, source, target, method)
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
@@ -41,12 +44,82 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
         _on_core(b, layer, source, window)
         return
     if not _fits_ppu(window):
-        raise CannotLower(f"a window of {window.kernel} with pads {window.pads}: the PPU holds 16 and 7")
+        _in_steps(b, layer, (source, target), _steps(window, method), method)
+        return
     place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, target.dtype)
     _emit(b, layer, source, place, window, method)
     if rescales is not None:
         b.begin_layer()
         emit(b, layer, place, target, None, lambda _: rescales)
+
+
+def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list[Shape], method: int) -> None:
+    """Small windows one behind the other; averages of int8 are fp16 in between: rounded ones drift."""
+    source, target = ends
+    name = layer.head.name or layer.head.op_type
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    is_widened = taken is not None and out is not None
+    if is_widened:
+        wide = b.scratch(f"{name} in fp16", cube_shape(source.shape), "float16")
+        emit(b, layer, source, wide, None, lambda _: to_halves(taken))
+        b.begin_layer()
+        source = wide
+    for number, step in enumerate(steps):
+        is_last = number == len(steps) - 1 and not is_widened
+        shape = (*cube_shape(source.shape)[:2], step.rows.out, step.columns.out)
+        place = target if is_last else b.scratch(f"{name} step {number}", shape, source.dtype)
+        if _fits_ppu(step):
+            _emit(b, layer, source, place, step, method)
+        else:
+            channels = shape[1]
+            weights = np.full((channels, 1, *step.kernel), 1 / (step.kernel[0] * step.kernel[1]), np.float16)
+            operands = Operands(weights, np.zeros(channels, np.float32))
+            convolve_into(b, layer, step, operands, (source, place))
+        source = place
+        if not is_last:
+            b.begin_layer()
+    if is_widened:
+        emit(b, layer, source, target, None, lambda _: to_integers(out))
+
+
+def _steps(window: Shape, method: int) -> list[Shape]:
+    """A window over the whole plane as several small ones, one behind the other, each of equal parts.
+
+    Raises CannotLower for other windows, and for planes that cannot be divided so.
+    """
+    if (window.rows.out, window.columns.out) != (1, 1) or any(window.pads):
+        raise CannotLower(
+            f"a window of {window.kernel} with pads {window.pads}: the PPU holds {MAX_KERNEL} and {MAX_PAD}"
+        )
+    parts = [_factors(size, method) for size in window.kernel]
+    count = max(len(part) for part in parts)
+    sizes = list(window.kernel)
+    found: list[Shape] = []
+    for number in range(count):
+        axes: list[WindowAxis] = []
+        for place, part in enumerate(parts):
+            kernel = part[number] if number < len(part) else 1
+            stride = 1 if sizes[place] == kernel else kernel
+            axes.append(WindowAxis(sizes[place], sizes[place] // kernel, kernel, stride))
+            sizes[place] //= kernel
+        found.append(Shape(axes[0], axes[1], is_depthwise=True))
+    return found
+
+
+def _factors(size: int, method: int) -> list[int]:
+    """A size as a product of few windows of the PPU; averages may end with one that only CORE holds."""
+    found: list[int] = []
+    while size > 1:
+        factor = next((part for part in range(MAX_KERNEL, 1, -1) if size % part == 0), 0)
+        if not factor:
+            if method == AVERAGE and size <= MAX_TAPS:
+                return [*found, size]
+            raise CannotLower(
+                f"a window over {size} positions, which no window of up to {MAX_KERNEL} divides"
+            )
+        found.append(factor)
+        size //= factor
+    return found or [1]
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromkeys(POOLS, lower_pool)
@@ -59,9 +132,8 @@ def _window(layer: Layer, source: Buffer, target: Buffer, method: int) -> Shape:
     if node.op_type.startswith("Global"):
         return Shape(WindowAxis(height, 1, height), WindowAxis(width, 1, width), is_depthwise=True)
     attributes = attributes_of(node)
-    if attributes.text("auto_pad") not in ("NOTSET", "VALID"):
-        raise CannotLower("auto_pad")
-    rows, columns = window_axes(node, source.shape, target.shape, attributes.integers("kernel_shape"))
+    axes = window_axes(node, source.shape, target.shape, attributes.integers("kernel_shape"))
+    rows, columns = padded_axes(axes, 2)
     if max(rows.dilation, columns.dilation) != 1:
         raise CannotLower("a dilated window")
     # Rounded up, the last window may reach beyond the given padding.
@@ -80,7 +152,7 @@ def _fits_ppu(window: Shape) -> bool:
 
 def _fits_core(window: Shape) -> bool:
     """Whether the fields of CNA hold the window. Ref: XML."""
-    return max(window.kernel) <= 31 and max(window.strides) <= 7 and max(window.pads) <= 15
+    return max(window.kernel) <= MAX_TAPS and max(window.strides) <= 7 and max(window.pads) <= 15
 
 
 def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
@@ -99,6 +171,7 @@ def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
         np.full(channels, taken.scale / taps / out.scale),
         out.zero_point,
         taken.zero_point,
+        out.scale,
     )
     emit_convolution(b, layer, window, operands)
 

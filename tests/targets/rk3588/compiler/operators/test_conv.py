@@ -16,7 +16,7 @@ CORES = pytest.mark.parametrize("cores", ["1", "2", "3"])
 
 
 def convolutions(finished: Finished) -> list[Convolution]:
-    found = [task.work.convolution for task in finished.tables.tasks]
+    found = [task.work.convolution for task in finished.work]
     return [conv for conv in found if conv is not None]
 
 
@@ -61,7 +61,7 @@ def test_chains_on_several_cores(tmp_path: Path, quantised: bool, cores: str) ->
     x = model.add("Relu", model.conv(x, 48, 96, 3, 3, strides=[4, 4], pads=[1, 1, 1, 1]))
     model.conv(x, 96, 256, 3, 2)
     finished = on_npu(model.save(tmp_path, quantised=quantised, per_channel=quantised), {"cores": cores})
-    used = {task.core for task in finished.tables.tasks}
+    used = {task.core for task in finished.work}
     assert used == set(range(int(cores)))
     codes = {conv.co_work for conv in convolutions(finished)}
     assert codes == {"1": {0}, "2": {1, 4}, "3": {2, 5}}[cores]
@@ -116,9 +116,7 @@ def test_scales_of_kernels(tmp_path: Path, kind: QuantType, is_depthwise: bool) 
     model.add("Conv", "x", model.constant(weights * spread), group=groups, pads=[1, 1, 1, 1])
     path = model.save(tmp_path, quantised=True, per_channel=True, kind=kind)
     finished = on_npu(path, {"cores": "2"})
-    assert all(
-        task.work.output is not None and task.work.output.bn.mul_from_memory for task in finished.tables.tasks
-    )
+    assert all(task.work.output is not None and task.work.output.bn.mul_from_memory for task in finished.work)
 
 
 @BOTH
@@ -132,7 +130,7 @@ def test_limits_are_part_of_the_task(tmp_path: Path, quantised: bool, function: 
         model.add("Clip", x, model.constant(np.float32(0)), model.constant(np.float32(0.7)))
     path = model.save(tmp_path, quantised=quantised, per_channel=quantised)
     finished = on_npu(path)
-    assert len(finished.tables.tasks) == 1
+    assert len(finished.work) == 1
     shown = finished.machine.tensor(finished.program.graph.outputs[0])
     assert shown is not None
     assert shown.min() == 0
@@ -148,10 +146,10 @@ def test_tables_are_part_of_the_task_in_halves(tmp_path: Path, function: str) ->
     else:
         model.add(function, x)
     finished = on_npu(model.save(tmp_path), {"cbuf_bank_bytes": "1024", "cores": "2"})
-    assert {task.work.output.ew.has_lut for task in finished.tables.tasks if task.work.output} == {True}
+    assert {task.work.output.ew.has_lut for task in finished.work if task.work.output} == {True}
     # The entries are written once a core.
-    long = [task.index for task in finished.tables.tasks if len(task.words) > 1000]
-    assert len(long) == 2 < len(finished.tables.tasks)
+    long = [task.index for task in finished.work if len(task.words) > 1000]
+    assert len(long) == 2 < len(finished.work)
 
 
 @BOTH
@@ -191,7 +189,7 @@ def test_products_have_the_words_of_the_reference_streams(tmp_path: Path, name: 
     model = Model(rows, inner)
     model.add("Gemm", "x", model.weight(inner, columns))
     finished = on_npu(model.save(tmp_path, quantised=kind == "int8"))
-    (task,) = (task for task in finished.tables.tasks if task.work.convolution is not None)
+    (task,) = (task for task in finished.work if task.work.convolution is not None)
     assert _cna_and_core(task.words.tolist()) == _cna_and_core(dump(name))
 
 

@@ -43,13 +43,13 @@ def test_pools(
         ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "leaves padding out"),
         ("MaxPool", {"kernel_shape": [17, 1]}, "the PPU holds 16"),
         ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilated"),
-        ("GlobalMaxPool", {}, "the PPU holds 16"),
+        ("GlobalMaxPool", {}, "no window of up to 16 divides"),
     ],
 )
 def test_what_goes_to_the_host(
     tmp_path: Path, operator: str, attributes: dict[str, Any], reason: str
 ) -> None:
-    model = Model(1, 8, 20, 20)
+    model = Model(1, 8, 34, 37)
     model.add(operator, "x", **attributes)
     finished = checked(model.save(tmp_path))
     assert finished.nodes_on_host() == {operator}
@@ -61,6 +61,45 @@ def test_averages_of_large_planes_are_convolutions(tmp_path: Path, quantised: bo
     model = Model(1, 24, 28, 20)
     model.add("GlobalAveragePool", "x")
     finished = on_npu(model.save(tmp_path, quantised=quantised))
-    (task,) = finished.tables.tasks
+    (task,) = finished.work
     assert task.work.convolution is not None
     assert task.work.convolution.is_depthwise
+
+
+@BOTH
+@pytest.mark.parametrize("shape", [(2, 20, 96, 3), (1, 12, 36, 18), (1, 8, 40, 1)])
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_large_planes_take_several_steps(
+    tmp_path: Path, quantised: bool, shape: tuple[int, ...], operator: str
+) -> None:
+    model = Model(*shape)
+    model.add(operator, model.add("Relu", "x"))
+    path = model.save(tmp_path, quantised=quantised)
+    if quantised and operator == "GlobalMaxPool":
+        checked(path)
+    else:
+        on_npu(path)
+
+
+@BOTH
+def test_a_plane_with_a_large_prime_ends_on_core(tmp_path: Path, quantised: bool) -> None:
+    model = Model(1, 12, 34, 62)
+    model.add("GlobalAveragePool", model.add("Relu", "x"))
+    finished = on_npu(model.save(tmp_path, quantised=quantised))
+    assert any(task.work.convolution for task in finished.work)
+
+
+@pytest.mark.parametrize("side", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("size", [9, 12])
+def test_padding_by_name(tmp_path: Path, side: str, size: int) -> None:
+    model = Model(1, 8, size, 7)
+    model.add("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2], auto_pad=side)
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "GlobalMaxPool", "GlobalAveragePool"])
+def test_one_dimension(tmp_path: Path, operator: str) -> None:
+    model = Model(1, 8, 24)
+    x = model.conv("x", 8, 16, 3)
+    model.add(operator, x, **({"kernel_shape": [3], "strides": [2]} if operator == "MaxPool" else {}))
+    on_npu(model.save(tmp_path))

@@ -1,0 +1,174 @@
+"""Parts of cubes moved to parts of cubes: by DPU tasks that keep atoms whole, and across channels by CORE."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.formats.rk3588.tensor_layout import packing
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.windows import WindowAxis
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.dpu import Stages
+from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, move_words
+from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.work import ATOM_BYTES
+
+MAX_WRITTEN = 8192
+"""Channels times positions of a row that is written apart: 13 bits of WDMA_SIZE_0. Ref: XML."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Every step-th index from a first one on."""
+
+    first: int
+    count: int
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a cube: images, channels, rows, columns."""
+
+    images: Span
+    channels: Span
+    rows: Span
+    columns: Span
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Sizes."""
+        return self.images.count, self.channels.count, self.rows.count, self.columns.count
+
+
+def whole(buffer: Buffer) -> Window:
+    """All of a cube."""
+    images, channels, rows, columns = (Span(0, size) for size in cube_shape(buffer.shape))
+    return Window(images, channels, rows, columns)
+
+
+def cube_axes(shape: Sequence[int], buffer: Buffer) -> tuple[int, ...]:
+    """The axis of the cube (N, C, H, W) for every axis of a tensor.
+
+    Raises CannotLower where the buffer joins axes of the tensor.
+    """
+    if len(buffer.shape) != len(shape):
+        if len(shape) == 3 and len(buffer.shape) == 2 and 1 in shape[:2]:
+            return (2, 2, 1)
+        raise CannotLower(f"{tuple(shape)} is stored as {buffer.shape}")
+    return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (2, 1), 1: (1,)}[len(shape)]
+
+
+def is_by_atoms(buffer: Buffer, channels: Span, end: int) -> bool:
+    """Whether channels are whole atoms of a cube. end  where what the caller may overwrite begins"""
+    group = packing(buffer.dtype).channels
+    stop = channels.first + channels.count
+    return channels.step == 1 and channels.first % group == 0 and (stop % group == 0 or stop == end)
+
+
+def move(
+    b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], windows: tuple[Window, Window], stages: Stages
+) -> None:
+    """Tasks that write a window of one cube to a window of another, changed by the stages.
+
+    Channels are whole atoms in both. Raises CannotLower or FormatError for what registers cannot say.
+    """
+    source, target = ends
+    taken, given = windows
+    _, channels, rows, columns = taken.counts
+    size = columns * channels
+    if taken.columns.step > 1 or (given.columns.step > 1 and size > MAX_WRITTEN):
+        _move_surfaces(b, layer, ends, windows, stages)
+        return
+    dtypes = source.dtype, target.dtype
+    for image in range(taken.images.count):
+        places = _place(source, taken, image), _place(target, given, image)
+        planes = (
+            Plane(_surface(source), _row(source) * taken.rows.step),
+            Plane(_surface(target), _row(target) * given.rows.step, given.columns.step),
+        )
+        words = move_words(Move((channels, rows, columns), places, dtypes, *planes), stages)
+        b.task(layer.head.id, image % b.spec.cores, words, DPU_ENABLES)
+
+
+def _move_surfaces(
+    b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], windows: tuple[Window, Window], stages: Stages
+) -> None:
+    """A task for each surface: rows of the window stand for surfaces, its columns for rows."""
+    (source, target), (taken, given) = ends, windows
+    group = packing(source.dtype).channels
+    _, channels, rows, columns = taken.counts
+    if source.dtype != target.dtype or stages.reads_memory:
+        raise CannotLower("columns apart that change their type on the way")
+    planes = (
+        Plane(_row(source) * taken.rows.step, taken.columns.step),
+        Plane(_row(target) * given.rows.step, given.columns.step),
+    )
+    number = 0
+    for image in range(taken.images.count):
+        begin, end = _place(source, taken, image), _place(target, given, image)
+        for surface in range(-(-channels // group)):
+            places = (
+                begin + surface * _surface(source) * ATOM_BYTES,
+                end + surface * _surface(target) * ATOM_BYTES,
+            )
+            size = (rows * group, columns, 1)
+            words = move_words(Move(size, places, (source.dtype, target.dtype), *planes), stages)
+            b.task(layer.head.id, number % b.spec.cores, words, DPU_ENABLES)
+            number += 1
+
+
+def _surface(buffer: Buffer) -> int:
+    _, _, height, width = cube_shape(buffer.shape)
+    return height * width
+
+
+def _row(buffer: Buffer) -> int:
+    return cube_shape(buffer.shape)[3]
+
+
+def _place(buffer: Buffer, window: Window, image: int) -> int:
+    """Where the first atom of an image of a window lies."""
+    group = packing(buffer.dtype).channels
+    atom = (
+        window.channels.first // group * _surface(buffer)
+        + window.rows.first * _row(buffer)
+        + window.columns.first
+    )
+    number = window.images.first + image * window.images.step
+    return buffer.address + number * image_bytes(buffer.shape, buffer.dtype) + atom * ATOM_BYTES
+
+
+def select(
+    b: Builder,
+    layer: Layer,
+    ends: tuple[Buffer, Buffer],
+    channels: Sequence[int],
+    scales: tuple[Quantisation | None, Quantisation | None] = (None, None),
+) -> None:
+    """Channels of one cube become those of another of the same size: a product with ones and zeros.
+
+    channels  for every channel of the target, its number in the source
+    """
+    source = ends[0]
+    given, (height, width) = cube_shape(source.shape)[1], cube_shape(source.shape)[2:]
+    kind = numpy_dtype(source.dtype)
+    weights = np.zeros((len(channels), given, 1, 1), kind)
+    weights[np.arange(len(channels)), list(channels)] = 1
+    taken, out = scales
+    bias = np.zeros(len(channels), np.float32 if kind.kind == "f" else np.int32)
+    operands = Operands(weights, bias)
+    if kind.kind != "f":
+        operands = Operands(weights, bias, np.ones(len(channels)))
+        if taken is not None and out is not None and taken != out:
+            sums = bias - np.int32(taken.zero_point)
+            factors = np.full(len(channels), taken.scale / out.scale)
+            operands = Operands(weights, sums, factors, out.zero_point)
+    shape = Shape(WindowAxis(height, height), WindowAxis(width, width))
+    convolve_into(b, layer, shape, operands, ends)

@@ -1,0 +1,141 @@
+"""Parts of tensors, repeated positions, and views of which atoms stay whole."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.targets.rk3588.compiler.models import Model, checked, on_npu, run
+
+BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([8], [16], [1], [1]),
+        ([3], [17], [1], [1]),
+        ([1], [20], [1], [3]),
+        ([1, 2], [6, 100], [2, 3], [1, 1]),
+        ([0, 1], [9, 9], [2, 3], [2, 2]),
+        ([1, 5, 1], [2, 9, -1], [0, 1, 3], [1, 1, 3]),
+        ([-4], [9], [-2], [2]),
+    ],
+)
+def test_slices(
+    tmp_path: Path, quantised: bool, starts: list[int], ends: list[int], axes: list[int], steps: list[int]
+) -> None:
+    model = Model(2, 20, 9, 10)
+    x = model.add("Relu", "x")
+    limits = [model.constant(np.array(values)) for values in (starts, ends, axes, steps)]
+    model.add("Slice", x, *limits)
+    path = model.save(tmp_path, quantised=quantised)
+    checked(path) if quantised else on_npu(path, {"cores": "3"})
+
+
+@pytest.mark.parametrize(("shape", "axis", "at"), [((12, 40), 1, 16), ((12, 40), 0, 5), ((1, 9, 24), 2, 7)])
+def test_slices_of_matrices(tmp_path: Path, shape: tuple[int, ...], axis: int, at: int) -> None:
+    model = Model(*shape)
+    limits = [model.constant(np.array([value])) for value in (at, 99, axis)]
+    model.add("Slice", model.add("Relu", "x"), *limits)
+    on_npu(model.save(tmp_path))
+
+
+def test_steps_back_are_the_hosts(tmp_path: Path) -> None:
+    model = Model(1, 8, 5, 5)
+    model.add("Slice", "x", *(model.constant(np.array([value])) for value in (-1, -99, 2, -1)))
+    assert "a step of -1" in checked(model.save(tmp_path)).host_reasons[0]
+
+
+@BOTH
+@pytest.mark.parametrize("sizes", [[16, 16], [5, 11, 16], [1, 31]])
+def test_splits(tmp_path: Path, quantised: bool, sizes: list[int]) -> None:
+    model = Model(1, 32, 6, 5)
+    x = model.add("Relu", "x")
+    model.add("Split", x, model.constant(np.array(sizes)), axis=1)
+    split = model.nodes[-1]
+    del split.output[:]
+    split.output.extend(f"part{number}" for number in range(len(sizes)))
+    parts = [model.add("Sigmoid", name) for name in split.output]
+    model.add("Concat", *parts, axis=1)
+    path = model.save(tmp_path, quantised=quantised)
+    checked(path) if quantised else on_npu(path)
+
+
+@BOTH
+@pytest.mark.parametrize("factors", [(2, 2), (1, 3), (4, 1)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        {"coordinate_transformation_mode": "half_pixel"},
+    ],
+)
+def test_repeated_positions(
+    tmp_path: Path, quantised: bool, factors: tuple[int, int], how: dict[str, Any]
+) -> None:
+    model = Model(2, 20, 5, 6)
+    x = model.add("Relu", "x")
+    scales = model.constant(np.array([1, 1, *factors], np.float32))
+    model.add("Resize", x, "", scales, mode="nearest", **how)
+    path = model.save(tmp_path, quantised=quantised)
+    checked(path) if quantised else on_npu(path, {"cores": "2"})
+
+
+def test_wide_rows_that_are_repeated(tmp_path: Path) -> None:
+    """More channels and positions than the write DMA can hold apart."""
+    model = Model(1, 64, 2, 160)
+    scales = model.constant(np.array([1, 1, 2, 2], np.float32))
+    model.add("Resize", "x", "", scales, mode="nearest", coordinate_transformation_mode="asymmetric",
+              nearest_mode="floor")  # fmt: skip
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("mode", "scale", "reason"),
+    [("linear", 2.0, "mode linear"), ("nearest", 1.5, "whole factors")],
+)
+def test_sizes_that_are_the_hosts(tmp_path: Path, mode: str, scale: float, reason: str) -> None:
+    model = Model(1, 8, 6, 6)
+    model.add("Resize", "x", "", model.constant(np.array([1, 1, scale, scale], np.float32)), mode=mode)
+    assert reason in checked(model.save(tmp_path)).host_reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "result"),
+    [
+        ((1, 20, 5, 6), (1, 20, 3, 10)),
+        ((6, 20, 1, 1), (6, 20)),
+        ((6, 20), (6, 20, 1, 1)),
+        ((6, 20), (1, 6, 20)),
+        ((2, 3, 20), (6, 20)),
+        ((2, 20, 3, 4), (2, 20, 12, 1)),
+    ],
+)
+def test_views_that_leave_atoms_whole(
+    tmp_path: Path, shape: tuple[int, ...], result: tuple[int, ...]
+) -> None:
+    model = Model(*shape)
+    x = model.add("Relu", "x")
+    model.add("Relu", model.add("Reshape", x, model.constant(np.array(result))))
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("shape", "result"),
+    [
+        ((1, 16, 4, 4), (16, 16)),
+        ((1, 8, 4, 4), (1, 16, 4, 2)),
+        ((4, 8, 2, 2), (8, 4, 2, 2)),
+        ((16, 16), (1, 16, 16, 1)),
+    ],
+)
+def test_views_that_do_not(tmp_path: Path, shape: tuple[int, ...], result: tuple[int, ...]) -> None:
+    """Sizes that seem to fit: values are right, wherever they are computed."""
+    model = Model(*shape)
+    x = model.add("Relu", "x")
+    model.add("Relu", model.add("Reshape", x, model.constant(np.array(result))))
+    assert "do not lie alike" in run(model.save(tmp_path)).host_reasons[0]
+    checked(model.save(tmp_path))
