@@ -1,5 +1,21 @@
 """What a lowering says when it cannot."""
 
+from npuviz.program.program import HostReason
+
 
 class CannotLower(Exception):
-    """The machine cannot run this operator itself; the text says why."""
+    """The machine cannot run this operator itself.
+
+    limit, found, change  as HostReason has them
+    """
+
+    def __init__(self, limit: str, found: str = "", change: str = "") -> None:
+        super().__init__(limit)
+        self.reason = HostReason(limit, found, change)
+
+
+def host_reason(error: Exception) -> HostReason:
+    """Why an operator goes to the Host, from what its lowering raised."""
+    if isinstance(error, CannotLower):
+        return error.reason
+    return HostReason(str(error) or type(error).__name__)

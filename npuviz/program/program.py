@@ -13,17 +13,36 @@ Severity = Literal["info", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
+class HostReason:
+    """Why an operator runs on the Host.
+
+    limit   what the machine cannot hold or do, in words; found  the value in this model, "" where the limit
+            says it; change  the smallest change of the model that lifts it, "" where none is known
+    """
+
+    limit: str
+    found: str = ""
+    change: str = ""
+
+    def __str__(self) -> str:
+        found = f" ({self.found})" if self.found else ""
+        return f"{self.limit}{found}" + (f"; to lift it: {self.change}" if self.change else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something the user should know about how the program was made.
 
     node  the graph node it concerns, -1 for the whole program
     code  short stable word, e.g. "host-operator", "deviation", "assumed", "unknown-key"
+    reason  of an operator on the Host
     """
 
     severity: Severity
     code: str
     text: str
     node: int = -1
+    reason: HostReason | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class GraphPicture:
     badges             box -> short word, e.g. where it was placed
     estimated          boxes whose cost is an assumption
     edge_labels        (edges,) shapes of the tensors
+    reasons            box -> why it runs on the Host
     """
 
     layout: GraphLayout
@@ -28,6 +29,7 @@ class GraphPicture:
     badges: dict[int, str] = field(default_factory=dict[int, str])
     estimated: frozenset[int] = frozenset()
     edge_labels: tuple[str, ...] = ()
+    reasons: dict[int, str] = field(default_factory=dict[int, str])
 
     def box_at(self, x: float, y: float) -> int:
         """Box at a point of the drawing, -1 if there is none."""
@@ -149,6 +151,7 @@ def make_picture(
         badges,
         frozenset(estimated),
         labels,
+        {note.node: str(note.reason) for note in program.notes if note.reason is not None},
     )
 
 

@@ -215,6 +215,8 @@ class GraphView(CameraCanvas):
         if box in picture.badges:
             suffix = ", cost is an assumption" if box in picture.estimated else ""
             lines.append(f"placed on {picture.badges[box]}{suffix}")
+        if box in picture.reasons:
+            lines.append(f"on the Host: {picture.reasons[box]}")
         progress = self.overlay.progress
         if progress is not None and box < len(progress) and progress[box] >= 0:
             lines.append(f"{progress[box] * 100:.0f} % of its instructions retired")

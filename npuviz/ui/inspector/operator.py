@@ -132,7 +132,18 @@ def _placement_fields(source: InspectorSource, node: Node) -> tuple[Field, ...]:
     return (
         field("Runs on", Cell(place or "\u2013", link, is_estimated=is_estimated)),
         *((field("Cost", Cell("assumed", is_estimated=True)),) if is_estimated else ()),
+        *_reason_fields(source, node.id),
     )
+
+
+def _reason_fields(source: InspectorSource, node: int) -> tuple[Field, ...]:
+    """The limit that keeps an operator on the Host, its value, and what would lift it."""
+    notes = source.program.notes if source.program else ()
+    reason = next((note.reason for note in notes if note.node == node and note.reason is not None), None)
+    if reason is None:
+        return ()
+    rows = (("Limit", reason.limit), ("Found", reason.found), ("To lift it", reason.change))
+    return tuple(field(name, text_cell(text)) for name, text in rows if text)
 
 
 def _is_on_host(source: InspectorSource, node: int) -> bool:

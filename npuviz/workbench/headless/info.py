@@ -14,6 +14,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Note, Program
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
+from npuviz.workbench.headless.host_operators import host_lines, host_operators
 from npuviz.workbench.opening import OpenOptions, is_bundle
 from npuviz.workbench.trust import scripts_to_run
 
@@ -117,6 +118,7 @@ def _describe_program(path: Path, program: Program) -> dict[str, Any]:
         "outputs": [_tensor(program, tensor) for tensor in graph.outputs],
         "allocated_bytes": sum(place.size_bytes for place in program.memory_map.allocations),
         "digest": program.digest() if _input_bytes(program) <= MAX_HASHED_BYTES else None,
+        "on_host": host_operators(program),
         "notes": [asdict(note) for note in program.notes],
     }
 
@@ -144,7 +146,8 @@ def info_text(found: dict[str, Any]) -> str:
     kinds = ", ".join(f"{name} {number}" for name, number in Counter(found["operators"]).most_common(12))
     if found["kind"] != "program folder":
         lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
-    notes = found.get("notes", [])
+    lines += host_lines(found.get("on_host", []))
+    notes = [note for note in found.get("notes", []) if note.get("reason") is None]
     lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_NOTES]]
     if len(notes) > MAX_NOTES:
         lines.append(f"  ... and {len(notes) - MAX_NOTES} more notes (--json lists all)")

@@ -19,6 +19,7 @@ from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
 from npuviz.workbench.headless.exit_codes import exit_of
 from npuviz.workbench.headless.finite import finite
+from npuviz.workbench.headless.host_operators import host_operators
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def summarize(
         "hazards": hazards,
         "exit": {"code": code, "reason": reason},
         "reports": _reports(machine),
+        "on_host": host_operators(session.program),
         "notes": [asdict(note) for note in session.program.notes],
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
+from npuviz.workbench.headless.host_operators import host_lines
 
 MAX_ROWS = 12
 _NAMED = 3
@@ -58,8 +59,10 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines += _hazard_lines(summary["hazards"])
     if summary["exit"]["code"] == EXIT_MISBEHAVED:
         lines.append(f"  failed    the simulated chip misbehaved: {summary['exit']['reason']} (exit code 3)")
-    lines += [f"  {note['severity']}: {note['text']}" for note in summary["notes"][:MAX_ROWS]]
-    more = len(summary["notes"]) - MAX_ROWS
+    lines += host_lines(summary.get("on_host", []))
+    notes = [note for note in summary["notes"] if note.get("reason") is None]
+    lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_ROWS]]
+    more = len(notes) - MAX_ROWS
     if more > 0:
         lines.append(f"  ... and {more} more notes (--json lists all)")
     return "\n".join(lines)

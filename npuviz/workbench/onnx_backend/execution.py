@@ -109,7 +109,7 @@ def execute(
         if array is None:
             raise ExecutionFault(f"the machine holds no values of the output {value.name}")
         outputs.append(np.asarray(array))
-    reasons = {note.node: _host_reason(note.text) for note in program.notes if note.code == HOST_OPERATOR}
+    reasons = {note.node: note.reason.limit for note in program.notes if note.reason is not None}
     host = {
         graph.nodes[node].op_type: reasons.get(node, "")
         for node, place in program.placement.items()
@@ -141,11 +141,6 @@ def _check_hazards(machine: Machine) -> None:
             raise TargetError(hazard.text)
         if hazard.level == "error":
             raise ExecutionFault(f"cycle {hazard.cycle}, {hazard.unit}: {hazard.text}")
-
-
-def _host_reason(text: str) -> str:
-    """The reason within a note: "X runs on the host: REASON; assumed ..."."""
-    return text.rpartition("on the host: ")[2].split("; assumed")[0]
 
 
 def _named_inputs(model: onnx.ModelProto, inputs: Sequence[object]) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ from PySide6.QtCore import QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QRegion
 
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason, Note
 from npuviz.program.tensor import Tensor
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout, lay_out_graph

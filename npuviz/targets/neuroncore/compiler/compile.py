@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
@@ -106,7 +107,7 @@ class _Driver:
             return
         lower = lowering_of(node)
         if lower is None:
-            reason = "the engines have no lowering for it"
+            reason = HostReason("the engines have no lowering for it", node.op_type)
         else:
             reason = self._attempt(node, lambda builder: lower(builder, node))
             if not reason:
@@ -129,7 +130,7 @@ class _Driver:
             and old.num_elements == new.num_elements
         )
 
-    def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> str:
+    def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> HostReason | None:
         """Emit, or leave no trace and return the reason."""
         mark = self.builder.mark()
         try:
@@ -137,15 +138,15 @@ class _Driver:
                 emit(self.builder)
         except (CannotLower, DoesNotFit, ValueError) as error:
             self.builder.take_back(mark)
-            return str(error) or type(error).__name__
+            return host_reason(error)
         except SimulationError as error:
             # A bug of a lowering: the node must not make the whole model useless, nor pass unseen.
             self.builder.take_back(mark)
             self.builder.note(
                 "lowering-bug", f"{node.op_type} {node.name}: {error}", node.id, is_warning=True
             )
-            return f"its lowering has a bug: {error}"
-        return ""
+            return HostReason(f"its lowering has a bug: {error}")
+        return None
 
     def finish(self) -> Compiled:
         """The finished program."""
@@ -170,7 +171,7 @@ class _Driver:
         return own.variable
 
 
-def _lower_on_host(builder: Builder, node: Node, reason: str) -> None:
+def _lower_on_host(builder: Builder, node: Node, reason: HostReason) -> None:
     """Emit the call of the Host unit and tell why it is there."""
     with builder.node(node.id):
         builder.host(node)
@@ -180,4 +181,5 @@ def _lower_on_host(builder: Builder, node: Node, reason: str) -> None:
         f"{node.op_type} {node.name or f'(node {node.id})'} runs on the host: {reason}; assumed "
         f"{processor_of(spec).nanoseconds(work):.0f} ns for {work.text} on {spec.host_processor}",
         node.id,
+        reason=reason,
     )

@@ -16,7 +16,7 @@ from npuviz.formats.neff import model as nm
 from npuviz.formats.neff.model import OWN_FOLDER, Neff
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
-from npuviz.program.program import Note
+from npuviz.program.program import HostReason, Note
 from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.isa import ENGINE_NAMES, INSTRUCTION_DTYPE, Engine, Opcode
 from npuviz.targets.neuroncore.neff.decoding import Decoded, decode
@@ -321,5 +321,7 @@ def _piece(values: Sequence[Any], tables: Tables, graph: Graph) -> Piece:
 
 
 def _note(values: Sequence[Any]) -> Note:
-    severity, code, text, node = values
-    return Note("warning" if severity == "warning" else "info", str(code), str(text), int(node))
+    severity, code, text, node, *reason = values
+    kind = "warning" if severity == "warning" else "info"
+    why = HostReason(*(str(part) for part in reason)) if reason else None
+    return Note(kind, str(code), str(text), int(node), why)

@@ -143,7 +143,7 @@ def _record(
             [each.tensor, each.memory, each.address, each.size_bytes]
             for each in compiled.memory_map.allocations
         ],
-        "notes": [[each.severity, each.code, each.text, each.node] for each in (*notes, *compiled.notes)],
+        "notes": [_note_row(each) for each in (*notes, *compiled.notes)],
     }
 
 
@@ -302,3 +302,12 @@ def _tensor_map(graph: Graph, tables: Tables, names: Sequence[str], used: set[in
             **({"tf_file": f"constant{each.id}.npy"} if each.kind == "constant" else {}),
         }
     return found
+
+
+def _note_row(note: Note) -> list[object]:
+    """A note as the record has it: severity, code, text, node, and of an operator on the Host the reason."""
+    reason = note.reason
+    return [
+        note.severity, note.code, note.text, note.node,
+        *((reason.limit, reason.found, reason.change) if reason else ()),
+    ]  # fmt: skip

@@ -12,7 +12,7 @@ from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
-from npuviz.program.program import Note
+from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -199,7 +199,7 @@ class Builder:
         self._drafts.append(_Draft(core, self._job, node, address, packed, registers, enables))
         self._is_open = True
 
-    def host(self, node: int, reason: str = "") -> None:
+    def host(self, node: int, reason: HostReason | None = None) -> None:
         """Run a graph node on the CPU."""
         found = self.graph.nodes[node]
         reads = tuple(dict.fromkeys(self.number_of(t) for t in found.inputs if t >= 0))
@@ -208,7 +208,7 @@ class Builder:
         self.placement[node] = "Host"
         if reason:
             text = f"{found.op_type} {found.name} runs on the Host: {reason}"
-            self.notes.append(Note("warning", "host-operator", text, node))
+            self.notes.append(Note("warning", "host-operator", text, node, reason))
 
     def convert(self, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
         """Convert layouts on the CPU: graph inputs (no reads) or outputs."""

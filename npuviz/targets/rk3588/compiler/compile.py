@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
-from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.kept_nodes import kept_names, kept_nodes
 from npuviz.program.graph import Graph
-from npuviz.program.program import Note
+from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
@@ -59,7 +59,7 @@ def _compile_layers(
     builder: Builder,
     layers: Sequence[Layer],
     planner: Planner,
-    reasons: dict[int, str],
+    reasons: dict[int, HostReason],
     progress: Progress,
 ) -> Compiled:
     """One program. reasons  head of a layer -> why the Host runs it; what turns out is added"""
@@ -79,7 +79,7 @@ def _compile_layers(
     return builder.finish()
 
 
-def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, str]) -> None:
+def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, HostReason]) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
     if layer.head.id not in reasons:
         mark = builder.mark()
@@ -90,7 +90,7 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
             lower(builder, layer, planner)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)
-            reasons[layer.head.id] = str(error)
+            reasons[layer.head.id] = host_reason(error)
         else:
             for node in layer.nodes:
                 builder.placement[node] = "Core"
@@ -98,7 +98,7 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
     _on_host(builder, layer, planner, reasons[layer.head.id])
 
 
-def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: str) -> None:
+def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: HostReason) -> None:
     """Nodes of a layer on the Host, with the DequantizeLinear nodes that make their inputs float."""
     graph = builder.graph
     for number, index in enumerate(sorted(layer.nodes)):
@@ -107,4 +107,4 @@ def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: str) -> N
             source = planner.quantised.sources.get(tensor) or planner.quantised.constants.get(tensor)
             if source is not None and builder.placement.get(source.node) is None:
                 builder.host(source.node)
-        builder.host(index, reason if number == 0 else "")
+        builder.host(index, reason if number == 0 else None)

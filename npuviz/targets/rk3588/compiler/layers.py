@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
@@ -124,21 +125,33 @@ class Planner:
         """Whether a tensor is known before the program runs; a missing one is."""
         return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
 
-    def reason_for_host(self, node: Node) -> str:
+    def reason_for_host(self, node: Node) -> HostReason:
         """Why a node that is no layer is none."""
-        if node.op_type in PRODUCTS and not all(self.is_constant(tensor) for tensor in node.inputs[1:]):
-            return "its second operand is no constant"
-        if node.op_type in PAIRS and len(node.inputs) != 2:
-            return f"it has {len(node.inputs)} operands"
-        if node.op_type == "Clip" and not self.is_activation(node):
-            return "its limits are not 0 and a constant"
         if node.id in self._kept:
-            return "keep_fp32 names it, and the NPU stores fp16"
+            return HostReason("keep_fp32 names it, and the NPU stores fp16", change="take it off keep_fp32")
         if self._is_empty(node):
-            return "it has a tensor without elements"
+            return HostReason("it has a tensor without elements")
+        if node.op_type in PRODUCTS and not all(self.is_constant(tensor) for tensor in node.inputs[1:]):
+            return HostReason(
+                "its second operand is no constant", change="store the weights in the file as initialisers"
+            )
+        if node.op_type in PAIRS and len(node.inputs) != 2:
+            count = str(len(node.inputs))
+            return HostReason(
+                f"it has {count} operands", count, f"write it as {node.op_type} nodes of two operands each"
+            )
+        if node.op_type == "Clip" and not self.is_activation(node):
+            return HostReason(
+                "its limits are not 0 and a constant", change="limits of 0 and a constant, as Relu6 has them"
+            )
         if self._activations(node):
-            return "its tensors are neither floats nor all quantised"
-        return "the NPU has no lowering for it"
+            kinds = ", ".join(dict.fromkeys(self.graph.tensors[t].dtype for t in node.inputs if t >= 0))
+            return HostReason(
+                "its tensors are neither floats nor all quantised",
+                kinds,
+                "float32 tensors, or QuantizeLinear and DequantizeLinear with constant scales around it",
+            )
+        return HostReason("the NPU has no lowering for it", node.op_type)
 
     # --- what belongs together -----------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.lowering import Lowering
@@ -67,7 +68,9 @@ def compile_true(
             if len(placement) % 16 == 0:
                 watch.report(len(placement) / max(1, len(graph.nodes)), f"compiling {_title(node)}")
             if node.id in kept:
-                _lower_on_host(lowering, node, "keep_fp32 names it")
+                _lower_on_host(
+                    lowering, node, HostReason("keep_fp32 names it", change="take it off keep_fp32")
+                )
             placement[node.id] = "Host" if node.id in kept else _lower(lowering, node)
         if builder.num_layers == first:
             builder.add_skip_layer("nothing to run")
@@ -99,17 +102,17 @@ def _lower(lowering: Lowering, node: Node) -> str:
         return "View"
     lower = LOWERINGS.get(node.op_type) if node.domain in _DOMAINS else None
     if lower is None:
-        _lower_on_host(lowering, node, "the cores have no lowering for it")
+        _lower_on_host(lowering, node, HostReason("the cores have no lowering for it", node.op_type))
         return "Host"
     try:
         lower(lowering, node)
     except CannotLower as reason:
-        _lower_on_host(lowering, node, str(reason))
+        _lower_on_host(lowering, node, reason.reason)
         return "Host"
     return "Core"
 
 
-def _lower_on_host(lowering: Lowering, node: Node, reason: str) -> None:
+def _lower_on_host(lowering: Lowering, node: Node, reason: HostReason) -> None:
     """Add the Host layer of a node and tell why it is there.
 
     Assumed: its cycles, see `SystolicSpec`.
@@ -125,6 +128,7 @@ def _lower_on_host(lowering: Lowering, node: Node, reason: str) -> None:
         f"{node.op_type} {name} runs on the host: {reason}; assumed {cycles} cycles "
         f"for {work.text} on {host.name}",
         node.id,
+        reason=reason,
     )
 
 

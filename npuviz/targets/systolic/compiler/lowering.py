@@ -8,7 +8,7 @@ import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
-from npuviz.program.program import Note
+from npuviz.program.program import HostReason, Note
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.tiling.choices import Asked, Choice, Choices, ProblemKey
@@ -106,7 +106,9 @@ class Lowering:
         if made is not None:
             if fits(made):
                 return made
-            self.note("tilings", "a tiling of the file does not fit and was not used", node.id, True)
+            self.note(
+                "tilings", "a tiling of the file does not fit and was not used", node.id, is_warning=True
+            )
         return Choice(ranked[0]) if ranked else None
 
     # Plan --------------------------------------------------------------------------------------
@@ -140,9 +142,17 @@ class Lowering:
     def _roots(self, tensors: Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(self.storages[index].root for index in tensors if index >= 0))
 
-    def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
-        """Tell the user something; the same text about the same node once."""
-        made = Note("warning" if is_warning else "info", code, text, node)
+    def note(
+        self,
+        code: str,
+        text: str,
+        node: int = -1,
+        *,
+        is_warning: bool = False,
+        reason: HostReason | None = None,
+    ) -> None:
+        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
+        made = Note("warning" if is_warning else "info", code, text, node, reason)
         if made not in self.notes:
             self.notes.append(made)
 

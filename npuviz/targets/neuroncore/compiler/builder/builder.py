@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from npuviz.onnx.kept_nodes import kept_nodes, kept_tensors
 from npuviz.program.graph import Graph, Node
-from npuviz.program.program import Note
+from npuviz.program.program import HostReason, Note
 from npuviz.targets.neuroncore.compiler.builder.dma import Dma
 from npuviz.targets.neuroncore.compiler.builder.engines import Engines
 from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
@@ -68,9 +68,17 @@ class Builder:
         self.dma = Dma(spec, self.emitter, queues, self.hbm, self.tiles, self._engines, self.shown)
         self.isa = Instructions(spec, self.hbm, self.dma, self._engines)
 
-    def note(self, code: str, text: str, node: int = -1, is_warning: bool = False) -> None:
-        """Tell the user something; the same text about the same node once."""
-        made = Note("warning" if is_warning else "info", code, text, node)
+    def note(
+        self,
+        code: str,
+        text: str,
+        node: int = -1,
+        *,
+        is_warning: bool = False,
+        reason: HostReason | None = None,
+    ) -> None:
+        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
+        made = Note("warning" if is_warning else "info", code, text, node, reason)
         if made not in self.notes:
             self.notes.append(made)
 

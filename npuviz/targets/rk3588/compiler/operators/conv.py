@@ -83,7 +83,7 @@ def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     if node.op_type == "Gemm":
         attributes = attributes_of(node)
         if attributes.flag("transA"):
-            raise CannotLower("transA")
+            raise CannotLower("transA", change="transpose the constant instead")
         is_turned = attributes.flag("transB")
         alpha, beta = attributes.real("alpha"), attributes.real("beta")
     if not is_turned:
@@ -146,7 +146,7 @@ def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.
         real = weights.astype(np.float64) * scales.reshape(-1, *[1] * (weights.ndim - 1))
         return Operands(real.astype(np.float16), bias.astype(np.float32))
     if weights.dtype != np.int8:
-        raise CannotLower("weights that are not stored as int8")
+        raise CannotLower("weights that are not stored as int8", str(weights.dtype), "weights of type int8")
     kernels = weights.shape[0]
     if scales.size not in (1, kernels):
         raise CannotLower("weight scales that are not one a kernel")

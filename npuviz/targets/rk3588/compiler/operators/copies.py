@@ -18,6 +18,7 @@ from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.tables import Buffer
 
+NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
 _AXES = ("images", "channels", "rows", "columns")
 
 
@@ -169,7 +170,7 @@ def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]
         if place < len(node.inputs) and node.inputs[place] >= 0:
             values = graph.constants.get(node.inputs[place])
             if values is None:
-                raise CannotLower(f"{name} that are no constants")
+                raise CannotLower(f"{name} that are no constants", change=f"constant {name}")
             given.append(np.reshape(values, -1).astype(np.int64).tolist())
         else:
             given.append([int(value) for value in node.attributes.get(name, [])])
@@ -178,7 +179,7 @@ def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]
     found = [Span(0, size) for size in shape]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 0:
-            raise CannotLower(f"a step of {step}: the NPU reads forwards")
+            raise CannotLower(f"a step of {step}: the NPU reads forwards", str(step), "a positive step")
         taken = range(*slice(start, end, step).indices(shape[axis]))
         found[axis % len(shape)] = Span(taken.start, len(taken), step)
     return found
@@ -191,7 +192,7 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
     attributes = attributes_of(node)
     mode = attributes.text("mode")
     if mode != "nearest":
-        raise CannotLower(f"mode {mode}: the NPU repeats positions, it does not mix them")
+        raise CannotLower(f"mode {mode}: the NPU repeats positions, it does not mix them", mode, NEAREST)
     sizes, given = cube_shape(source.shape), cube_shape(target.shape)
     factors = [out // size for out, size in zip(given, sizes, strict=True)]
     if factors[:2] != [1, 1] or any(
@@ -202,7 +203,7 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
         )
     for size, factor in zip(sizes[2:], factors[2:], strict=True):
         if factor > 1 and not _repeats(attributes, node, size, factor):
-            raise CannotLower("positions that are not repeated evenly: asymmetric with floor is possible")
+            raise CannotLower("positions that are not repeated evenly", change=NEAREST)
     stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
     for row in range(factors[2]):
         for column in range(factors[3]):

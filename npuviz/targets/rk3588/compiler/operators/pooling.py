@@ -32,7 +32,7 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     """MaxPool, AveragePool, GlobalAveragePool and GlobalMaxPool of one or two spatial dimensions."""
     node = layer.head
     if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
-        raise CannotLower("indices of the maxima")
+        raise CannotLower("indices of the maxima", change="drop the output Indices")
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     rank = len(b.graph.tensors[layer.inputs[0].tensor].shape)
     if rank not in (3, 4) or not len(source.shape) == len(target.shape) == rank:
@@ -115,7 +115,9 @@ def _factors(size: int, method: int) -> list[int]:
             if method == AVERAGE and size <= MAX_TAPS:
                 return [*found, size]
             raise CannotLower(
-                f"a window over {size} positions, which no window of up to {MAX_KERNEL} divides"
+                f"a window over {size} positions, which no window of up to {MAX_KERNEL} divides",
+                str(size),
+                f"a plane whose sides are products of numbers up to {MAX_KERNEL}",
             )
         found.append(factor)
         size //= factor
@@ -135,12 +137,12 @@ def _window(layer: Layer, source: Buffer, target: Buffer, method: int) -> Shape:
     axes = window_axes(node, source.shape, target.shape, attributes.integers("kernel_shape"))
     rows, columns = padded_axes(axes, 2)
     if max(rows.dilation, columns.dilation) != 1:
-        raise CannotLower("a dilated window")
+        raise CannotLower("a dilated window", f"{rows.dilation} x {columns.dilation}", "dilations of 1")
     # Rounded up, the last window may reach beyond the given padding.
     bottom, right = (max(0, axis.reach(axis.out) - axis.size - axis.before) for axis in (rows, columns))
     if method == AVERAGE and any((rows.before, columns.before, bottom, right)):
         if not attributes.flag("count_include_pad"):
-            raise CannotLower("an average that leaves padding out")
+            raise CannotLower("an average that leaves padding out", change="count_include_pad = 1")
         if bottom > rows.after or right > columns.after:
             raise CannotLower("an average over windows that reach beyond the padding")
     return Shape(replace(rows, after=bottom), replace(columns, after=right), is_depthwise=True)

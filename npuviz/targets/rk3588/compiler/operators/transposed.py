@@ -107,7 +107,7 @@ def _axes(node: Node, source: Buffer, target: Buffer, kernel: tuple[int, ...]) -
     attributes = attributes_of(node)
     strides, dilations = (attributes.integers(name, [1, 1]) for name in ("strides", "dilations"))
     if max(dilations) > 1:
-        raise CannotLower("a dilated transposed convolution")
+        raise CannotLower("a dilated transposed convolution", str(dilations), "dilations of 1")
     pads = attributes.integers("pads", [0] * 4)
     if attributes.text("auto_pad") not in ("NOTSET", "VALID") or node.attributes.get("output_shape"):
         raise CannotLower("padding of a transposed convolution that its output decides")

@@ -49,7 +49,7 @@ def lower_multi_head_attention(lowering: Lowering, node: Node) -> None:
         raise CannotLower("keys and values that are asked for")
     heads = int(node.attributes.get("num_heads", 0))
     if any(lowering.input(node, position) < 0 for position in (1, 2)):
-        raise CannotLower("packed queries, keys and values")
+        raise CannotLower("packed queries, keys and values", change="three inputs instead of one")
     operands = tuple(_heads(lowering, node.inputs[position], heads) for position in range(3))
     scale = float(node.attributes["scale"]) if node.attributes.get("scale") else None
     causal = 0 if int(node.attributes.get("unidirectional", 0)) else None
@@ -166,7 +166,7 @@ def _mask(lowering: Lowering, mask: int, full: tuple[int, int, int, int]) -> Hea
         return None
     storage = lowering.storage(mask)
     if lowering.tensor(mask).dtype not in FLOATS:
-        raise CannotLower("a mask of truth values")
+        raise CannotLower("a mask of truth values", change="a mask of floats that is added")
     shape = (1,) * (4 - len(storage.shape)) + storage.shape
     if len(shape) != 4 or shape[3] != full[3] or not storage.is_row_major:
         raise CannotLower("a mask that does not have a column for every key")

@@ -130,7 +130,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
 def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     """Batch normalisation at inference: a factor and an offset per channel, then MUL and ADD."""
     if any(index >= 0 for index in node.outputs[1:]) or node.attributes.get("training_mode"):
-        raise CannotLower("training mode")
+        raise CannotLower("training mode", change="export the model for inference")
     source, scale, bias, mean, variance = node.inputs[:5]
     output = node.outputs[0]
     lowering.require_floats(node, (source, scale, bias, mean, variance, output))

@@ -96,7 +96,7 @@ def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list
         return None
     values = lowering.constant(index)
     if values is None:
-        raise CannotLower(f"{name} are computed at run time")
+        raise CannotLower(f"{name} are computed at run time", change=f"constant {name}")
     return [int(value) for value in np.asarray(values).reshape(-1)]
 
 
@@ -111,7 +111,7 @@ def lower_slice(lowering: Lowering, node: Node) -> None:
     offset, strides = 0, list(source.strides())
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 1:
-            raise CannotLower("it runs backwards")
+            raise CannotLower("it runs backwards", change="a positive step")
         first, _, _ = slice(start, end, step).indices(source.shape[axis % rank])
         offset += first * source.strides()[axis % rank]
         strides[axis % rank] *= step

@@ -43,7 +43,7 @@ _SUM = PoolRule("sum", 0.0, tk.OP_ADD, np.add)
 def lower_max_pool(lowering: Lowering, node: Node) -> None:
     """MaxPool without indices."""
     if any(index >= 0 for index in node.outputs[1:]):
-        raise CannotLower("indices of the maxima are asked for")
+        raise CannotLower("indices of the maxima are asked for", change="drop the output Indices")
     _lower_pool(lowering, node, _MAX)
 
 

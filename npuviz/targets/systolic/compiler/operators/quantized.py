@@ -29,9 +29,13 @@ def _number(lowering: Lowering, node: Node, position: int, default: float) -> fl
         return default
     values = lowering.constant(index)
     if values is None:
-        raise CannotLower("scales or zero points are computed at run time")
+        raise CannotLower(
+            "scales or zero points are computed at run time", change="quantise with constant scales (static)"
+        )
     if values.size != 1:
-        raise CannotLower("a scale or zero point per row or channel")
+        raise CannotLower(
+            "a scale or zero point per row or channel", change="one scale and zero point for the tensor"
+        )
     return float(values.reshape(-1)[0])
 
 
@@ -130,7 +134,7 @@ def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
     zeros = [_number(lowering, node, position, 0.0) for position in (2, 7)]
     weight_zero = lowering.constant(node.inputs[5])
     if weight_zero is None or not (weight_zero == weight_zero.reshape(-1)[0]).all():
-        raise CannotLower("a weight zero point per channel")
+        raise CannotLower("a weight zero point per channel", change="symmetric weights (zero point 0)")
     vectors: list[ChannelVector] = []
     bias = lowering.input(node, 8)
     if bias >= 0:
@@ -138,7 +142,9 @@ def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
     factor = source_scale / output_scale
     scales = lowering.constant(node.inputs[4])
     if scales is None:
-        raise CannotLower("scales or zero points are computed at run time")
+        raise CannotLower(
+            "scales or zero points are computed at run time", change="quantise with constant scales (static)"
+        )
     if scales.size == 1:
         factor *= float(scales.reshape(-1)[0])
     else:

@@ -89,7 +89,7 @@ def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:
     index = lowering.input(node, 1)
     values = lowering.constant(index)
     if index >= 0 and values is None:
-        raise CannotLower("axes are computed at run time")
+        raise CannotLower("axes are computed at run time", change="constant axes")
     axes = reduced_axes(node, rank, None if values is None else values.reshape(-1).tolist())
     if axes is None:
         raise CannotLower("it does nothing")

@@ -98,7 +98,7 @@ def device_dtype(dtype: str) -> str:
         return "uint8"
     found = _NATIVE.get(dtype)
     if found is None:
-        raise CannotLower(f"engines have no {dtype}")
+        raise CannotLower(f"engines have no {dtype}", dtype, "float32 or int32 tensors")
     return found
 
 

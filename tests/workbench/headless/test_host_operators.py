@@ -1,0 +1,62 @@
+"""Why operators run on the Host, on every machine that compiles models: as data and as lines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from npuviz.workbench.headless.host_operators import host_lines
+from npuviz.workbench.headless.info import describe_file, info_text
+from npuviz.workbench.headless.run import RunOptions, run_model
+from npuviz.workbench.headless.summary_text import summary_text
+from npuviz.workbench.opening import OpenOptions
+
+MACHINES = pytest.mark.parametrize("target", ["rk3588", "systolic", "neuroncore"])
+
+
+def doubles(folder: Path) -> Path:
+    """x made float64, added to itself, made float32 again: no machine adds float64."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], "widen", to=TensorProto.DOUBLE),
+        helper.make_node("Add", ["wide", "wide"], ["sum"], "add"),
+        helper.make_node("Cast", ["sum"], ["y"], "narrow", to=TensorProto.FLOAT),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in "xy"]
+    graph = helper.make_graph(nodes, "doubles", ends[:1], ends[1:])
+    path = folder / "doubles.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@MACHINES
+def test_reasons_are_data_and_text_in_run_and_info(tmp_path: Path, target: str) -> None:
+    path = doubles(tmp_path)
+    found = run_model(path, RunOptions(open=OpenOptions(target=target))).summary
+    entries = json.loads(json.dumps(found["on_host"]))
+    (add,) = [entry for entry in entries if entry["operator"] == "Add"]
+    assert set(add) == {"operator", "name", "node", "limit", "found", "change"}
+    assert (add["name"], add["node"]) == ("add", 1)
+    assert add["limit"]
+    described = describe_file(path, OpenOptions(target=target))
+    assert described["on_host"] == entries
+    for text in (summary_text(found), info_text(described)):
+        assert f"on Host   Add: {add['limit']}" in text or "on Host   Add x" in text
+
+
+def test_the_change_is_named(tmp_path: Path) -> None:
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], "grow", mode="linear")
+    shapes = {"x": [1, 8, 4, 4], "y": [1, 8, 8, 8]}
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
+    graph = helper.make_graph([node], "grow", ends[:1], ends[1:], [scales])
+    path = tmp_path / "grow.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    (entry,) = describe_file(path, OpenOptions(target="rk3588"))["on_host"]
+    assert entry["found"] == "linear"
+    assert "nearest, asymmetric" in entry["change"]
+    assert host_lines([entry]) == [f"  on Host   Resize: {entry['limit']}; to lift it: {entry['change']}"]
+    assert host_lines([entry] * 3)[0].startswith("  on Host   Resize x 3: ")
+    assert host_lines([]) == []
