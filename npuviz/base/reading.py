@@ -13,6 +13,7 @@ that finds an index out of range says so itself.
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from errno import EINVAL
 from pathlib import Path
 from types import TracebackType
 
@@ -45,7 +46,8 @@ def reading(file: str | Path, member: str = "", hint: str = "") -> Generator[Non
 
 def is_about_data(error: Exception) -> bool:
     """Whether an exception says that data are wrong, by the rules above."""
-    if isinstance(error, OSError) and error.errno is not None:
+    # A place before the beginning of a file is one that data name; all else is of the disk.
+    if isinstance(error, OSError) and error.errno not in (None, EINVAL):
         return False
     return (
         isinstance(error, VALUES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npuviz.base.errors import UsageError
+from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
 from npuviz.sim.target import LoadRequest, Target
@@ -95,7 +95,7 @@ def is_bundle(path: Path) -> bool:
         return os.path.isfile(path / BUNDLE_MANIFEST)
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
         return False
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+    with suppress(OSError, FormatError), reading(path), zipfile.ZipFile(path) as archive:
         return any(name.rpartition("/")[2] == BUNDLE_MANIFEST for name in archive.namelist())
     return False
 
@@ -123,10 +123,10 @@ def open_file(path: Path, options: OpenOptions | None = None, progress: Progress
 
 
 def _open_bundle(path: Path, options: OpenOptions) -> Opened:
-    from npuviz.trace.bundle.bundle import open_bundle
+    from npuviz.trace.bundle.bundle import open_checked_bundle
 
     begin = time.perf_counter()
-    reader = open_bundle(path)
+    reader = open_checked_bundle(path)
     seconds = {"load": time.perf_counter() - begin}
     return Opened(path, reader.schema.title or path.name, options, reader=reader, seconds=seconds)
 

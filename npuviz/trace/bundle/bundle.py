@@ -44,6 +44,16 @@ def open_bundle(path: str | Path) -> TraceReader:
     return TraceReader(BundleSource(open_container(Path(path))))
 
 
+def open_checked_bundle(path: str | Path) -> TraceReader:
+    """Open a bundle and read everything in it once, so that no later question finds damage.
+
+    Raises FormatError.
+    """
+    source = BundleSource(open_container(Path(path)))
+    source.check()
+    return TraceReader(source)
+
+
 class BundleWriter:
     """Writes one bundle. Pages are encoded in a thread of its own; errors come out at the next call.
 

@@ -7,7 +7,11 @@ from typing import Any, Protocol
 
 from npuviz.base.errors import FormatError
 from npuviz.base.names import printable
-from npuviz.trace.bundle.manifest import LARGEST_TEXT_BYTES, MANIFEST_NAME
+from npuviz.base.reading import reading
+from npuviz.trace.bundle.manifest import MANIFEST_NAME
+
+LARGEST_MEMBER_BYTES = 1 << 28
+"""Of a part in a zip archive, which is unpacked in memory."""
 
 
 class Container(Protocol):
@@ -131,31 +135,21 @@ class _Zip:
 
     def read(self, name: str) -> Any:
         size = self.size_of(name) or 0
-        if size > LARGEST_TEXT_BYTES:
+        if size > LARGEST_MEMBER_BYTES:
             raise FormatError(
-                self.describe(name), expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}"
+                self.describe(name), expected=f"at most {LARGEST_MEMBER_BYTES} bytes", found=f"{size}"
             )
-        try:
+        with reading(self.describe(name)):
             return self._archive.read(self._prefix + name)
-        except (
-            zipfile.BadZipFile,
-            OSError,
-            RuntimeError,
-            NotImplementedError,
-            EOFError,
-            ValueError,
-        ) as error:
-            raise FormatError(self.describe(name), found=str(error)[:200]) from None
-        except Exception as error:  # zlib.error and its kin have no common base
-            raise FormatError(self.describe(name), found=f"damaged data: {error}"[:200]) from None
 
 
 def _open_zip(path: Path) -> _Zip:
-    try:
+    with reading(path):
         archive = zipfile.ZipFile(path)
-        manifests = [name for name in archive.namelist() if PurePosixPath(name).name == MANIFEST_NAME]
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise FormatError(path, found=str(error)[:200]) from None
+        names = archive.namelist()
+        manifests = [name for name in names if PurePosixPath(name).name == MANIFEST_NAME]
     if len(manifests) != 1:
         raise FormatError(path, expected=f"one {MANIFEST_NAME}", found=f"{len(manifests)}")
+    if len(set(names)) != len(names):
+        raise FormatError(path, expected="a name for each member", found="a name twice")
     return _Zip(path, archive, manifests[0][: -len(MANIFEST_NAME)])

@@ -15,8 +15,14 @@ MANIFEST_NAME = "manifest.json"
 MODEL_NAME = "model.json"
 FORMAT_NAME = "npuviz-trace"
 FORMAT_VERSION = 1
-LARGEST_TEXT_BYTES = 1 << 28
-LARGEST_PART_ROWS = 1 << 26
+LARGEST_TEXT_BYTES = 1 << 26
+"""Of manifest and model, which take many times as much once they are read."""
+LARGEST_PART_ROWS = 1 << 24
+LAST_CYCLE = 1 << 62
+LARGEST_CELLS = 1 << 29
+"""Tracks times kinds: readers keep a number for each pair."""
+FREQUENCIES = (1e3, 1e15)
+"""Hz that a clock may have; 0 where there is none."""
 
 TableName = Literal["intervals", "counters", "flows", "lifetimes"]
 TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
@@ -107,19 +113,13 @@ _HINT = "the bundle is damaged: record it again"
 
 def _check(file: str, manifest: Manifest) -> None:
     """What types alone do not say."""
-    schema = manifest.schema
+    _check_schema(file, manifest.schema)
     if not 1 <= manifest.version <= FORMAT_VERSION:
         found = str(manifest.version)[:40]
         raise FormatError(file, field="version", expected=f"1 to {FORMAT_VERSION}", found=found, hint=_HINT)
-    if not 0 <= manifest.end_cycle < 1 << 62:
+    if not 0 <= manifest.end_cycle < LAST_CYCLE:
         found = str(manifest.end_cycle)[:40]
         raise FormatError(file, field="end_cycle", expected="a cycle from 0 to 2^62", found=found, hint=_HINT)
-    if [track.id for track in schema.tracks] != list(range(len(schema.tracks))):
-        raise FormatError(file, field="schema.tracks", expected="ids 0, 1, 2, ...", hint=_HINT)
-    if any(not 0 <= kind.id < 1 << 15 for kind in schema.kinds):
-        raise FormatError(file, field="schema.kinds", expected="ids from 0 to 32767", hint=_HINT)
-    if len(schema.memory_names) >= 1 << 15:
-        raise FormatError(file, field="schema.memory_names", expected="less than 32768", hint=_HINT)
     for part in manifest.parts:
         if not part.file or Path(part.file).name != part.file or not part.file.endswith(".parquet"):
             raise FormatError(
@@ -128,3 +128,30 @@ def _check(file: str, manifest: Manifest) -> None:
         if not 0 <= part.rows <= LARGEST_PART_ROWS or part.size_bytes < 0:
             found = f"{part.rows} rows, {part.size_bytes} bytes"
             raise FormatError(file, field=f"parts, {part.file}", found=found, hint=_HINT)
+    if len({part.file for part in manifest.parts}) != len(manifest.parts):
+        raise FormatError(file, field="parts", expected="a file for each part", found="one twice", hint=_HINT)
+
+
+def _check_schema(file: str, schema: TraceSchema) -> None:
+    """Ids, sizes and numbers of the schema: readers take them as indices and as 64-bit words."""
+    ids = [kind.id for kind in schema.kinds]
+    low, high = FREQUENCIES
+    rules = (
+        ([t.id for t in schema.tracks] == list(range(len(schema.tracks))), "tracks", "ids 0, 1, 2, ..."),
+        (all(-1 <= t.unit < 1 << 31 for t in schema.tracks), "tracks", "units from -1 to 2^31"),
+        (all(0 <= t.maximum < LAST_CYCLE for t in schema.tracks), "tracks", "maxima from 0 to 2^62"),
+        (all(0 <= one < 1 << 15 for one in ids), "kinds", "ids from 0 to 32767"),
+        (len(set(ids)) == len(ids), "kinds", "ids that differ"),
+        (len(schema.tracks) * schema.num_kinds <= LARGEST_CELLS, "tracks", "fewer for so many kinds"),
+        (len(schema.memory_names) < 1 << 15, "memory_names", "less than 32768"),
+        (
+            all(0 <= size < LAST_CYCLE for _, size in schema.memory_names),
+            "memory_names",
+            "sizes from 0 to 2^62",
+        ),
+        (len(schema.node_names) == len(schema.node_types), "node_types", "one for each node name"),
+        (schema.frequency_hz == 0 or low <= schema.frequency_hz <= high, "frequency_hz", "1e3 to 1e15, or 0"),
+    )
+    for is_right, field, expected in rules:
+        if not is_right:
+            raise FormatError(file, field=f"schema.{field}", expected=expected, hint=_HINT)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.base.reading import reading
 from npuviz.trace.bundle.manifest import Part, TableName
 
 COLUMNS: dict[TableName, dict[str, type]] = {
@@ -94,20 +95,23 @@ def check_bytes(file: str, data: Any, part: Part) -> None:
 
 def check_columns(path: Path, part: Part) -> None:
     """Compare rows, names and types of the columns of a part with what its table has. Raises FormatError."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as parquet:
-            rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(path, found=str(error).splitlines()[0][:200], hint=_HINT) from None
+    with reading(path, hint=_HINT), pq.ParquetFile(path) as parquet:
+        rows, schema = parquet.metadata.num_rows, parquet.schema_arrow
     if rows != part.rows:
         raise FormatError(path, expected=f"{part.rows} rows", found=f"{rows}", hint=_HINT)
-    for name, dtype in COLUMNS[part.table].items():
+    _check_types(str(path), schema, COLUMNS[part.table], list(COLUMNS[part.table]))
+
+
+def _check_types(file: str, schema: Any, types: Mapping[str, type], names: Sequence[str]) -> None:
+    """Compare the columns of a Parquet file with the types they are to have, before they are read."""
+    import pyarrow as pa
+
+    for name in names:
         place = schema.get_field_index(name)
-        if place < 0 or schema.field(place).type != pa.from_numpy_dtype(dtype):
-            raise FormatError(path, field=f"column {name}", expected=np.dtype(dtype).name, hint=_HINT)
+        if place < 0 or schema.field(place).type != pa.from_numpy_dtype(types[name]):
+            raise FormatError(file, field=f"column {name}", expected=np.dtype(types[name]).name, hint=_HINT)
 
 
 def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
@@ -118,18 +122,15 @@ def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None)
     check_bytes(file, data, part)
     types = COLUMNS[part.table]
     wanted = list(types if names is None else names)
-    try:
+    with reading(file, hint=_HINT):
         parquet = pq.ParquetFile(pa.BufferReader(data))
         if parquet.metadata.num_rows != part.rows:
             found = f"{parquet.metadata.num_rows}"
             raise FormatError(file, expected=f"{part.rows} rows", found=found, hint=_HINT)
+        _check_types(file, parquet.schema_arrow, types, wanted)
         table = parquet.read(columns=wanted)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise FormatError(file, found=str(error).splitlines()[0][:200], hint=_HINT) from None
     columns: dict[str, np.ndarray] = {}
     for name in wanted:
-        if name not in table.column_names or table.column(name).type != pa.from_numpy_dtype(types[name]):
-            raise FormatError(file, field=f"column {name}", expected=np.dtype(types[name]).name, hint=_HINT)
         if table.column(name).null_count:
             raise FormatError(file, field=f"column {name}", expected="no empty values", hint=_HINT)
         columns[name] = table.column(name).to_numpy()

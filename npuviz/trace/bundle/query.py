@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.errors import UsageError
+from npuviz.base.reading import reading
 from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
 from npuviz.trace.bundle.parts import COLUMNS, check_columns, decode
@@ -92,42 +93,49 @@ def query(
     bundle, or takes too long).
     """
     import duckdb
-    import pyarrow as pa
 
     source = BundleSource(open_container(Path(path)))
     source.verify()
     connection = duckdb.connect(":memory:", config={} if is_unsafe else _CLOSED)
     timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
-        try:
+        with reading(path, hint="the bundle is damaged"):
             for name, table in (_name_tables(source.schema) | _run_tables(source)).items():
                 connection.register(name, table)
             for table in TABLE_NAMES:
                 _add_table(connection, source, table)
             connection.execute(_VIEWS)
-        except (duckdb.Error, pa.ArrowException, OverflowError) as error:
-            raise FormatError(path, found=_one_line(str(error))[:200], hint="the bundle is damaged") from None
         if not is_unsafe:
             connection.execute("set lock_configuration = true")
         if timer is not None:
             timer.start()
-        try:
-            return _answer(connection.execute(sql))
-        except duckdb.InterruptException:
-            raise UsageError(
-                f"query: ended after {max_seconds:g} s; ask for less, or give it more with --timeout"
-            ) from None
-        except duckdb.PermissionException as error:
-            raise UsageError(
-                f"query: {_one_line(str(error))}: a query reaches the bundle alone; "
-                "--unsafe lets it read and write other files"
-            ) from None
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
-            raise UsageError(f"query: {_one_line(str(error))}") from None
+        with reading(path, hint="the bundle is damaged"):
+            return _asked(connection, sql, max_seconds)
     finally:
         if timer is not None:
             timer.cancel()
         connection.close()
+
+
+def _asked(connection: Any, sql: str, max_seconds: float) -> QueryResult:
+    """The answer of a query. Raises UsageError; what reading the parts raises goes through."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        return _answer(connection.execute(sql))
+    except duckdb.InterruptException:
+        raise UsageError(
+            f"query: ended after {max_seconds:g} s; ask for less, or give it more with --timeout"
+        ) from None
+    except duckdb.PermissionException as error:
+        raise UsageError(
+            f"query: {_one_line(str(error))}: a query reaches the bundle alone; "
+            "--unsafe lets it read and write other files"
+        ) from None
+    except (duckdb.Error, pa.ArrowException, RuntimeError, ValueError, OverflowError) as error:
+        # The last two: values that Python has not, such as a date behind the year 9999.
+        raise UsageError(f"query: {_one_line(str(error))}") from None
 
 
 def _answer(found: Any) -> QueryResult:

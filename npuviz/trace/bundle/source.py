@@ -10,9 +10,11 @@ import numpy as np
 import orjson
 
 from npuviz.base.errors import FormatError
+from npuviz.base.reading import reading
 from npuviz.trace.bundle.container import Container
 from npuviz.trace.bundle.manifest import (
     LARGEST_TEXT_BYTES,
+    LAST_CYCLE,
     MANIFEST_NAME,
     MODEL_NAME,
     Manifest,
@@ -22,6 +24,9 @@ from npuviz.trace.bundle.manifest import (
 from npuviz.trace.bundle.parts import check_bytes, decode
 from npuviz.trace.schema import FLOW_DTYPE, LIFETIME_DTYPE, TraceSchema
 from npuviz.trace.series import CounterSeries, CounterView, IntervalSeries, IntervalView
+
+_NOTE = ("severity", "code", "text")
+"""What a note of the model says."""
 
 
 class BundleSource:
@@ -65,6 +70,31 @@ class BundleSource:
         """Bytes of a part."""
         return self._container.read(name)
 
+    def check(self) -> None:
+        """Read everything once: parts, their columns, what rows name. What the timeline needs is kept.
+
+        Whoever shows a bundle asks for it first, so that nothing turns out to be damaged later.
+        Raises FormatError.
+        """
+        for part in self._manifest.parts:
+            file = self._container.describe(part.file)
+            self._check_rows(part.table, decode(file, self._container.read(part.file), part))
+        with self._lock:
+            _ = self._intervals, self._counters, self._lifetimes, self._model
+
+    def _check_rows(self, table: TableName, columns: Mapping[str, np.ndarray]) -> None:
+        """Ids that rows name, and cycles: within what the manifest says and 64 bits can add."""
+        most = {"node": len(self.schema.node_names) - 1, "tensor": len(self.schema.tensor_names) - 1}
+        for name, values in columns.items():
+            if len(values) == 0:
+                continue
+            if name in most:
+                is_right = values.min() >= -1 and values.max() <= most[name]
+                self._demand(table, bool(is_right), f"{name}s from -1 to {most[name]}")
+            elif name in ("start", "end", "cycle", "address", "size_bytes"):
+                is_right = values.min() >= 0 and values.max() < LAST_CYCLE
+                self._demand(table, bool(is_right), f"{name} from 0 to 2^62")
+
     def verify(self) -> None:
         """Compare the checksums of all parts. Raises FormatError."""
         for part in self._manifest.parts:
@@ -103,12 +133,14 @@ class BundleSource:
         file = self._container.describe(MODEL_NAME)
         if size > LARGEST_TEXT_BYTES:
             raise FormatError(file, expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}")
-        try:
+        with reading(file):
             found = orjson.loads(bytes(self._container.read(MODEL_NAME)))
-        except orjson.JSONDecodeError as error:
-            raise FormatError(file, offset=error.pos, expected="JSON", found=error.msg) from None
         if not isinstance(found, dict):
             raise FormatError(file, expected="a JSON object", found=type(found).__name__)
+        for number, note in enumerate(_listed(found.get("notes", []))):
+            is_note = isinstance(note, dict) and all(isinstance(note.get(key), str) for key in _NOTE)
+            if not is_note:
+                raise FormatError(file, field=f"notes, {number}", expected=f"texts {', '.join(_NOTE)}")
         return found
 
     def interval_view(self, track: int) -> IntervalView:
@@ -156,6 +188,8 @@ class BundleSource:
         pieces: dict[int, list[list[np.ndarray]]] = {}
         for columns in self._read(table, ["track", *names]):
             track = columns["track"]
+            is_known = len(track) == 0 or (track.min() >= 0 and track.max() < len(self.schema.tracks))
+            self._demand(table, bool(is_known), "track ids of the schema")
             self._demand(table, bool(np.all(track[1:] >= track[:-1])), "tracks in rising order")
             for one in np.unique(track).tolist():
                 first, last = np.searchsorted(track, np.array([one, one + 1], dtype=np.int32))
@@ -222,6 +256,11 @@ class BundleSource:
         self._demand("lifetimes", bool(np.all(rows["start"] <= rows["end"])), "start <= end")
         rows = rows[np.argsort(rows["end"], kind="stable")]
         return [rows[rows["memory"] == one] for one in range(count)]
+
+
+def _listed(notes: Any) -> list[Any]:
+    """Notes as a list; anything else counts as one note that is wrong."""
+    return notes if isinstance(notes, list) else [notes]
 
 
 def _structured(parts: list[dict[str, np.ndarray]], dtype: np.dtype) -> np.ndarray:

@@ -6,7 +6,7 @@ from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.base.text_table import table_lines
-from npuviz.trace.bundle.bundle import open_bundle
+from npuviz.trace.bundle.bundle import open_checked_bundle
 from npuviz.trace.bundle.query import QueryResult
 
 
@@ -16,7 +16,7 @@ def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Pro
     if form not in exporters:
         raise UsageError(f"unknown export format {form!r}; known: {', '.join(exporters)}")
     cycles = parse_window(window) if window else None
-    exporters[form].export(open_bundle(bundle), cycles, out, progress)
+    exporters[form].export(open_checked_bundle(bundle), cycles, out, progress)
 
 
 def parse_window(text: str) -> tuple[int, int]:

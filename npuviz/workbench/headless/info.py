@@ -86,6 +86,7 @@ def _describe_folder(path: Path, target: str, scripts: Sequence[Path]) -> dict[s
 def _describe_bundle(path: Path, reader: TraceReader) -> dict[str, Any]:
     schema = reader.schema
     return {
+        **reader.model,
         "kind": "bundle",
         "file": printable(path),
         "title": schema.title,
@@ -97,7 +98,6 @@ def _describe_bundle(path: Path, reader: TraceReader) -> dict[str, Any]:
         "intervals": reader.num_intervals,
         "operators": dict(Counter(schema.node_types)),
         "memories": [{"name": name, "bytes": size} for name, size in schema.memory_names],
-        **reader.model,
     }
 
 

@@ -1,12 +1,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QDockWidget, QPushButton
 
 from npuviz.sim.stop import StopKind
+from npuviz.trace.bundle.bundle import BundleWriter
 from npuviz.ui.shell.application import Application
 from npuviz.ui.shell.main_window import MainWindow
 from npuviz.ui.shell.start_page import SampleCard
@@ -14,6 +16,7 @@ from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.samples import SampleEntry
 from npuviz.workbench.selection import Selection
+from tests.trace.recordings import SCHEMA
 from tests.ui.driver import Driver
 from tests.workbench.toy_registry import toy_file
 
@@ -163,6 +166,20 @@ def test_a_failed_open_keeps_what_was_open(toy: Driver, tmp_path: Path) -> None:
     toy.window.open(toy_file(tmp_path, "[]", "bad.toy"))
     toy.idle()
     assert toy.window.error_bar.isVisible()
+    assert toy.label("status.cycle") == "cycle 1"
+
+
+def test_a_damaged_bundle_changes_nothing(toy: Driver, tmp_path: Path) -> None:
+    with BundleWriter(tmp_path / "run.npuviz", SCHEMA) as writer:
+        writer.add_part("flows", {name: np.arange(9) for name in ("cycle", "source", "sink")})
+        bundle = writer.close(20)
+    part = next(bundle.glob("flows-*.parquet"))
+    part.write_bytes(part.read_bytes()[:-9] + b"\xff" + part.read_bytes()[-8:])
+    toy.do("debug.step")
+    toy.window.open(bundle)
+    toy.idle()
+    assert "checksum" in toy.window.error_bar.text
+    assert "\n" not in toy.window.error_bar.text
     assert toy.label("status.cycle") == "cycle 1"
 
 
