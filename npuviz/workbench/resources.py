@@ -18,3 +18,8 @@ def resource_path(name: str) -> Path:
 def sample_models_path() -> Path:
     """The folder of the sample models; it may be missing in a stripped installation."""
     return _find("_sample_models", "sample_models")
+
+
+def manual_path() -> Path:
+    """The folder of the documentation's pages; it may be missing in a stripped installation."""
+    return _find("_docs", "docs")

@@ -24,7 +24,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_resources_and_samples_are_in_the_wheel(names):
-    files = {"resources": "_resources", "sample_models": "_sample_models"}
+    files = {"resources": "_resources", "sample_models": "_sample_models", "docs": "_docs"}
     for source, place in files.items():
         wanted = {
             f"npuviz/{place}/{path.relative_to(ROOT / source)}"

@@ -71,6 +71,8 @@ class SessionModel(QObject):
         """What went wrong last."""
         self.may_open: Callable[[Path, OpenOptions], bool] = _only_data
         self.stop: StopReason | None = None
+        self.opening: tuple[Path, OpenOptions] | None = None
+        """What is being opened, and how."""
         self.num_verbs = 0
         """Verbs begun so far."""
         self.is_step = False
@@ -181,6 +183,7 @@ class SessionModel(QObject):
         if not is_named and not self.may_open(path, chosen):
             return
         self._worker.cancel_all()
+        self.opening = path, chosen
         self.submit(
             f"Opening {path.name}", lambda progress: open_file(path, chosen, progress), self.show_opened
         )
@@ -377,6 +380,8 @@ class SessionModel(QObject):
 
     def _on_ended(self, end: JobEnd) -> None:
         was_running, self._is_running = self._is_running, False
+        if not self._worker.is_busy:
+            self.opening = None
         self._tick.stop()
         if was_running:
             self._shown_cycle = self.cycle

@@ -40,6 +40,7 @@ from npuviz.ui.shell.commands.view import ViewCommands
 from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.focus_order import go_to_next_stop
 from npuviz.ui.shell.layout_history import LayoutHistory
+from npuviz.ui.shell.opening_card import OpeningCard
 from npuviz.ui.shell.palette import Palette
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.shell.panel_loader import load_panel_specs
@@ -82,6 +83,7 @@ class MainWindow(QMainWindow):
         self.docks = Docks(self, specs, context)
         self.arrangement = Arrangement(self.docks, self.model, settings)
         self.palette_box = Palette(theme, self)
+        self.opening_card = OpeningCard(theme, self.model, settings, self)
         self.error_bar = ErrorBar(theme, self)
         self.note_banner = NoteBanner(theme, self)
         self.status = StatusLine(theme, self)
@@ -222,8 +224,8 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.palette_box.place()
-        self.error_bar.place()
+        for overlay in (self.palette_box, self.opening_card, self.error_bar):
+            overlay.place()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if any(url.isLocalFile() for url in event.mimeData().urls()):

@@ -8,6 +8,7 @@ from typing import cast
 from PySide6.QtCore import Qt
 
 from npuviz import __version__
+from npuviz.ui.dialogs.manual import ManualDialog
 from npuviz.ui.dialogs.shortcuts import ShortcutSheet
 from npuviz.ui.kit.panel import PanelContext
 from npuviz.ui.shell.arrangement import Arrangement
@@ -48,6 +49,8 @@ class ViewCommands:
             *self._layout_commands(),
             *self._panel_commands(),
             *self._theme_commands(),
+            Command("help.manual", "Documentation", self._show_manual, shortcuts=("Shift+F1",), menu="Help",
+                    icon="mdi6.book-open-page-variant-outline", doc="The documentation, without a network"),
             Command("help.shortcuts", "Keys", self._show_keys, shortcuts=("?",), menu="Help"),
             Command("help.about", "About npuviz", self._about, menu="Help", group=1),
         ]  # fmt: skip
@@ -165,6 +168,11 @@ class ViewCommands:
             fit = getattr(panel, "zoom_fit", None)
             if callable(fit):
                 fit()
+
+    def _show_manual(self) -> None:
+        manual = ManualDialog(self._docks.window)
+        manual.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        manual.show()
 
     def _show_keys(self) -> None:
         sheet = ShortcutSheet(self._context.commands.all(), self._context.theme, self._docks.window)

@@ -1,0 +1,104 @@
+"""The documentation, read without a network: pages of Markdown as they come with npuviz."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QTextCursor
+from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
+
+from npuviz.ui.kit.parts import column, fill, splitter
+from npuviz.workbench.manual import Page, pages, read_page
+
+SIZE = (980, 720)
+FIRST = "window.md"
+LIST_WIDTH = 240
+MARGIN, GAP = 16.0, 8.0
+
+
+class ManualDialog(QDialog):
+    """A list of pages, which a search shortens to those that hold its words, and the page."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("dialog.manual")
+        self.setWindowTitle("Documentation")
+        self.resize(*SIZE)
+        self._pages = pages()
+        self.search = QLineEdit(self, placeholderText="Search the documentation", clearButtonEnabled=True)
+        self.search.setObjectName("manual.search")
+        self.search.setAccessibleName("Search")
+        self.search.textChanged.connect(self._list_pages)
+        self.list = QListWidget(self)
+        self.list.setObjectName("manual.pages")
+        self.list.setAccessibleName("Pages")
+        self.list.currentItemChanged.connect(self._show_item)
+        self.page = QTextBrowser(self, openLinks=False)
+        self.page.setObjectName("manual.page")
+        self.page.setAccessibleName("Page")
+        self.page.anchorClicked.connect(self._follow)
+        parts = splitter(Qt.Orientation.Horizontal, (column(self.search, (self.list, 1)), 0), (self.page, 1))
+        parts.setSizes([LIST_WIDTH, SIZE[0] - LIST_WIDTH])
+        fill(self, parts, margins=(8, 8, 8, 8))
+        self._list_pages("")
+        self.show_page(FIRST)
+
+    def show_page(self, name: str) -> bool:
+        """Show the page of a file name; returns whether there is one in the list."""
+        for row in range(self.list.count()):
+            if self.list.item(row).data(Qt.ItemDataRole.UserRole) == name:
+                self.list.setCurrentRow(row)
+                return True
+        return False
+
+    def _list_pages(self, text: str) -> None:
+        words = text.lower().split()
+        has_current = self.list.currentRow() >= 0
+        kept = self.list.currentItem().data(Qt.ItemDataRole.UserRole) if has_current else ""
+        self.list.blockSignals(True)
+        self.list.clear()
+        for page in self._pages:
+            if all(word in page.folded for word in words):
+                item = QListWidgetItem(page.title, self.list)
+                item.setData(Qt.ItemDataRole.UserRole, page.path.name)
+        self.list.blockSignals(False)
+        if not self.show_page(kept) and self.list.count():
+            self.list.setCurrentRow(0)
+
+    def _show_item(self, item: QListWidgetItem | None, _before: object = None) -> None:
+        page = self._page_named(item.data(Qt.ItemDataRole.UserRole)) if item is not None else None
+        if page is None:
+            self.page.setMarkdown("This installation holds no documentation." if not self._pages else "")
+            return
+        self.page.setSearchPaths([str(page.path.parent)])
+        self.page.document().setBaseUrl(QUrl.fromLocalFile(str(page.path)))
+        self.page.setMarkdown(read_page(page.path))
+        self._space_out()
+        words = self.search.text().split()
+        if words:
+            self.page.find(words[0])
+
+    def _space_out(self) -> None:
+        """Give paragraphs and headings room: Qt sets Markdown without any."""
+        document = self.page.document()
+        document.setDocumentMargin(MARGIN)
+        cursor, block = QTextCursor(document), document.begin()
+        while block.isValid():
+            form = block.blockFormat()
+            cursor.setPosition(block.position())
+            is_item = bool(block.textList()) or bool(cursor.currentTable())
+            form.setTopMargin(2.0 if is_item else 2.0 * GAP if form.headingLevel() else GAP)
+            cursor.setBlockFormat(form)
+            block = block.next()
+        self.page.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def _page_named(self, name: str) -> Page | None:
+        return next((page for page in self._pages if page.path.name == name), None)
+
+    def _follow(self, url: QUrl) -> None:
+        # Pages lead to pages; nothing is fetched from elsewhere.
+        name = Path(url.path()).name
+        if self._page_named(name) is not None:
+            self.search.clear()
+            self.show_page(name)
+        elif url.hasFragment() and not url.path():
+            self.page.scrollToAnchor(url.fragment())
