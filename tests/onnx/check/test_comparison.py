@@ -207,7 +207,7 @@ def test_saturation_excuses_nothing_where_a_function_is_steep(tmp_path) -> None:
     spoiled = {"y": lambda values: values + np.float32(0.02)}
     given = {"x": np.array([[-8, 0, 0.5, 1]], np.float32)}
     assert _whole(checked(graph, given, "float16", spoiled)).num_failed
-    small = {"y": lambda values: values * np.float32([10, 1, 1, 1])}
+    small = {"y": lambda values: values * np.array([10, 1, 1, 1], np.float32)}
     assert not _whole(checked(graph, given, "float16", small)).num_failed  # 0.004 of the largest
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -287,14 +288,14 @@ def test_quantised_models_are_exact(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"element_type": "float16"}])
-def test_a_constant_beyond_the_type_stays_finite(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_a_constant_beyond_the_type_stays_finite(tmp_path: Path, settings: dict[str, Any]) -> None:
     """(1 - mask) * -3.4e38, as transformers mask: 0 times infinity would be NaN everywhere."""
     nodes = [
         helper.make_node("Sub", ["one", "mask"], ["hidden"], "invert"),
         helper.make_node("Mul", ["hidden", "least"], ["bias"], "bias"),
         helper.make_node("Add", ["mask", "bias"], ["y"], "add"),
     ]
-    given = [constant("one", [1.0], np.float32), constant("least", [np.finfo(np.float32).min], np.float32)]
+    given = [constant("one", [1.0], np.float32), constant("least", [float(np.finfo(np.float32).min)], np.float32)]
     path = save_model(tmp_path / "m.onnx", nodes, {"mask": [2, 16]}, {"y": [2, 16]}, given)
     case = compile_model(path, chip(precision=2, **settings))
     mask = np.ones((2, 16), np.float32)
