@@ -295,7 +295,8 @@ def test_a_constant_beyond_the_type_stays_finite(tmp_path: Path, settings: dict[
         helper.make_node("Mul", ["hidden", "least"], ["bias"], "bias"),
         helper.make_node("Add", ["mask", "bias"], ["y"], "add"),
     ]
-    given = [constant("one", [1.0], np.float32), constant("least", [float(np.finfo(np.float32).min)], np.float32)]
+    least = float(np.finfo(np.float32).min)
+    given = [constant("one", [1.0], np.float32), constant("least", [least], np.float32)]
     path = save_model(tmp_path / "m.onnx", nodes, {"mask": [2, 16]}, {"y": [2, 16]}, given)
     case = compile_model(path, chip(precision=2, **settings))
     mask = np.ones((2, 16), np.float32)
