@@ -5,8 +5,8 @@ from typing import Any
 _HEAD = """# Reliability
 
 What npuviz was put through, and how often it ended as it must. `make soak` repeats it, `make soak PART=kill`
-a part; it writes this page. What it found was mended and has a test of its own in `make check`, unless a table
-shows that it is still there.
+a part; it writes this page. What it found was mended and has a test of its own in `make check`, unless a
+table shows that it is still there.
 
 * **kill -9**: an earlier bundle is untouched, what was being written opens as the remains of a run or is
   refused with one line, nothing else appears or vanishes, and the next run writes the same bytes as ever.
