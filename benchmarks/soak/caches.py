@@ -63,7 +63,7 @@ def without(target: str, folder: Path, expected: Any, count: int) -> Outcome:
     with contextlib.ExitStack() as stack:
         places: list[Mapping[str, str | None]] = [{"XDG_CACHE_HOME": str(folder / "empty")}]
         none = {"XDG_CACHE_HOME": None, "XDG_CONFIG_HOME": None}
-        places += [{**none, "HOME": None}, {**none, "HOME": "/nowhere"}]
+        places += [{**none, "HOME": None}, {**none, "HOME": "/dev/null/home"}]
         with contextlib.suppress(PermissionError):
             locked = str(stack.enter_context(disk("ro")))
             places += [{"XDG_CACHE_HOME": locked}, {**none, "HOME": locked}]

@@ -83,7 +83,7 @@ def test_standard_input(
     ("arguments", "text"),
     [
         (["--break", "op nothing"], "no operator of this name; known: conv1"),
-        (["--script", "/nowhere"], "--script /nowhere: No such file"),
+        (["--script", "/no-such-script"], "--script /no-such-script: No such file"),
         (["--frobnicate"], "see npuviz debug --help"),
     ],
 )
