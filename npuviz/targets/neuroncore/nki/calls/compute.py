@@ -5,7 +5,14 @@ from math import prod
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
-from npuviz.targets.neuroncore.nki.calls.operands import engine_of, operand, run, same_partitions, tile
+from npuviz.targets.neuroncore.nki.calls.operands import (
+    engine_of,
+    operand,
+    refuse,
+    run,
+    same_partitions,
+    tile,
+)
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
@@ -346,12 +353,14 @@ def aggregate(dst: object, data: object, mask: object = None, dtype: object = No
 
 def max8(dst: object, src: object, mask: object = None, dtype: object = None) -> Tensor:
     """The eight largest of each partition, falling."""
+    refuse("max8", mask=mask)
     source = tile(src, "max8 src")
     return run("max8", dst, (source.shape[0], 8), dtype or source.dtype, (source,), None)
 
 
 def find_index8(dst: object, data: object, vals: object, mask: object = None, dtype: object = None) -> Tensor:
     """Position of the first of each of eight values."""
+    refuse("nc_find_index8", mask=mask)
     source, values = tile(data, "nc_find_index8 data"), tile(vals, "nc_find_index8 vals")
     return run("find_index8", dst, (source.shape[0], 8), dtype or NAMES["uint32"], (source, values), None)
 
@@ -366,6 +375,7 @@ def match_replace8(
     dtype: object = None,
 ) -> Tensor:
     """The first of each of eight values replaced."""
+    refuse("nc_match_replace8", mask=mask)
     source, values = tile(data, "nc_match_replace8 data"), tile(vals, "nc_match_replace8 vals")
     if dst_idx is not None:
         find_index8(dst_idx, source, values)

@@ -10,6 +10,7 @@ import numpy as np
 from npuviz.targets.neuroncore.nki.calls import compute, elementwise
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
+from npuviz.targets.neuroncore.nki.calls.operands import refuse
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -198,7 +199,8 @@ def mean(
     x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
 ) -> Tensor:
     """The mean over free dimensions."""
-    total = compute.tensor_reduce(None, "add", x, axis, keepdims=keepdims, mask=mask, dtype=FLOAT32)
+    refuse("nl.mean", mask=mask)
+    total = compute.tensor_reduce(None, "add", x, axis, keepdims=keepdims, dtype=FLOAT32)
     return elementwise.binary(current(), "multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
 
 
@@ -206,6 +208,7 @@ def var(
     x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
 ) -> Tensor:
     """The population variance over free dimensions."""
+    refuse("nl.var", mask=mask)
     recording = current()
     middle = mean(x, axis, dtype=FLOAT32, keepdims=True)
     distance = elementwise.binary(recording, "subtract", x, middle.free_broadcast(x.shape), FLOAT32)
@@ -216,6 +219,7 @@ def softmax(
     x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, compute_dtype: Any = None, **_: Any
 ) -> Tensor:
     """exp(x - max) / sum over free dimensions."""
+    refuse("nl.softmax", mask=mask)
     recording = current()
     lowest = compute.tensor_reduce(None, "maximum", x, axis, True, keepdims=True, dtype=FLOAT32)
     shifted = elementwise.binary(recording, "add", x, lowest.free_broadcast(x.shape), FLOAT32)
@@ -238,6 +242,7 @@ def rms_norm(
     **_: Any,
 ) -> Tensor:
     """x / sqrt(mean of squares + epsilon) * w."""
+    refuse("nl.rms_norm", mask=mask)
     recording = current()
     total = compute.tensor_reduce(
         None, "add", compute.unary("square", x, FLOAT32), axis, keepdims=True, dtype=FLOAT32

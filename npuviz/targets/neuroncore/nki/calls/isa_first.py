@@ -6,6 +6,7 @@ from typing import Any
 from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
+from npuviz.targets.neuroncore.nki.calls.operands import refuse
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -299,6 +300,7 @@ def select_reduce(
     **_: Any,
 ) -> None:
     """where(predicate, on_true, on_false), and its maximum."""
+    refuse("select_reduce", reduce_cmd=int(reduce_cmd) in (1, 2, 4))
     compute.select_reduce(dst, predicate, on_true, on_false, reduce_res, reduce_op, reverse_pred)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls.operands import refuse
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -212,9 +213,16 @@ def tensor_scalar_reduce(
     reverse0: bool = False,
     reduce_cmd: Any = 3,
     name: Any = None,
-    **_: Any,
+    reduce_init: Any = None,
+    reduce_res_negate: bool = False,
 ) -> None:
     """data op0 operand0, and its reduction."""
+    refuse(
+        "tensor_scalar_reduce",
+        reduce_cmd=int(reduce_cmd) != 3,
+        reduce_init=reduce_init,
+        reduce_res_negate=reduce_res_negate,
+    )
     compute.tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res, reverse0)
 
 
@@ -306,6 +314,7 @@ def select_reduce(
     name: Any = None,
 ) -> None:
     """where(predicate, on_true, on_false), and its maximum."""
+    refuse("select_reduce", reduce_cmd=int(reduce_cmd) in (1, 2, 4))
     compute.select_reduce(dst, predicate, on_true, on_false, reduce_res, reduce_op, reverse_pred)
 
 

@@ -49,6 +49,13 @@ def run(
     return target
 
 
+def refuse(call: str, **given: object) -> None:
+    """Raise KernelError for parameters that would change the result and are not simulated."""
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    if names:
+        raise KernelError(f"{call} with {', '.join(f'{name}=' for name in names)} is not simulated yet")
+
+
 def same_partitions(a: Tensor, b: Tensor, what: str) -> None:
     """Raise KernelError unless both have as many partitions."""
     if a.shape[0] != b.shape[0]:
