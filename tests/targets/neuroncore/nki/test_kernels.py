@@ -181,3 +181,25 @@ def test_instructions_know_their_lines(tmp_path) -> None:
         assert place.line == line
         assert "tensor_scalar" in listing.describe(index).opcode
     assert len(outputs_of(spec, program)) == 1
+
+
+SLICES = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((64, 12), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 12), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    turned = nl.ndarray((64, 12), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=turned[:, 0:5], src=tile[64:128, 7:12])
+    nisa.tensor_copy(dst=turned[:, 5:12], src=tile[64:128, 0:7])
+    nisa.dma_copy(dst=out, src=turned)
+    return out
+"""
+)
+
+
+def test_slices_on_the_chip_begin_at_their_partition_and_column(tmp_path) -> None:
+    x = random(128, 12)
+    assert (ran(tmp_path, SLICES, {"x": x}) == np.roll(x[64:], 5, axis=1)).all()
