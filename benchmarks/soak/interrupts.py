@@ -86,7 +86,9 @@ def _wrong(code: int, error: str) -> str:
 
 def _left(folder: Path, bundle: Path) -> str:
     """What an interrupted run left that it must not: parts, and a bundle that is not whole."""
-    left = [path.name for path in folder.iterdir() if path.name not in ("run", "out", "err")]
+    left = [path for path in folder.iterdir() if path.name not in ("run", "out", "err")]
+    for path in left:  # counted once
+        shutil.rmtree(path)
     if left:
-        return f"left {left}"
+        return f"left {[path.name for path in left]}"
     return "the bundle is not whole" if bundle.exists() and what_remains(bundle) != "whole" else ""

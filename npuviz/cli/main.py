@@ -2,12 +2,11 @@
 
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from npuviz import __version__
+from npuviz.base.interrupts import Interrupts
 
 # Two maths threads on two shared cores stall each other for tens of milliseconds; this has to be
 # set before numpy is imported anywhere.
@@ -45,28 +44,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     argv  None: those of the program, which ends when this does; Ctrl+C has no effect any more then
     """
+    interrupts = Interrupts()
     try:
-        code = _main(list(sys.argv[1:] if argv is None else argv))
+        interrupts.begin()
+        code = _main(list(sys.argv[1:] if argv is None else argv), interrupts)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     finally:
-        if argv is None:
-            with suppress(ValueError):  # only the main thread may
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupts.end(is_ignored_after=argv is None)
     if code == EXIT_INTERRUPTED:
         print("npuviz: interrupted", file=sys.stderr)
     return code
 
 
-def _main(arguments: list[str]) -> int:
+def _main(arguments: list[str], interrupts: Interrupts) -> int:
     if arguments[:1] in (["--version"], ["-V"]):
         print(f"npuviz {__version__}")
         return 0
     from npuviz.base.errors import Cancelled, NpuvizError
 
     try:
-        code = _dispatch(arguments)
-        sys.stdout.flush()
+        try:
+            code = _dispatch(arguments)
+            sys.stdout.flush()
+        except BaseException:
+            if interrupts.is_asked:
+                raise KeyboardInterrupt from None
+            raise
     except Cancelled:
         return EXIT_INTERRUPTED
     except SystemExit:

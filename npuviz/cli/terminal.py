@@ -40,9 +40,13 @@ class TerminalProgress:
 
 
 class Interrupter:
-    """Sends Ctrl+C to a function once there is one; before, and the second time, it interrupts Python."""
+    """Sends Ctrl+C to a function once there is one; before, and the second time, it interrupts Python.
 
-    def __init__(self) -> None:
+    before  the handler of the signal until now
+    """
+
+    def __init__(self, before: object) -> None:
+        self._before = before
         self._action: Callable[[], None] | None = None
         self._is_asked = False
 
@@ -50,19 +54,23 @@ class Interrupter:
         """Call this on the next Ctrl+C."""
         self._action = action
 
-    def handle(self, _signal: int, _frame: object) -> None:
+    def handle(self, *given: object) -> None:
         """The signal handler."""
-        if self._action is None or self._is_asked:
+        if self._action is not None and not self._is_asked:
+            self._is_asked = True
+            self._action()
+        elif callable(self._before):
+            self._before(*given)
+        else:
             raise KeyboardInterrupt
-        self._is_asked = True
-        self._action()
 
 
 @contextmanager
 def interruptible() -> Generator[Interrupter]:
     """Handle Ctrl+C with the Interrupter inside the block."""
-    interrupter = Interrupter()
-    previous = signal.signal(signal.SIGINT, interrupter.handle)
+    previous = signal.getsignal(signal.SIGINT)
+    interrupter = Interrupter(previous)
+    signal.signal(signal.SIGINT, interrupter.handle)
     try:
         yield interrupter
     finally:

@@ -240,7 +240,7 @@ def test_an_interrupt_ends_the_program_and_later_ones_find_it_ended(
 ) -> None:
     """Wherever it comes; and while Python shuts down it does nothing any more."""
 
-    def interrupted(_arguments: list[str]) -> int:
+    def interrupted(*_given: object) -> int:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main_module, "_main", interrupted)

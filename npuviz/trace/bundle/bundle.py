@@ -20,6 +20,7 @@ import numpy as np
 import orjson
 
 from npuviz.base.errors import ExportError, NpuvizError, SimulationError
+from npuviz.base.interrupts import shielded
 from npuviz.base.names import printable
 from npuviz.trace.bundle import manifest
 from npuviz.trace.bundle.container import open_container
@@ -76,9 +77,10 @@ class BundleWriter:
             raise ExportError(f"{self.path}: expected a name in UTF-8, which the readers of Parquet need")
         if self.path.exists() and not (self.path / manifest.MANIFEST_NAME).exists():
             raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
-        self._folder = self._guarded(lambda: _make_partial_folder(self.path))
-        # An interrupt may come before anybody who would call `abort` has this object.
-        self._leftover = weakref.finalize(self, _remove_own, self._folder, os.getpid())
+        with shielded():
+            self._folder = self._guarded(lambda: _make_partial_folder(self.path))
+            # An interrupt may come before anybody who would call `abort` has this object.
+            self._leftover = weakref.finalize(self, _remove_own, self._folder, os.getpid())
         self._guarded(lambda: manifest.write_manifest(self._folder, self._manifest))
 
     @property
@@ -112,18 +114,20 @@ class BundleWriter:
         self._submit(lambda: self._finish(end_cycle))
         self._stop_thread()
         self._raise_error()
-        self._guarded(lambda: publish_folder(self._folder, self.path))
-        self._is_over = True
-        self._leftover.detach()
+        with shielded():
+            self._guarded(lambda: publish_folder(self._folder, self.path))
+            self._is_over = True
+            self._leftover.detach()
         return self.path
 
     def abort(self) -> None:
         """Give up: remove the partial folder. Nothing happens after `close`."""
         if self._is_over:
             return
-        self._is_over = True
-        self._stop_thread()
-        self._leftover()
+        with shielded():
+            self._is_over = True
+            self._stop_thread()
+            self._leftover()
 
     def __enter__(self) -> "BundleWriter":
         return self
@@ -158,7 +162,7 @@ class BundleWriter:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            if self._error is None:
+            if self._error is None and not self._is_over:
                 self._error = self._failure_of(job)
             self._jobs.task_done()
 
@@ -243,7 +247,8 @@ class BundleWriter:
 def _remove_own(folder: Path, owner: int) -> None:
     """Remove a folder, but not from a copy of the process that made it."""
     if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+        with shielded():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make_partial_folder(place: Path) -> Path:

@@ -402,3 +402,33 @@ def test_a_writer_that_nobody_has_any_more_leaves_nothing(tmp_path: Path) -> Non
     assert len(list(tmp_path.iterdir())) == 1
     del writer
     assert list(tmp_path.iterdir()) == []
+
+
+def test_giving_up_a_bundle_removes_all_of_it_when_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One interrupt comes while the folder is made, another while it is removed."""
+    mkdir = Path.mkdir
+
+    def slow_mkdir(self: Path, *given: object, **named: object) -> None:
+        mkdir(self, *given, **named)  # pyright: ignore[reportArgumentType]
+        if ".partial-" in self.name:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", slow_mkdir)
+        with pytest.raises(KeyboardInterrupt):
+            BundleWriter(tmp_path / "run", SCHEMA)
+    assert list(tmp_path.iterdir()) == []
+
+    writer = BundleWriter(tmp_path / "run", SCHEMA)
+    remove = os.unlink
+
+    def slow_remove(*given: object, **named: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove(*given, **named)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(os, "unlink", slow_remove)
+    with pytest.raises(KeyboardInterrupt):
+        writer.abort()
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.interrupts import shielded
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
@@ -247,27 +248,31 @@ def run_script(script: Path, place: Path, seconds: float, settings: str = "") ->
     variables["PATH"] = f"{shims}:{variables.get('PATH', '')}"
     if settings:
         variables[SETTINGS_VARIABLE] = settings
-    process = subprocess.Popen(
-        ["bash", script.name],
-        cwd=folder,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
+    process: subprocess.Popen[str] | None = None
     try:
+        with shielded():
+            process = subprocess.Popen(
+                ["bash", script.name],
+                cwd=folder,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
         # What will run the program takes half a second to import: meanwhile.
         importlib.import_module("npuviz.targets.wavelet.machine.machine")
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
+        assert process is not None
         _end(process)
         output, _ = process.communicate()
         return ScriptRun(folder, None, output)
     except BaseException:
-        _end(process)
+        if process is not None:
+            _end(process)
         raise
     return ScriptRun(folder, process.returncode, output)
 

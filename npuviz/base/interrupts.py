@@ -1,0 +1,76 @@
+"""Ctrl+C ends the program, whatever the code that it arrives in makes of it.
+
+Python raises KeyboardInterrupt in whatever the main thread does then. Libraries turn it into errors of their
+own (numpy while it compares, a class body while it is made), and where nobody can catch it, in a callback of
+a compiler or a finalizer, it is printed and forgotten.
+"""
+
+import _thread
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+
+AGAIN_SECONDS = 0.02
+"""After how long an interrupt that nobody could catch is sent again."""
+
+
+class Interrupts:
+    """Remembers that Ctrl+C was pressed; between `begin` and `end` it is what handles it."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._is_over = False
+        self._previous: tuple[object, Callable[..., object]] | None = None
+
+    def begin(self) -> None:
+        """Handle Ctrl+C from now on. Has no effect outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._previous = (signal.getsignal(signal.SIGINT), sys.unraisablehook)
+        sys.unraisablehook = self._unraisable
+        signal.signal(signal.SIGINT, self.handle)
+
+    def end(self, *, is_ignored_after: bool) -> None:
+        """Handle it no longer: as before `begin`, or not at all where the program is about to end."""
+        self._is_over = True
+        if self._previous is None:
+            return
+        handler, sys.unraisablehook = self._previous
+        signal.signal(signal.SIGINT, signal.SIG_IGN if is_ignored_after else handler)  # pyright: ignore[reportArgumentType]
+
+    def handle(self, *_signal: object) -> None:
+        """The signal handler. Raises KeyboardInterrupt."""
+        if not self._is_over:
+            self.is_asked = True
+            raise KeyboardInterrupt
+
+    def _unraisable(self, found: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(found.exc_type, KeyboardInterrupt):
+            if self._previous is not None:
+                self._previous[1](found)
+            return
+        again = threading.Timer(AGAIN_SECONDS, _thread.interrupt_main)
+        again.daemon = True
+        with suppress(RuntimeError):  # Python itself is ending
+            again.start()
+
+
+@contextmanager
+def shielded() -> Generator[None]:
+    """Hold Ctrl+C back until the end of a block that must not be left half done.
+
+    Has no effect outside the main thread, where no interrupt arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[object] = []
+    previous = signal.signal(signal.SIGINT, lambda *given: held.append(given))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
+        if held:
+            signal.raise_signal(signal.SIGINT)
