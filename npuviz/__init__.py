@@ -1,13 +1,42 @@
-"""npuviz: a visual, cycle-level debugger for neural processing units."""
+"""npuviz: a visual, cycle-level debugger for neural processing units.
+
+    session = npuviz.open("model.onnx", target="systolic")
+
+The public names are those of `npuviz.api`; docs/automation.md has them. Importing
+npuviz imports nothing else.
+"""
 
 import atexit
 import hashlib
+import importlib
 import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "Answer": "Answer",
+    "DebugSession": "DebugSession",
+    "OpenArguments": "OpenArguments",
+    "Picture": "Picture",
+    "open": "open_session",
+}
+"""Name -> name in npuviz.api, for `__getattr__`; `__init__.pyi` has their types."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'npuviz' has no attribute {name!r}")
+    found = getattr(importlib.import_module("npuviz.api"), _PUBLIC[name])
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
 
 
 def _use_kernel_cache() -> None:

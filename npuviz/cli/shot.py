@@ -22,6 +22,7 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    inputs: options.Inputs = None,
     seed: options.Seed = 0,
 ) -> None:
     """Write a picture of the real window, offscreen."""
@@ -29,7 +30,7 @@ def command(
     from npuviz.workbench.arguments import parse_size
     from npuviz.workbench.choosing import find_file
 
-    opening = options.open_options(target, preset, config, settings, None, seed)
+    opening = options.open_options(target, preset, config, settings, inputs, seed)
     shot = ShotOptions(out, cycle, parse_size(size), tuple(panels or ()), theme, layout)
     take_shot(find_file(file), opening, shot)
     typer.echo(str(out), err=True)

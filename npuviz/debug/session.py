@@ -102,6 +102,11 @@ class Session:
         return self.machine.is_finished
 
     @property
+    def is_edited(self) -> bool:
+        """Whether something was written since the first cycle."""
+        return self._runner.edits.first_cycle is not None
+
+    @property
     def timeline(self) -> Timeline:
         """The checkpoints."""
         return self._runner.timeline

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,9 @@ class Answer:
     """Pairs, then a table, then a remark; each may be missing.
 
     columns, rows  of the table; in JSON it is a list of objects under `name`
+
+    In Python `answer["cycle"]` is a value of the pairs, `answer[0]` a row as a dict; iterating gives all
+    rows, `str` the text, and Jupyter shows a table.
     """
 
     pairs: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -32,6 +37,38 @@ class Answer:
     rows: tuple[Row, ...] = ()
     name: str = "rows"
     note: str = ""
+
+    def __getitem__(self, key: str | int) -> Any:
+        """A value of the pairs by its name, or a row (column -> value) by its number."""
+        if isinstance(key, str):
+            return _value(self.pairs[key])
+        return self._record(self.rows[key])
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, each as column -> value."""
+        return (self._record(row) for row in self.rows)
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    def __bool__(self) -> bool:
+        """Always: an answer without rows is one, too."""
+        return True
+
+    def __str__(self) -> str:
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        parts = [_html_table((), [(key, _text(value)) for key, value in self.pairs.items()])]
+        if self.columns:
+            parts.append(_html_table(self.columns, [[_text(value) for value in row] for row in self.rows]))
+        parts.append(f"<p>{escape(self.note)}</p>" if self.note else "")
+        return "".join(parts)
+
+    def _record(self, row: Row) -> dict[str, Any]:
+        return {name: _value(value) for name, value in zip(self.columns, row, strict=True)}
 
     def as_text(self) -> str:
         """`key: value` lines, then the table."""
@@ -57,6 +94,27 @@ class Answer:
 def error_json(command: str, text: str) -> str:
     """A failed command as one JSON object."""
     return json.dumps({"command": command, "error": text})
+
+
+MOST_HTML_ROWS = 200
+"""Rows of a table that a notebook shows."""
+
+
+def _html_table(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
+    """A table of texts, "" for none; the first rows of a long one."""
+    if not rows and not columns:
+        return ""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows[:MOST_HTML_ROWS]
+    )
+    more = f"<p>... and {len(rows) - MOST_HTML_ROWS} rows more</p>" if len(rows) > MOST_HTML_ROWS else ""
+    return f"<table>{f'<tr>{head}</tr>' if columns else ''}{body}</table>{more}"
+
+
+def _value(value: Any) -> Any:
+    return value.value if isinstance(value, Shown) else value
 
 
 def _table(columns: tuple[str, ...], rows: tuple[Row, ...]) -> list[str]:

@@ -1,8 +1,10 @@
 """The commands of the text debugger, as one table. A new command is a line here."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.debug.console import elements, inspection, motion
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.session import Session
@@ -84,3 +86,24 @@ COMMANDS = (
 BY_WORD: Mapping[str, TextCommand] = {
     word: command for command in COMMANDS for word in (command.name, *command.aliases)
 }
+
+
+def command_named(word: str) -> TextCommand:
+    """The command of a word. Raises UsageError for an unknown one, with the nearest that there is."""
+    command = BY_WORD.get(word)
+    if command is None:
+        close = difflib.get_close_matches(word, BY_WORD, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`help` lists the commands"
+        raise UsageError(f"unknown command {word!r}; {hint}")
+    return command
+
+
+def answer_of(session: Session, line: str) -> Answer:
+    """Do one command. Raises UsageError with the usage of the command when it fails."""
+    word, _, rest = line.strip().partition(" ")
+    command = command_named(word)
+    try:
+        return command.run(session, rest.strip())
+    except (NpuvizError, ValueError, KeyError) as error:
+        detail = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        raise UsageError(f"{detail} (usage: {command.usage})") from error

@@ -1,11 +1,10 @@
 """A debugger with one command a line, for terminals and scripts; the same session as the window's."""
 
-import difflib
 from typing import TextIO
 
 from npuviz.base.errors import NpuvizError
 from npuviz.debug.console.answer import error_json
-from npuviz.debug.console.commands import BY_WORD
+from npuviz.debug.console.commands import answer_of, command_named
 from npuviz.debug.session import Session
 from npuviz.sim.stop import BROKEN, StopReason
 
@@ -32,24 +31,19 @@ class TextDebugger:
         text = line.strip()
         if not text or text.startswith("#"):
             return True
-        word, _, rest = text.partition(" ")
+        word, _, _rest = text.partition(" ")
         if word in QUIT:
             return False
-        command = BY_WORD.get(word)
-        if command is None:
-            close = difflib.get_close_matches(word, BY_WORD, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`help` lists the commands"
-            self._fail(word, f"unknown command {word!r}; {hint}")
-            return True
+        name = word
         try:
-            answer = command.run(self.session, rest.strip())
-        except (NpuvizError, ValueError, KeyError) as error:
-            detail = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-            self._fail(command.name, f"{detail} (usage: {command.usage})")
+            name = command_named(word).name
+            answer = answer_of(self.session, text)
+        except NpuvizError as error:
+            self._fail(name, str(error))
             return True
         if self.misbehaved is None and self.session.stop.kind in BROKEN:
             self.misbehaved = self.session.stop
-        self._write(answer.as_json(command.name) if self._json else answer.as_text())
+        self._write(answer.as_json(name) if self._json else answer.as_text())
         return True
 
     def _fail(self, command: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """SQL over a bundle, by DuckDB."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
 from npuviz.trace.bundle.parts import COLUMNS, check_columns, decode
 from npuviz.trace.bundle.source import BundleSource
-from npuviz.trace.schema import TraceSchema
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import LIFETIME_DTYPE, TraceSchema
+from npuviz.trace.source import TraceSource
 from npuviz.trace.unit_times import tracks_of_units, unit_label
 
 MAX_ROWS = 1_000_000
@@ -92,25 +95,59 @@ def query(
     Raises FormatError (not a bundle, damaged) or UsageError (the SQL is wrong, reaches outside the
     bundle, or takes too long).
     """
-    import duckdb
-
     source = BundleSource(open_container(Path(path)))
     source.verify()
-    connection = duckdb.connect(":memory:", config={} if is_unsafe else _CLOSED)
+    limits = _Limits(is_unsafe, max_seconds)
+    with reading(path, hint="the bundle is damaged"):
+        return _query(source, lambda connection, table: _add_table(connection, source, table), sql, limits)
+
+
+def query_trace(reader: TraceReader, sql: str, *, max_seconds: float = MAX_SECONDS) -> QueryResult:
+    """As `query`, of a trace that is open, also while it is recorded: what is recorded up to now.
+
+    Raises UsageError, and FormatError for a damaged bundle.
+    """
+    source, limits = reader.source, _Limits(False, max_seconds)
+    if isinstance(source, BundleSource):
+        return query(source.path, sql, max_seconds=max_seconds)
+
+    def add(connection: Any, table: TableName) -> None:
+        import pyarrow as pa
+
+        columns = columns_of(reader, table)
+        types = COLUMNS[table]
+        connection.register(table, pa.table({name: columns[name].astype(types[name]) for name in types}))
+
+    return _query(source, add, sql, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What a query may do; see `query`."""
+
+    is_unsafe: bool
+    max_seconds: float
+
+
+def _query(
+    source: TraceSource, add_table: Callable[[Any, TableName], None], sql: str, limits: _Limits
+) -> QueryResult:
+    import duckdb
+
+    max_seconds = limits.max_seconds
+    connection = duckdb.connect(":memory:", config={} if limits.is_unsafe else _CLOSED)
     timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
-        with reading(path, hint="the bundle is damaged"):
-            for name, table in (_name_tables(source.schema) | _run_tables(source)).items():
-                connection.register(name, table)
-            for table in TABLE_NAMES:
-                _add_table(connection, source, table)
-            connection.execute(_VIEWS)
-        if not is_unsafe:
+        for name, table in (_name_tables(source.schema) | _run_tables(source)).items():
+            connection.register(name, table)
+        for table in TABLE_NAMES:
+            add_table(connection, table)
+        connection.execute(_VIEWS)
+        if not limits.is_unsafe:
             connection.execute("set lock_configuration = true")
         if timer is not None:
             timer.start()
-        with reading(path, hint="the bundle is damaged"):
-            return _asked(connection, sql, max_seconds)
+        return _asked(connection, sql, max_seconds)
     finally:
         if timer is not None:
             timer.cancel()
@@ -146,6 +183,25 @@ def _answer(found: Any) -> QueryResult:
     if len(rows) > MAX_ROWS:
         raise UsageError(f"query: more than {MAX_ROWS} rows; aggregate, or add `limit`")
     return QueryResult(columns, rows)
+
+
+def columns_of(reader: TraceReader, table: TableName) -> dict[str, np.ndarray]:
+    """All rows of a table of a trace in memory, column by column; sorted as in a bundle."""
+    tracks = reader.schema.tracks
+    if table == "flows":
+        rows = reader.source.flow_view()
+        return {name: rows[name] for name in COLUMNS[table]}
+    if table == "lifetimes":
+        memories = range(len(reader.schema.memory_names))
+        found = [reader.source.lifetimes_within(memory, -1, 1 << 62) for memory in memories]
+        rows = np.concatenate([np.zeros(0, LIFETIME_DTYPE), *found])
+        return {name: rows[name] for name in COLUMNS[table]}
+    kind = "interval" if table == "intervals" else "counter"
+    views = [(track.id, reader.columns(track.id)) for track in tracks if track.kind == kind]
+    names = [name for name in COLUMNS[table] if name != "track"]
+    empty = np.zeros(0, np.int64)
+    columns = {name: np.concatenate([empty, *(getattr(view, name) for _, view in views)]) for name in names}
+    return {"track": np.concatenate([empty, *(np.full(len(view), track) for track, view in views)])} | columns
 
 
 def _add_table(connection: Any, source: BundleSource, table: TableName) -> None:
@@ -215,7 +271,7 @@ def _name_tables(schema: TraceSchema) -> dict[str, Any]:
     }
 
 
-def _run_tables(source: BundleSource) -> dict[str, Any]:
+def _run_tables(source: TraceSource) -> dict[str, Any]:
     """What `unit_times` counts over: the cycles of the run, and the units that have tracks."""
     import pyarrow as pa
 
