@@ -125,13 +125,19 @@ class IntervalSeries:
         self._view = None
         self._reset_sums()
 
+    @property
+    def current(self) -> IntervalView | None:
+        """The view of the last call of `view`, if the track has not grown since."""
+        view = self._view
+        return view if view is not None and len(view.start) == len(self) else None
+
     def view(self, details: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> IntervalView:
         """The track as it is now; extends the sums by what was appended since the last call.
 
         The same view again while the track has not grown.
         """
-        if self._view is not None and len(self._view.start) == len(self):
-            return self._view
+        if self.current is not None:
+            return self.current
         start, end, kind = self.start.view(), self.end.view(), self.kind.view()
         self._add_kinds(kind)
         done, blocks = self._starts.used, len(start) // BLOCK

@@ -122,6 +122,8 @@ class TraceStore:
 
     def absorb(self) -> None:
         """Split all rows that wait. Readers call it; it costs nothing when nothing waits."""
+        if not self._waiting and self._block_used == self._block_taken:
+            return
         with self._column_lock:
             with self._raw_lock:
                 waiting, self._waiting = self._waiting, []
@@ -206,6 +208,9 @@ class TraceStore:
         """One interval track as it is now. Raises KeyError for another track."""
         with self._column_lock:
             self.absorb()
+            current = self._intervals[track].current
+            if current is not None:
+                return current
             instructions = self._instructions[track].view()
             nodes_of = self._resolve.nodes_of
 

@@ -89,8 +89,20 @@ def unit_times(
         if units is None or unit in units
     }
     first, last = window if window is not None else (0, reader.end_cycle)
-    open_ones = list(under_way)
-    return {unit: time_of_tracks(reader, tracks, (first, last), open_ones) for unit, tracks in chosen.items()}
+    waits = wait_kinds(reader.schema)
+    open_ones: dict[int, list[UnderWay]] = {}
+    for row in under_way:
+        open_ones.setdefault(row.track, []).append(row)
+    return {
+        unit: _time(
+            reader,
+            tracks,
+            (first, last),
+            [row for track in tracks for row in open_ones.get(track, ())],
+            waits,
+        )
+        for unit, tracks in chosen.items()
+    }
 
 
 def time_of_tracks(
@@ -100,9 +112,18 @@ def time_of_tracks(
     under_way: Iterable[UnderWay] = (),
 ) -> UnitTime:
     """The time that tracks show together, as if they were all of a unit's."""
-    first, last = window[0], max(window)
-    waits = wait_kinds(reader.schema)
     open_ones = [row for row in under_way if row.track in tracks]
+    return _time(reader, tracks, window, open_ones, wait_kinds(reader.schema))
+
+
+def _time(
+    reader: TraceReader,
+    tracks: Sequence[int],
+    window: tuple[int, int],
+    open_ones: Sequence[UnderWay],
+    waits: frozenset[int],
+) -> UnitTime:
+    first, last = window[0], max(window)
     if len(tracks) == 1:
         # Intervals of one track never overlap: running sums answer, whatever the length of the trace.
         view = reader.source.interval_view(tracks[0])

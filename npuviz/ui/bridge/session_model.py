@@ -19,11 +19,13 @@ from npuviz.ui.bridge.verbs import begin_of_operator, restart_and_run, run_opera
 from npuviz.ui.bridge.worker import Worker
 from npuviz.workbench.advice import Failure, failure_of
 from npuviz.workbench.jobs import JobEnd
+from npuviz.workbench.recording import under_way
 
 if TYPE_CHECKING:
     from npuviz.debug.breakpoint import Breakpoint
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
+    from npuviz.trace.unit_times import UnderWay
     from npuviz.workbench.opening import Opened, OpenOptions
 
 FAR = 1 << 62
@@ -60,6 +62,8 @@ class SessionModel(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._opened: Opened | None = None
+        self._features: frozenset[str] = frozenset()
+        self._under_way: tuple[int, list[UnderWay]] = -1, []
         self._is_running = False
         self._shown_cycle = -1
         self._rate = 0.0
@@ -112,10 +116,17 @@ class SessionModel(QObject):
     @property
     def features(self) -> frozenset[str]:
         """What the machine has beyond units and queues; panels and layouts ask for it by name."""
+        return self._features
+
+    @property
+    def under_way(self) -> "list[UnderWay]":
+        """What the machine has under way and the trace does not hold yet; nothing while it runs."""
         session = self.session
-        if self._opened is not None and self._opened.sweep is not None:
-            return frozenset(("sweep results",))
-        return features_of(session.machine if session else None)
+        if session is None or self._is_running:
+            return []
+        if self._under_way[0] != session.cycle:
+            self._under_way = session.cycle, under_way(session.machine, self.reader)
+        return self._under_way[1]
 
     @property
     def program(self) -> Program | None:
@@ -195,6 +206,7 @@ class SessionModel(QObject):
             self._unsubscribe = None
         self._waiting.clear()
         previous, self._opened = self._opened, opened
+        self._features, self._under_way = _features_of(opened), (-1, [])
         if previous is not None:
             previous.close()
         self.stop = opened.session.stop if opened and opened.session else None
@@ -343,6 +355,7 @@ class SessionModel(QObject):
             self._waiting.add(lambda _count: self._verb(title, work, is_measured, is_step))
             return
         self._is_running = True
+        self._under_way = -1, []
         self.num_verbs += 1
         self.is_step = is_step
         self._is_measured = is_measured
@@ -394,6 +407,12 @@ class SessionModel(QObject):
                 self.failure = failure_of(end.error)
                 self.failed.emit(self.failure.text)
         self._waiting.work_off(lambda: not self._worker.is_busy)
+
+
+def _features_of(opened: "Opened | None") -> frozenset[str]:
+    if opened is not None and opened.sweep is not None:
+        return frozenset(("sweep results",))
+    return features_of(opened.session.machine if opened is not None and opened.session is not None else None)
 
 
 def _only_data(path: Path, options: "OpenOptions") -> bool:

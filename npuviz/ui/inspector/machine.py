@@ -33,6 +33,8 @@ from npuviz.ui.kit.trace_facts import BUSY_MEANS, WAITING_MEANS
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_ROWS = 128
+MAX_UNITS = 32
+"""Rows of units on the page of the machine: they are written anew at every step."""
 
 
 def unit_page(source: InspectorSource, unit: Unit) -> Page:
@@ -317,15 +319,15 @@ def _units(source: InspectorSource) -> Section:
     description, reader = source.description, source.reader
     assert description is not None
     states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
-    shown = [unit.id for unit in description.units[:MAX_ROWS]]
+    shown = [unit.id for unit in description.units[:MAX_UNITS]]
     times: dict[int, UnitTime] = {}
     if reader is not None and source.cycle > 0:
         times = unit_times(reader, (0, source.cycle), shown, source.under_way)
     rows: list[tuple[Cell, ...]] = []
-    for unit in description.units[:MAX_ROWS]:
+    for unit in description.units[:MAX_UNITS]:
         state, time = states.get(unit.id), times.get(unit.id)
         busy = share_cell(time.share) if time is not None else text_cell("")
         status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
         rows.append((source.unit_cell(unit.id), status, busy))
-    left_out = max(0, len(description.units) - MAX_ROWS)
+    left_out = max(0, len(description.units) - MAX_UNITS)
     return Section("Units", table=Table(("Unit", "Status", "Busy"), tuple(rows), left_out))

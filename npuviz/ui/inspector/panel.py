@@ -13,7 +13,6 @@ from npuviz.ui.inspector.view import InspectorView
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import add_keys, button, column, line, muted_label, paint_icons
 from npuviz.ui.kit.trace_facts import NodeTimes
-from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import NOTHING, Selection
 
 NOTHING_OPEN = "Open a model or a trace; what you select is explained here."
@@ -131,7 +130,6 @@ class InspectorPanel(Panel):
 
     def _show_page(self) -> None:
         model = self.model
-        machine = None if model.session is None or model.is_running else model.session.machine
         source = InspectorSource(
             program=model.program,
             description=model.description,
@@ -144,7 +142,7 @@ class InspectorPanel(Panel):
             times_complete=self._times_complete,
             consumers=self._consumers,
             answers=self._answers,
-            under_way=under_way(machine, model.reader),
+            under_way=model.under_way,
         )
         page = make_page(source, self.context.selection.current)
         if self._answers.ask():

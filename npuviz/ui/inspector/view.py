@@ -1,12 +1,14 @@
 """Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from html import escape
 
 from PySide6.QtCore import QMimeData, QPoint, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
+    QFont,
     QFontMetrics,
     QGuiApplication,
     QKeyEvent,
@@ -42,6 +44,8 @@ from npuviz.workbench.selection import Selection
 
 BAR_LENGTH = 3
 BLOCK = "\u2588"
+MAX_TEXTS = 4096
+"""Texts whose widths are kept: a step writes few that were not there before."""
 MAX_LINKS = 20_000
 """Every value written anew brings its link; from this number on the page is made again."""
 NARROW_NO_BREAK = "\u202f"
@@ -74,6 +78,8 @@ class InspectorView(QTextBrowser):
         self.folded: frozenset[str] = frozenset()
         self._fitted = self.page
         self._room = 0
+        self._fonts: tuple[QFont, ...] = ()
+        self._advances: tuple[Callable[[str], int], ...] = ()
         self._refit = QTimer(self, singleShot=True, interval=REFIT_MS)
         self._refit.timeout.connect(self._fit_again)
         self._links: list[Selection] = []
@@ -127,27 +133,32 @@ class InspectorView(QTextBrowser):
             self._refit.start()
 
     def _room_now(self) -> int:
-        return self.viewport().width() - 2 * MARGIN - ROUNDING
+        # Always beside the scroll bar: it comes and goes while a text is laid out.
+        bar = self.verticalScrollBar().sizeHint().width()
+        return self.width() - bar - 2 * MARGIN - ROUNDING
 
     def _fit(self, page: Page) -> Page:
         """The page as it fits the width of now."""
         self._room = self._room_now()
-        texts, numbers = QFontMetrics(self.font()), QFontMetrics(self._theme.font_mono())
-        heads = QFontMetrics(self._theme.font_ui())
+        fonts = self.font(), self._theme.font_mono(), self._theme.font_ui()
+        if fonts != self._fonts:
+            self._fonts = fonts
+            self._advances = tuple(_remembering(QFontMetrics(font)) for font in fonts)
+        advance, advance_number, advance_head = self._advances
 
         def text(cell: Cell, text: str) -> int:
-            return (numbers if cell.is_number else texts).horizontalAdvance(text)
+            return (advance_number if cell.is_number else advance)(text)
 
         def whole(cell: Cell) -> int:
             before = BLOCK * BAR_LENGTH + "\u00a0" if cell.fraction >= 0 else ""
             before += "\u25a0\u00a0" if cell.role and cell.role not in TEXT_ROLES else ""
             before += "\u2248\u00a0" if cell.is_estimated else ""
-            return texts.horizontalAdvance(before) + text(cell, cell.text)
+            return (advance(before) if before else 0) + text(cell, cell.text)
 
-        return fit_page(page, self._room, self.folded, Measure(whole, text, heads.horizontalAdvance))
+        return fit_page(page, self._room, self.folded, Measure(whole, text, advance_head))
 
     def _fit_again(self) -> None:
-        """The width or what is folded is another now."""
+        """Lay the page out for the width of now and for what is folded."""
         place = self.verticalScrollBar().value()
         self._fitted, self._changed = self._fit(self.page), set()
         self.refresh()
@@ -357,3 +368,14 @@ class InspectorView(QTextBrowser):
 def _breakable(text: str) -> str:
     """Escaped text that may be broken inside hierarchical names, by characters of no width."""
     return re.sub(r"([/._])(?=\w)", "\\1\u200b", escape(text)).replace("\n", "<br>")
+
+
+def _remembering(metrics: QFontMetrics) -> Callable[[str], int]:
+    """Widths of texts in pixels, kept for the texts asked for last."""
+
+    # A function of its own: wrapping Qt's makes PySide read all of its signatures, 0.2 s.
+    @lru_cache(MAX_TEXTS)
+    def advance(text: str) -> int:
+        return metrics.horizontalAdvance(text)
+
+    return advance

@@ -34,7 +34,7 @@ class MarksPainter:
         """Draw all marks of a frame in their order."""
         self._future(painter, state, width, height)
         for open_slice in state.open_slices:
-            self._open_slice(painter, state, open_slice)
+            self._open_slice(painter, state, open_slice, height)
         self._spans(painter, state, height)
         self._range(painter, state, height)
         self._picked(painter, state, width)
@@ -62,10 +62,12 @@ class MarksPainter:
     def _row_box(self, state: TimelineState, row: Row) -> tuple[float, float]:
         return row.top - state.scroll + 2, row.height - 4
 
-    def _open_slice(self, painter: QPainter, state: TimelineState, item: OpenSlice) -> None:
+    def _open_slice(self, painter: QPainter, state: TimelineState, item: OpenSlice, bottom: int) -> None:
         """A slice that is not recorded yet; one that goes on fades out behind the cursor."""
         row = state.layout.of_track(item.track)
         if row is None or state.index is None:
+            return
+        if row.bottom <= state.scroll or row.top >= state.scroll + bottom:
             return
         left = max(state.viewport.x_of(item.start), -4.0)
         right = max(state.viewport.x_of(item.end), left + 1)

@@ -19,7 +19,6 @@ from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place
 from npuviz.ui.timeline.state import OpenSlice, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
-from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
@@ -194,15 +193,9 @@ class TimelinePanel(Panel):
         return state.viewport.start <= state.cursor <= state.viewport.end
 
     def _show_open_slices(self) -> None:
-        session = self.model.session
-        reader = self.model.reader
-        if session is None or reader is None or self.model.is_running:
-            self.view.set_open_slices(())
-            return
-        fresh: list[OpenSlice] = []
-        for row in under_way(session.machine, reader):
-            fresh.append(OpenSlice(row.track, row.start, row.end, row.kind, row.node))
-        self.view.set_open_slices(fresh)
+        self.view.set_open_slices(
+            OpenSlice(row.track, row.start, row.end, row.kind, row.node) for row in self.model.under_way
+        )
 
     def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
         """Unit that executes each instruction, -1 where nobody knows."""

@@ -14,6 +14,7 @@ from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, tab
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.ui.inspector.tables import detail_table
+from npuviz.ui.inspector.view import REFIT_MS, InspectorView
 from npuviz.ui.kit.trace_facts import NodeTimes, intervals_of_instruction
 from npuviz.workbench.choosing import find_file
 from npuviz.workbench.opening import OpenOptions, open_file
@@ -410,3 +411,19 @@ def test_values_written_anew_look_like_a_page_made_again(
             assert panel.view.toPlainText() == text
             assert np.array_equal(pixels(panel.view), picture)
     assert num_patched > 3
+
+
+def test_a_page_longer_than_the_panel_is_laid_out_once_and_then_rests(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    html = InspectorView.setHtml
+    monkeypatch.setattr(InspectorView, "setHtml", lambda view, text: (made.append(1), html(view, text)))
+    bench.open_toy()
+    panel = bench.make(InspectorPanel, height=160)
+    bench.settle()
+    assert panel.view.verticalScrollBar().maximum() > 0
+    bench.qtbot.wait(4 * REFIT_MS)
+    count = len(made)
+    bench.qtbot.wait(6 * REFIT_MS)
+    assert len(made) == count

@@ -266,9 +266,8 @@ class FabricViews:
         for index in live.tolist():
             node = int(nodes[index])
             place = area.column + int(columns[index]), area.row + int(rows[index])
-            for color, channel in self.observer.channels(node):
-                if channel.held:
-                    self._channel_words(found, place, color, channel)
+            for color, channel in self.observer.held_channels(node):
+                self._channel_words(found, place, color, channel)
             self._ramp_words(found, node, place)
         return np.array(found, WORD_DTYPE)
 

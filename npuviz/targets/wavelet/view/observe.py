@@ -61,11 +61,19 @@ class Observer:
         self._engine = engine
         self._listing = listing
         self._numbering = numbering
+        self._nodes = int(pk.PROGRAM(engine.words).nodes)
+        self._layouts: dict[int, Any] = {}
+        self._state = engine.state
+        self._wafer = sk.WAFER(self._state)
 
     @property
     def wafer(self) -> Any:
         """The header of the root state."""
-        return sk.WAFER(self._engine.state)
+        state = self._engine.state
+        if state is not self._state:
+            # It was made larger, or replaced by a snapshot.
+            self._state, self._wafer = state, sk.WAFER(state)
+        return self._wafer
 
     def block(self, node: int) -> int:
         """Word of a node's block, 0 while nothing has happened there."""
@@ -74,7 +82,11 @@ class Observer:
     def layout(self, node: int) -> Any:
         """Where things lie in a node's block: the LAYOUT of its class."""
         words = self._engine.words
-        return pk.LAYOUT(words, int(pk.NODE(words, int(pk.PROGRAM(words).nodes), node).layout))
+        place = int(words[self._nodes + node * pk.NODE.num_words + pk.NODE.layout])
+        found = self._layouts.get(place)
+        if found is None:
+            found = self._layouts[place] = pk.LAYOUT(words, place)
+        return found
 
     def block_row(self, node: int) -> Any:
         """A node's BLOCK; its template while nothing has happened there."""
@@ -116,6 +128,13 @@ class Observer:
         block, places = self.block_row(node), self.layout(node).channel.tolist()
         return [(color, sk.CHANNEL(block, place)) for color, place in enumerate(places) if place]
 
+    def held_channels(self, node: int) -> list[tuple[int, Any]]:
+        """(color, CHANNEL) of those channels of a node in whose buffers words are, by color."""
+        block, places = self.block_row(node), self.layout(node).channel
+        held = block.all_words[block.first_word + places + sk.CHANNEL.held]
+        colors = np.flatnonzero((places > 0) & (held != 0)).tolist()
+        return [(color, sk.CHANNEL(block, int(places[color]))) for color in colors]
+
     # --- queues ----------------------------------------------------------------------------------------
 
     def queue_length(self, queue: int) -> int:
@@ -134,13 +153,17 @@ class Observer:
     def unit_states(self) -> list[UnitState]:
         """What every unit does now, by unit id."""
         found = [self._host_state()]
+        nodes = [pe.node for pe in self._numbering.watched]
+        threads = [int(self.block_row(node).threads) for node in nodes]
         for unit, position in enumerate(self._numbering.unit_pe):
             if position < 0:
                 continue
             part = self._numbering.unit_part[unit]
-            node = self._numbering.watched[position].node
+            node = nodes[position]
             if part == description.ROUTER:
                 found.append(self._router_state(unit, node))
+            elif part >= 0 and not threads[position] >> part & 1:
+                found.append(UnitState(unit, "free", "idle"))
             elif part < 0:
                 found.append(self.main_state(unit, node))
             else:
@@ -200,14 +223,12 @@ class Observer:
         return f"{name}, {int(thread.left)} left", "compute"
 
     def _thread_state(self, unit: int, node: int, number: int) -> UnitState:
-        if not int(self.block_row(node).threads) >> number & 1:
-            return UnitState(unit, "free", "idle")
         text, role = self._operation(node, number)
         thread = self.thread(node, number)
         return UnitState(unit, text, role, "", int(thread.line), int(thread.start))
 
     def _router_state(self, unit: int, node: int) -> UnitState:
-        held = [(color, held_words(row)) for color, row in self.channels(node) if row.held]
+        held = [(color, held_words(row)) for color, row in self.held_channels(node)]
         if not held:
             return UnitState(unit, "empty", "idle")
         detail = ", ".join(f"color {color}: {count}" for color, count in held)

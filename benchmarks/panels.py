@@ -1,0 +1,198 @@
+"""What a person waits for with several panels in view: opening a network, one step, a zoom.
+
+npuviz bench panels
+python -m benchmarks.panels light_resnet50 --profile      # and where the time of the steps goes
+"""
+
+import cProfile
+import os
+import pstats
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+
+from benchmarks.row import Row
+from npuviz.workbench.opening import OpenOptions
+
+if TYPE_CHECKING:
+    from npuviz.ui.shell.application import Application
+    from npuviz.ui.shell.main_window import MainWindow
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+SAMPLES = Path(__file__).resolve().parent.parent / "sample_models"
+SIZE = (1600, 1000)
+STEPS = 40
+FRAMES = 30
+ZOOM = 1.1
+PAUSE_SECONDS = 0.06
+"""Panels put off what comes within a frame of their last refresh: a step begins after that."""
+STEP_FIGURE, STEP_WORST, ZOOM_FIGURE, OPEN_FIGURE = "33", "60", "8", "1.5"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One program in the layout that its machine opens in; steps begin at `cycle`."""
+
+    name: str
+    path: Path
+    options: OpenOptions
+    cycle: int
+    is_network: bool = False
+
+
+CASES = (
+    Case("light_resnet50", LIGHT / "light_resnet50.onnx", OpenOptions("systolic"), 200_000, is_network=True),
+    Case("light_resnet50, rk3588", LIGHT / "light_resnet50.onnx", OpenOptions("rk3588"), 200_000),
+    Case("heat", SAMPLES / "csl" / "heat", OpenOptions("wavelet"), 400),
+    Case("flash_attention", SAMPLES / "nki" / "flash_attention.py", OpenOptions("neuroncore"), 4000),
+)
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds to the first picture, and milliseconds of each step and zoomed frame.
+
+    steps, frames  (n, 2): by the clock, and of the processor in the window's thread, which other
+                   processes on a busy machine do not lengthen
+    """
+
+    opening: float
+    filled: float
+    steps: np.ndarray
+    frames: np.ndarray
+
+
+def run() -> list[Row]:
+    """Each case in turn."""
+    rows: list[Row] = []
+    for case in CASES:
+        found = measure(case)
+        if case.is_network:
+            rows.append(Row(f"{case.name}: open to the first picture", found.opening, "s", OPEN_FIGURE))
+            rows.append(Row(f"{case.name}: open until all panels are filled", found.filled, "s"))
+        rows += _rows(f"{case.name}: a step until all panels show it", found.steps, STEP_FIGURE, STEP_WORST)
+        rows += _rows(f"{case.name}: a frame of zooming", found.frames, ZOOM_FIGURE, "")
+    return rows
+
+
+def _rows(name: str, taken: np.ndarray, median: str, worst: str) -> list[Row]:
+    wall, thread = (np.percentile(taken[:, column], (50, 95)).tolist() for column in (0, 1))
+    return [
+        Row(f"{name}, median", wall[0], "ms", median),
+        Row(f"{name}, p95", wall[1], "ms", worst),
+        Row(f"{name}, processor time of the window, median", thread[0], "ms", ""),
+    ]
+
+
+def measure(case: Case, around: "Callable[[Callable[[], None]], None] | None" = None) -> Measured:
+    """Open, step and zoom one case. `around` is called with the work of each step, for a profiler."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from npuviz.ui.shell.application import Application
+    from npuviz.workbench.settings import Settings
+
+    application = Application(Settings(None))
+    window = application.new_window()
+    window.resize(*SIZE)
+    window.show()
+    _idle(application, window)
+    begin = time.perf_counter()
+    window.open(case.path, case.options, is_named=True)
+    _wait(application, lambda: window.model.opened is not None)
+    _wait(application, lambda: not window.start_page.isVisible())
+    window.repaint()
+    opening = time.perf_counter() - begin
+    _settle(application, window)
+    filled = time.perf_counter() - begin
+    window.model.go_to(case.cycle)
+    _settle(application, window)
+    steps = _steps(application, window, around)
+    frames = _frames(application, window)
+    application.close()
+    return Measured(opening, filled, steps, frames)
+
+
+def _steps(
+    application: "Application",
+    window: "MainWindow",
+    around: "Callable[[Callable[[], None]], None] | None",
+) -> np.ndarray:
+    taken: list[tuple[float, float]] = []
+
+    def work() -> None:
+        window.model.step()
+        _settle(application, window)
+        application.qt.processEvents()
+
+    for _ in range(STEPS):
+        pause = time.perf_counter() + PAUSE_SECONDS
+        while time.perf_counter() < pause:
+            application.qt.processEvents()
+            time.sleep(0.001)
+        begin, used = time.perf_counter(), time.thread_time()
+        if around is None:
+            work()
+        else:
+            around(work)
+        taken.append(((time.perf_counter() - begin) * 1e3, (time.thread_time() - used) * 1e3))
+    return np.array(taken)
+
+
+def _frames(application: "Application", window: "MainWindow") -> np.ndarray:
+    """Zoom into the timeline by 10 % a frame, painted at once."""
+    from npuviz.ui.timeline.panel import TimelinePanel
+
+    panel = window.docks.panels["timeline"]
+    assert isinstance(panel, TimelinePanel)
+    view = panel.view
+    window.docks.show_panel("timeline")
+    view.fit()
+    _settle(application, window)
+    taken: list[tuple[float, float]] = []
+    for _ in range(FRAMES):
+        begin, used = time.perf_counter(), time.thread_time()
+        area = view.tracks_rect()
+        shown = view.state.viewport.zoomed(1 / ZOOM, area.center().x(), view.state.end_cycle)
+        view.set_viewport(shown)
+        view.repaint()
+        taken.append(((time.perf_counter() - begin) * 1e3, (time.thread_time() - used) * 1e3))
+    return np.array(taken)
+
+
+def _idle(application: "Application", window: "MainWindow") -> None:
+    _wait(application, lambda: not window.model.is_busy)
+
+
+def _settle(application: "Application", window: "MainWindow") -> None:
+    """Until no work is under way and every panel that can be seen shows all of its answers."""
+    _idle(application, window)
+    _wait(application, lambda: all(panel.is_settled for panel in window.docks.panels.values()))
+
+
+def _wait(application: "Application", is_done: Callable[[], bool]) -> None:
+    application.qt.processEvents()
+    while not is_done():
+        application.qt.processEvents()
+        time.sleep(0.0005)
+    application.qt.processEvents()
+
+
+def main(name: str, is_profiled: bool) -> None:
+    """Print what is measured of a case, and with --profile where the time of its steps goes."""
+    case = next(case for case in CASES if case.name == name)
+    profile = cProfile.Profile()
+    found = measure(case, (lambda work: profile.runcall(work)) if is_profiled else None)
+    for row in _rows("step", found.steps, STEP_FIGURE, STEP_WORST) + _rows("zoom", found.frames, "", ""):
+        print(f"{row.name}: {row.value:.1f} {row.unit}")
+    print(f"open {found.opening:.2f} s, filled {found.filled:.2f} s")
+    if is_profiled:
+        pstats.Stats(profile).sort_stats("cumulative").print_stats(60)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], "--profile" in sys.argv)
