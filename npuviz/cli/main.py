@@ -29,6 +29,7 @@ SUBCOMMANDS = (
     "neff",
     "csl",
     "nki",
+    "mcp",
 )
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
