@@ -1,6 +1,7 @@
 """npuviz bench: the project's benchmarks in one table."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,10 @@ from npuviz.cli import options
 def command(
     name: Annotated[str, typer.Argument(help="One benchmark; default: all.")] = "",
     as_json: options.Json = False,
+    corpus: Annotated[
+        Path | None,
+        typer.Option("--corpus", metavar="DIR", help="Folder of files that a benchmark takes too (nki)."),
+    ] = None,
 ) -> None:
     """Run the benchmarks and print what they measured beside what they should reach.
 
@@ -20,7 +25,7 @@ def command(
     from npuviz.workbench.benchmarks import run_benchmarks, table_text
 
     with TerminalProgress() as progress:
-        rows = run_benchmarks(name, progress)
+        rows = run_benchmarks(name, progress, corpus=corpus)
     typer.echo(json.dumps({"benchmarks": rows}) if as_json else table_text(rows))
     if any(row["is_wrong"] for row in rows):
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ is stands in benchmarks/row.py.
 
 import ast
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Sequence
@@ -25,11 +26,13 @@ def benchmark_names(folder: Path = FOLDER) -> list[str]:
 
 
 def run_benchmarks(
-    name: str = "", progress: Progress | None = None, folder: Path = FOLDER
+    name: str = "", progress: Progress | None = None, folder: Path = FOLDER, corpus: Path | None = None
 ) -> list[dict[str, Any]]:
     """Run one benchmark, or all. A benchmark that cannot run here gives a row that says why.
 
-    Raises UsageError for an unknown name, or when this is no checkout.
+    corpus  a folder of files for the benchmark that takes one
+    Raises UsageError for an unknown name, for a corpus that the benchmark does not take, or when this is no
+    checkout.
     """
     known = benchmark_names(folder)
     if not known:
@@ -46,7 +49,7 @@ def run_benchmarks(
         watcher.report(index / len(chosen), each)
         try:
             module = importlib.import_module(f"{folder.name}.{each}")
-            rows += [_row(each, measured) for measured in module.run()]
+            rows += [_row(each, measured) for measured in module.run(**_corpus_of(name, module, corpus))]
         except NpuvizError as error:
             rows.append(_unable(each, str(error)))
     return rows
@@ -68,6 +71,19 @@ def _has_run(path: Path) -> bool:
     except (OSError, SyntaxError, UnicodeDecodeError):
         return False
     return any(isinstance(item, ast.FunctionDef) and item.name == "run" for item in tree.body)
+
+
+def _corpus_of(name: str, module: Any, corpus: Path | None) -> dict[str, Path]:
+    """The argument of a benchmark that takes a corpus. Raises UsageError if the named one does not."""
+    if corpus is None:
+        return {}
+    if not corpus.is_dir():
+        raise UsageError(f"--corpus {corpus}: not a folder")
+    if "corpus" in inspect.signature(module.run).parameters:
+        return {"corpus": corpus}
+    if name:
+        raise UsageError(f"the benchmark {name} takes no --corpus")
+    return {}
 
 
 def _row(benchmark: str, measured: Any) -> dict[str, Any]:

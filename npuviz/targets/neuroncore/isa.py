@@ -111,8 +111,17 @@ class Opcode(IntEnum):
     AFFINE_SELECT = 49  # DST = SRC0 where (the same expression) op0 0, else imm2
     GATHER = 50  # DST[p,i] = SRC0[p, SRC1[p,i]] (nc_n_gather)
     PARTITION_REDUCE = 51  # DST [1,N] = op0 over the partitions of SRC0
+    # Vector, with accumulators of its own (cmd ReduceCmd; RES read-out)
+    TENSOR_SCALAR_CUMULATIVE = 52  # DST = running op1 of SRC0 op0 ARG0|imm0; load_reduce from ARG1|imm1
+    RANGE_SELECT = 53  # DST = SRC0 where imm2 + column op0 ARG0 and op1 ARG1, else FP32_MIN; maximum
+    SELECT_REDUCE = 54  # DST = SRC0 where SRC1 != 0 (REVERSE0: = 0), else ARG0|imm0; maximum
+    TENSOR_SCALAR_REDUCE = 55  # DST = SRC0 op0 ARG0|imm0, reduced by op1; load_reduce from ARG1|imm1
     # Host
     HOST_CALL = 56  # graph node `id` on the host: reads and writes HBM
+    # Vector (accumulators as above), GpSimd
+    EXPONENTIAL = 57  # DST = exp(SRC0 - ARG0|imm0), v4; sum; load_reduce from ARG1|imm1
+    LOCAL_GATHER = 58  # in each 16 partitions: DST = imm0 elements of SRC0 at each of imm1 indices of SRC1
+    SEQUENCE_BOUNDS = 59  # DST [1,2,N] = first and end of the run of equal SRC0 [1,N] around each element
 
 
 OPERAND_POSITIONS = ("dst", "src0", "src1", "arg0", "arg1", "res")

@@ -127,6 +127,24 @@ def _predicated(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     return _at_least(facts.elements * np.where(facts.in_space(Space.SBUF), 2, 1))
 
 
+def _accumulating(factor: int) -> Formula:
+    def formula(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+        return _at_least(facts.elements * factor) + _read_out(facts)
+
+    return formula
+
+
+def _exponential(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return _at_least(_divided(facts.elements, 4)) + _read_out(facts)
+
+
+def _local_gather(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    imm = facts.instructions["imm"].view(np.int32)
+    each, count = np.maximum(imm[:, 0].astype(np.int64), 1), imm[:, 1].astype(np.int64)
+    rate = np.minimum(4 / facts.bytes[:, SRC0], each)
+    return 150 + np.ceil(count * each * (28 + 4 * each) / (4 * each) / rate).astype(np.int64)
+
+
 _FAST_ALU = np.array([Alu.ADD, Alu.MULTIPLY, Alu.SUBTRACT])
 
 
@@ -233,6 +251,29 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
     ),
     (Opcode.PARTITION_REDUCE, Engine.POOL): Cost(
         _plus(150, 16), "150 + 16N", "Assumed: each GpSimd processor walks its 16 partitions"
+    ),
+    (Opcode.TENSOR_SCALAR_CUMULATIVE, Engine.DVE): Cost(
+        _accumulating(2), f"{_2N}; + 64 with read-out", "Assumed: one result at a time, as in a scan"
+    ),
+    (Opcode.RANGE_SELECT, Engine.DVE): Cost(
+        _accumulating(1), f"{_N}; + 64 with read-out", "SDK226; read-out ARCH2"
+    ),
+    (Opcode.SELECT_REDUCE, Engine.DVE): Cost(
+        _accumulating(2), f"{_2N}; + 64 with read-out", "Assumed: two inputs, as tensor_copy_predicated"
+    ),
+    (Opcode.TENSOR_SCALAR_REDUCE, Engine.DVE): Cost(
+        _dve_move, f"{_FAST}; + 64 with read-out", "SDK226; ARCH3: as tensor_scalar"
+    ),
+    (Opcode.EXPONENTIAL, Engine.DVE): Cost(
+        _exponential, "max(64, N/4); + 64 with read-out", "ARCH4: four times the rate of Scalar"
+    ),
+    (Opcode.LOCAL_GATHER, Engine.POOL): Cost(
+        _local_gather,
+        "150 + n x max(1, element bytes x e / 4) x (28 + 4e) / 4e of n indices of e elements",
+        "SDK226, its C inverted (as printed, overhead would make it faster)",
+    ),
+    (Opcode.SEQUENCE_BOUNDS, Engine.POOL): Cost(
+        _plus(150, 2), "150 + 2N", "Assumed: a pass in each direction"
     ),
     (Opcode.HOST_CALL, Engine.HOST): Cost(
         _fixed(lambda spec: spec.host_call_ns),

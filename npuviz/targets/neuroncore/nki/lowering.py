@@ -414,6 +414,29 @@ class Lowering:
 
     # --- GpSimd --------------------------------------------------------------------------------
 
+    def _accumulating(self, step: Step) -> None:
+        values = step.values
+        *sources, first, second = step.sources
+        x, y = values["numbers"]
+        self._builder.isa.accumulating(
+            values["opcode"],
+            self._view(step.target),
+            [self._view(each) for each in sources if each is not None],
+            arguments=(self._optional(first, x), self._optional(second, y)),
+            ops=values["ops"],
+            cmd=values["cmd"],
+            result=self._view(step.more[0]) if step.more else None,
+            start=values.get("start", 0.0),
+            flags=int(values["flags"]),
+        )
+
+    def _local_gather(self, step: Step) -> None:
+        target, data, index = (self._view(each) for each in (step.target, *step.sources))
+        self._builder.isa.local_gather(target, data, index, step.values["each"], step.values["count"])
+
+    def _sequence_bounds(self, step: Step) -> None:
+        self._builder.isa.sequence_bounds(self._view(step.target), self._view(step.sources[0]))
+
     def _iota(self, step: Step) -> None:
         values = step.values
         target = self._view(step.target)

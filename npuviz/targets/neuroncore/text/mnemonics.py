@@ -51,7 +51,26 @@ UPDATES: Mapping[int, tuple[str, str]] = {
 }
 """Kind -> letter and sign."""
 
-_ALU_PAIR = frozenset({Opcode.TENSOR_SCALAR, Opcode.SCALAR_TENSOR_TENSOR, Opcode.TENSOR_TENSOR_SCAN})
+_ACCUMULATING = frozenset(
+    {
+        Opcode.ACTIVATION,
+        Opcode.TENSOR_SCALAR_CUMULATIVE,
+        Opcode.RANGE_SELECT,
+        Opcode.SELECT_REDUCE,
+        Opcode.TENSOR_SCALAR_REDUCE,
+        Opcode.EXPONENTIAL,
+    }
+)
+_ALU_PAIR = frozenset(
+    {
+        Opcode.TENSOR_SCALAR,
+        Opcode.SCALAR_TENSOR_TENSOR,
+        Opcode.TENSOR_TENSOR_SCAN,
+        Opcode.TENSOR_SCALAR_CUMULATIVE,
+        Opcode.RANGE_SELECT,
+        Opcode.TENSOR_SCALAR_REDUCE,
+    }
+)
 _ALU = frozenset({Opcode.TENSOR_TENSOR, Opcode.TENSOR_REDUCE, Opcode.AFFINE_SELECT, Opcode.PARTITION_REDUCE})
 
 
@@ -81,7 +100,7 @@ def op_names(opcode: int) -> tuple[Mapping[int, str], ...]:
 
 def cmd_names(opcode: int) -> Mapping[int, str]:
     """What `cmd` is called in an instruction; empty where it is a plain number."""
-    if opcode == Opcode.ACTIVATION:
+    if opcode in _ACCUMULATING:
         return _lower(ReduceCmd)
     if opcode in (Opcode.REG_ALU, Opcode.TENSOR_SCALAR):
         return _ALUS

@@ -112,7 +112,8 @@ class HbmArray:
 class Chip:
     """All memories of a program's machine, and the state of the engines that computes values.
 
-    inputs  graph input name -> array; cast to the type of the input's variable
+    inputs        graph input name -> array; cast to the type of the input's variable
+    accumulators  those of each core's Scalar engine, then those of each core's Vector engine
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class Chip:
         self.spec = spec
         self.sbuf = [Sram("SBUF", spec.sbuf_partition_bytes) for _ in cores]
         self.psum = [Sram("PSUM", spec.psum_partition_bytes) for _ in cores]
-        self.accumulators = [np.zeros(NUM_PARTITIONS, np.float32) for _ in cores]
+        self.accumulators = [np.zeros(NUM_PARTITIONS, np.float32) for _ in range(2 * tables.num_cores)]
         self.table_sets = np.full(tables.num_cores, -1, np.int64)
         self.variables = [
             HbmArray(variable, _initial(variable, graph, inputs)) for variable in tables.variables

@@ -158,5 +158,4 @@ class ChipContents:
         for core in range(len(chip.sbuf)):
             for sram in (chip.sbuf[core], chip.psum[core]):
                 found += [sram.flat, sram.written]
-            found.append(chip.accumulators[core])
-        return found
+        return [*found, *chip.accumulators]

@@ -11,6 +11,8 @@ from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 _EIGHT = 8
 _QUADRANT = 32
+_GROUP = 16
+"""Partitions of a processor of GpSimd."""
 _KEEP = 255
 
 
@@ -93,6 +95,59 @@ def gather(build: Build) -> Plan:
         else:
             found = np.take_along_axis(flat, chosen, axis=1)
         _convert(out, found.reshape(out.shape))
+
+    return build.finish(run)
+
+
+def local_gather(build: Build) -> Plan:
+    """DST = imm0 elements of SRC0 from each index that the 16 partitions around hold, by partition first.
+
+    imm1 of the indices are valid. An index beyond the source gives 0 and a hazard.
+    """
+    source, index, target = build.source(SRC0), build.source(SRC1), build.target(DST)
+    each, valid = build.ins.bits[0], build.ins.bits[1]
+    rows, limit = source.partitions, source.count
+    if rows % _GROUP or index.partitions != rows or target.partitions != rows or each < 1:
+        raise ValueFault("LOCAL_GATHER works on whole groups of 16 partitions")
+    if valid * each != target.count or valid > index.count * _GROUP or source.view.dtype != target.view.dtype:
+        raise ValueFault(f"{valid} indices of {each} elements do not give {target.count}")
+    values, indices, out, report, number = source.view, index.view, target.view, build.report, build.ins.index
+
+    def run() -> None:
+        flat, chosen = values.reshape(rows, limit), indices.reshape(rows, -1).astype(np.int64)
+        made = np.zeros((rows, valid, each), flat.dtype)
+        for first in range(0, rows, _GROUP):
+            group = slice(first, first + _GROUP)
+            starts = chosen[group].T.reshape(-1)[:valid]
+            places = starts[:, None] + np.arange(each)
+            wrong = places >= limit
+            if wrong.any():
+                bad = int(places[wrong][0])
+                report("index-range", f"instruction {number}: index {bad} is outside 0..{limit - 1}")
+            found = flat[group][:, np.where(wrong, 0, places)]
+            found[:, wrong] = 0
+            made[group] = found
+        np.copyto(out, made.reshape(out.shape))
+
+    return build.finish(run)
+
+
+def sequence_bounds(build: Build) -> Plan:
+    """DST [1,2,N]: first and end of the run of equal ids around each element; id 0 gives N and -1."""
+    source, target = build.source(SRC0), build.target(DST)
+    if source.partitions != 1 or target.count != 2 * source.count:
+        raise ValueFault("SEQUENCE_BOUNDS takes one partition and gives two values for each element")
+    values, out, count = build.floats(source.view), target.view, source.count
+
+    def run() -> None:
+        ids = values.reshape(-1)
+        edges = np.flatnonzero(np.diff(ids)) + 1
+        starts = np.concatenate([[0], edges]).astype(np.int32)
+        ends = np.concatenate([edges, [count]]).astype(np.int32)
+        lengths = ends - starts
+        made = np.stack([np.repeat(starts, lengths), np.repeat(ends, lengths)])
+        made[0, ids == 0], made[1, ids == 0] = count, -1
+        convert_into(out, made.reshape(out.shape))
 
     return build.finish(run)
 

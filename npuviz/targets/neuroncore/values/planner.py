@@ -8,7 +8,7 @@ from npuviz.program.graph import Graph
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
-from npuviz.targets.neuroncore.values import gpsimd, matrix, vector
+from npuviz.targets.neuroncore.values import accumulating, gpsimd, matrix, vector
 from npuviz.targets.neuroncore.values import reduction as reduce
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.host import plan_host_call, tensor_homes
@@ -39,6 +39,13 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.AFFINE_SELECT: gpsimd.affine_select,
     Opcode.GATHER: gpsimd.gather,
     Opcode.PARTITION_REDUCE: gpsimd.partition_reduce,
+    Opcode.TENSOR_SCALAR_CUMULATIVE: accumulating.tensor_scalar_cumulative,
+    Opcode.RANGE_SELECT: accumulating.range_select,
+    Opcode.SELECT_REDUCE: accumulating.select_reduce,
+    Opcode.TENSOR_SCALAR_REDUCE: accumulating.tensor_scalar_reduce,
+    Opcode.EXPONENTIAL: accumulating.exponential,
+    Opcode.LOCAL_GATHER: gpsimd.local_gather,
+    Opcode.SEQUENCE_BOUNDS: gpsimd.sequence_bounds,
 }
 """Who plans an opcode. Control instructions and triggers change no memory."""
 

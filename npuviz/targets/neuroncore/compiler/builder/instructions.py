@@ -239,6 +239,40 @@ class Instructions:
         flags = Flag.INTEGER * (integer or src.dtype in _WORDS)
         self._engines.run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
 
+    def accumulating(
+        self,
+        opcode: Opcode,
+        dst: View,
+        sources: Sequence[View],
+        *,
+        arguments: tuple[Operand, Operand] = (0.0, 0.0),
+        ops: tuple[Alu, Alu] = (Alu.BYPASS, Alu.BYPASS),
+        cmd: ReduceCmd = ReduceCmd.IDLE,
+        result: View | None = None,
+        start: float = 0.0,
+        flags: int = 0,
+    ) -> None:
+        """An instruction of Vector with its accumulators, which `result` [P,1] receives afterwards.
+
+        opcode     tensor_scalar_cumulative, range_select, select_reduce, tensor_scalar_reduce, exponential
+        arguments  numbers or one value a partition: ARG0 and ARG1;  start  imm2
+        """
+        first, second = arguments
+        views = (dst, *sources, *(None,) * (2 - len(sources)), _view(first), _view(second), result)
+        self._engines.run(
+            opcode, views, op0=ops[0], op1=ops[1], cmd=cmd, flags=flags,
+            imm=floats(_number(first), _number(second), start),
+        )  # fmt: skip
+
+    def local_gather(self, dst: View, src: View, index: View, each: int, count: int) -> None:
+        """dst = `each` elements of src at each of `count` indices that 16 partitions hold (GpSimd)."""
+        imm = immediates((each, count, 0), True)
+        self._engines.run(Opcode.LOCAL_GATHER, (dst, src, index), flags=int(Flag.INTEGER), imm=imm)
+
+    def sequence_bounds(self, dst: View, src: View) -> None:
+        """dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
+        self._engines.run(Opcode.SEQUENCE_BOUNDS, (dst, src))
+
     def matmul(self, dst_psum: View, stationary: View, moving: View, accumulate: bool) -> None:
         """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32."""
         count, rows, columns = stationary.partitions, stationary.free_size, moving.free_size

@@ -117,6 +117,22 @@ def _gather(views: Views) -> str:
     return _partitions(views)
 
 
+def _local_gather(views: Views) -> str:
+    dst, src, index = views[DST], views[SRC0], views[SRC1]
+    if dst is None or src is None or index is None or src.partitions % 16:
+        return "whole groups of 16 partitions are gathered"
+    if dst.dtype != src.dtype or index.dtype != "uint16":
+        return "it does not cast, and indices are uint16"
+    return _partitions(views)
+
+
+def _bounds(views: Views) -> str:
+    dst, src = views[DST], views[SRC0]
+    if dst is None or src is None or src.partitions != 1 or dst.free_size != 2 * src.free_size:
+        return "one partition of N elements gives two rows of N"
+    return _partitions(views)
+
+
 _SEARCHED = (MIN_SEARCHED, MAX_SEARCHED)
 _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.ACTIVATION: _elementwise,
@@ -135,4 +151,11 @@ _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.MATCH_REPLACE8: _sizes(0, _SEARCHED, 8),
     Opcode.GATHER: _gather,
     Opcode.PARTITION_REDUCE: _over_partitions,
+    Opcode.TENSOR_SCALAR_CUMULATIVE: _elementwise,
+    Opcode.RANGE_SELECT: _elementwise,
+    Opcode.SELECT_REDUCE: _elementwise,
+    Opcode.TENSOR_SCALAR_REDUCE: _elementwise,
+    Opcode.EXPONENTIAL: _elementwise,
+    Opcode.LOCAL_GATHER: _local_gather,
+    Opcode.SEQUENCE_BOUNDS: _bounds,
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
 from npuviz.targets.neuroncore.nki.calls.operands import (
+    command_of,
     engine_of,
     operand,
     refuse,
@@ -73,14 +74,6 @@ def nc_matmul(
 
 # --- Scalar engine -----------------------------------------------------------------------------------
 
-_COMMANDS = {
-    0: ReduceCmd.IDLE,
-    1: ReduceCmd.RESET,
-    2: ReduceCmd.REDUCE,
-    3: ReduceCmd.RESET_REDUCE,
-    4: ReduceCmd.LOAD_REDUCE,
-}
-
 
 def activation(
     dst: object,
@@ -100,7 +93,7 @@ def activation(
         raise KernelError(f"activation: bias shape {tuple(bias.shape)} must be {source.shape[0]}x1")
     bias_column, bias_value = operand(bias, source, "activation bias")
     scale_column, scale_value = operand(scale, source, "activation scale")
-    command = _COMMANDS[int(reduce_cmd)]  # type: ignore[call-overload]
+    command = command_of(reduce_cmd)
     accumulators = None
     if reduce_op is not None and operator(reduce_op) != Alu.ADD:
         raise KernelError(f"activation reduce_op {name_of(reduce_op)!r}: Scalar adds only")
@@ -288,55 +281,10 @@ def tensor_reduce(
     return target
 
 
-def tensor_scalar_reduce(
-    dst: object,
-    data: object,
-    op0: object,
-    operand0: object,
-    reduce_op: object,
-    reduce_res: object,
-    reverse0: bool = False,
-    mask: object = None,
-    dtype: object = None,
-) -> Tensor:
-    """data op0 operand0, and its reduction over all free dimensions."""
-    made = tensor_scalar(dst, data, op0, operand0, reverse0, mask=mask, dtype=dtype)
-    if reduce_res is not None:
-        current().note("tensor_scalar_reduce is charged as two instructions (assumed)")
-        tensor_reduce(reduce_res, reduce_op, made, list(range(1, made.ndim)))
-    return made
-
-
 def reciprocal(dst: object, data: object, mask: object = None, dtype: object = None) -> Tensor:
     """1 / data."""
     source = tile(data, "reciprocal data")
     return run("reciprocal", dst, source.shape, dtype or source.dtype, (source,), mask)
-
-
-def select_reduce(
-    dst: object,
-    predicate: object,
-    on_true: object,
-    on_false: object,
-    reduce_res: object = None,
-    reduce_op: object = "max",
-    reverse_pred: bool = False,
-) -> Tensor:
-    """where(predicate, on_true, on_false), and its maximum."""
-    target = tile(dst, "select_reduce dst")
-    chosen, source = tile(predicate, "select_reduce predicate"), on_true
-    if reverse_pred:
-        chosen = current().actions.binary("equal", chosen, 0, "uint8")
-    if number(on_false) is not None:
-        current().step("memset", target, (), value=number(on_false))
-    else:
-        column = tile(on_false, "select_reduce on_false")
-        current().step("tensor_copy", target, (column.free_broadcast(target.shape),), engine=None)
-    current().step("copy_predicated", target, (tile(source, "select_reduce on_true"), chosen))
-    current().note("select_reduce is charged as a fill, a predicated copy and a reduction (assumed)")
-    if reduce_res is not None:
-        tensor_reduce(reduce_res, reduce_op, target, list(range(1, target.ndim)))
-    return target
 
 
 def statistics(dst: object, data: object, mask: object = None, dtype: object = None) -> Tensor:

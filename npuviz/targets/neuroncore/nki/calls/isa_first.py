@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
 from npuviz.targets.neuroncore.nki.calls.operands import refuse
@@ -178,8 +178,8 @@ def tensor_scalar_reduce(
     **_: Any,
 ) -> Tensor:
     """data op0 operand0, and its reduction."""
-    return compute.tensor_scalar_reduce(
-        None, data, op0, operand0, reduce_op, reduce_res, reverse0, mask, dtype
+    return accumulating.tensor_scalar_reduce(
+        None, data, op0, operand0, reduce_op, reduce_res, reverse0, mask=mask, dtype=dtype
     )
 
 
@@ -297,11 +297,71 @@ def select_reduce(
     reduce_cmd: Any = 0,
     reduce_op: Any = "max",
     reverse_pred: bool = False,
+    mask: Any = None,
     **_: Any,
 ) -> None:
     """where(predicate, on_true, on_false), and its maximum."""
-    refuse("select_reduce", reduce_cmd=int(reduce_cmd) in (1, 2, 4))
-    compute.select_reduce(dst, predicate, on_true, on_false, reduce_res, reduce_op, reverse_pred)
+    accumulating.select_reduce(
+        dst, predicate, on_true, on_false, reduce_res, reduce_cmd, reduce_op, reverse_pred, mask
+    )
+
+
+def range_select(
+    *,
+    on_true_tile: Any,
+    comp_op0: Any,
+    comp_op1: Any,
+    bound0: Any,
+    bound1: Any,
+    reduce_cmd: Any = 3,
+    reduce_res: Any = None,
+    reduce_op: Any = "max",
+    range_start: Any = 0,
+    on_false_value: Any = accumulating.FP32_MIN,
+    mask: Any = None,
+    dtype: Any = None,
+    **_: Any,
+) -> Tensor:
+    """on_true_tile where its columns lie between bounds, and its maximum."""
+    return accumulating.range_select(
+        None, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd, reduce_res, reduce_op,
+        range_start, on_false_value, mask, dtype,
+    )  # fmt: skip
+
+
+def tensor_scalar_cumulative(
+    *,
+    src: Any,
+    dst: Any,
+    op0: Any,
+    op1: Any,
+    imm0: Any,
+    imm1: Any = None,
+    reduce_cmd: Any = 3,
+    mask: Any = None,
+    **_: Any,
+) -> None:
+    """Running results of src op0 imm0 under op1."""
+    accumulating.tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1, reduce_cmd, mask=mask)
+
+
+def local_gather(
+    src_buffer: Any,
+    index: Any,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: Any = None,
+    *,
+    mask: Any = None,
+    **_: Any,
+) -> Tensor:
+    """Elements by indices that groups of 16 partitions share."""
+    refuse("local_gather", mask=mask)
+    return accumulating.local_gather(None, src_buffer, index, num_elem_per_idx, num_valid_indices)
+
+
+def sequence_bounds(*, segment_ids: Any, dtype: Any = None, **_: Any) -> Tensor:
+    """First and end of each element's segment."""
+    return accumulating.sequence_bounds(None, segment_ids, dtype)
 
 
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:

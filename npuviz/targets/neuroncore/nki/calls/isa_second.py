@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
-from npuviz.targets.neuroncore.nki.calls.operands import refuse
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -217,13 +216,9 @@ def tensor_scalar_reduce(
     reduce_res_negate: bool = False,
 ) -> None:
     """data op0 operand0, and its reduction."""
-    refuse(
-        "tensor_scalar_reduce",
-        reduce_cmd=int(reduce_cmd) != 3,
-        reduce_init=reduce_init,
-        reduce_res_negate=reduce_res_negate,
+    accumulating.tensor_scalar_reduce(
+        dst, data, op0, operand0, reduce_op, reduce_res, reverse0, reduce_cmd, reduce_init, reduce_res_negate
     )
-    compute.tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res, reverse0)
 
 
 def reciprocal(dst: Any, data: Any, name: Any = None) -> None:
@@ -241,7 +236,7 @@ def exponential(
     name: Any = None,
 ) -> None:
     """exp(src - max_value)."""
-    raise KernelError("nisa.exponential is not simulated yet; use nisa.activation with nl.exp")
+    accumulating.exponential(dst, src, max_value, reduce_res, reduce_cmd, reduce_init)
 
 
 def iota(dst: Any, pattern: Any, offset: int = 0, channel_multiplier: int = 0, name: Any = None) -> None:
@@ -314,8 +309,61 @@ def select_reduce(
     name: Any = None,
 ) -> None:
     """where(predicate, on_true, on_false), and its maximum."""
-    refuse("select_reduce", reduce_cmd=int(reduce_cmd) in (1, 2, 4))
-    compute.select_reduce(dst, predicate, on_true, on_false, reduce_res, reduce_op, reverse_pred)
+    accumulating.select_reduce(
+        dst, predicate, on_true, on_false, reduce_res, reduce_cmd, reduce_op, reverse_pred
+    )
+
+
+def range_select(
+    dst: Any,
+    on_true_tile: Any,
+    comp_op0: Any,
+    comp_op1: Any,
+    bound0: Any,
+    bound1: Any,
+    reduce_cmd: Any = 3,
+    reduce_res: Any = None,
+    reduce_op: Any = "max",
+    range_start: Any = 0,
+    on_false_value: Any = accumulating.FP32_MIN,
+    name: Any = None,
+) -> None:
+    """on_true_tile where its columns lie between bounds, and its maximum."""
+    accumulating.range_select(
+        dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd, reduce_res, reduce_op,
+        range_start, on_false_value,
+    )  # fmt: skip
+
+
+def tensor_scalar_cumulative(
+    dst: Any,
+    src: Any,
+    op0: Any,
+    op1: Any,
+    imm0: Any,
+    imm1: Any = None,
+    reduce_cmd: Any = 3,
+    name: Any = None,
+) -> None:
+    """Running results of src op0 imm0 under op1."""
+    accumulating.tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1, reduce_cmd)
+
+
+def local_gather(
+    dst: Any,
+    src_buffer: Any,
+    index: Any,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: Any = None,
+    name: Any = None,
+) -> None:
+    """Elements by indices that groups of 16 partitions share."""
+    accumulating.local_gather(dst, src_buffer, index, num_elem_per_idx, num_valid_indices)
+
+
+def sequence_bounds(dst: Any, segment_ids: Any, name: Any = None) -> None:
+    """First and end of each element's segment."""
+    accumulating.sequence_bounds(dst, segment_ids)
 
 
 def core_barrier(data: Any, cores: Any, engine: Any = 0, name: Any = None) -> None:

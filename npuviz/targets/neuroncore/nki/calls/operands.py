@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.isa import Engine, ReduceCmd
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import is_column, number
 from npuviz.targets.neuroncore.nki.record.recording import current
@@ -27,6 +27,14 @@ def tile(value: object, what: str) -> Tensor:
 def engine_of(engine: object) -> Engine | None:
     """The engine that a kernel asks for, None if it leaves the choice."""
     return ENGINES.get(int(engine)) if engine is not None else None  # type: ignore[call-overload]
+
+
+def command_of(value: object) -> ReduceCmd:
+    """The command of the accumulators that a kernel gives. Raises KernelError."""
+    try:
+        return ReduceCmd(int(value))  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise KernelError(f"reduce_cmd={value!r} is no command") from None
 
 
 def run(

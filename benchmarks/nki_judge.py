@@ -1,0 +1,155 @@
+"""Judges one file of NKI kernels in a process of its own; prints what it found as one line of JSON.
+
+    python -m benchmarks.nki_judge tests FILE                     its unit tests, under the stand-ins
+    python -m benchmarks.nki_judge kernel FILE REFERENCE PRESET   its kernel against a numpy reference
+    python -m benchmarks.nki_judge file FILE                      whether it can be imported
+
+A verdict is "right", "wrong" (other values than the reference), "refused" (npuviz says that it does not
+run this), "elsewhere" (something is missing that is not npuviz's: a package, a fixture) or "failed".
+"""
+
+import importlib.util
+import json
+import sys
+import time
+import unittest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npuviz.base.errors import NpuvizError
+from npuviz.base.progress import NoProgress
+from npuviz.targets.neuroncore.nki.files import SHIMS
+from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
+from npuviz.targets.neuroncore.spec import make_spec
+
+MARK = "@@ "
+"""Stands before the line of JSON: what the file prints comes first."""
+LIMITS = {"float32": 2e-5, "bfloat16": 1e-2, "float16": 1e-2}
+"""Largest relative L2 distance that is right, by the type of the output."""
+_NOT_OURS = ("ModuleNotFoundError", "fixture '", "ImportError: cannot import name 'XLA")
+
+
+def verdict_of(error: BaseException | str) -> tuple[str, str]:
+    """(verdict, reason) of an exception or of what pytest says about one."""
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    if any(mark in text for mark in _NOT_OURS) and "neuronxcc.nki" not in first:
+        return "elsewhere", first
+    if isinstance(error, NpuvizError) or "KernelError" in text or "not simulated" in text:
+        return "refused", first
+    return ("wrong" if "AssertionError" in text or "assert" in text else "failed"), first
+
+
+class _Watcher:
+    """Collects the outcome of each test."""
+
+    def __init__(self) -> None:
+        self.found: list[dict[str, Any]] = []
+
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> None:
+        """One phase of a test ended."""
+        if call.excinfo is not None and call.excinfo.typename not in ("Skipped", "XFailed"):
+            expected = item.get_closest_marker("xfail") or getattr(
+                getattr(item, "function", None), "__unittest_expecting_failure__", False
+            )
+            verdict, reason = ("right", "") if expected else verdict_of(call.excinfo.value)
+            self.found.append({"name": item.name, "verdict": verdict, "reason": reason})
+        elif call.when == "call":
+            self.found.append({"name": item.name, "verdict": "right", "reason": ""})
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file was collected, or could not be."""
+        if report.failed:
+            lines = [line[2:] for line in str(report.longrepr).splitlines() if line.startswith("E ")]
+            verdict, reason = verdict_of((lines or [str(report.longrepr)])[0].strip())
+            self.found.append({"name": "collection", "verdict": verdict, "reason": reason})
+
+
+def tests(path: Path) -> dict[str, Any]:
+    """Run the unit tests of a file."""
+    watcher = _Watcher()
+    pytest.main(
+        ["-q", "-p", "no:cacheprovider", "--rootdir", str(path.parent), "-o", "addopts=", str(path)],
+        plugins=[watcher],
+    )
+    return {"results": watcher.found}
+
+
+def _imported(path: Path) -> ModuleType:
+    sys.path.insert(0, str(path.parent))
+    found = importlib.util.spec_from_file_location(f"judged_{path.stem.replace('-', '_')}", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
+    """Run a kernel on the inputs of its reference and compare."""
+    module, wanted = _imported(path), _imported(reference)
+    np.random.seed(0)  # noqa: NPY002 - the generator that the references draw from
+    inputs = wanted.get_inputs()
+    expected = wanted.forward(*[each.copy() if isinstance(each, np.ndarray) else each for each in inputs])
+    spec = make_spec(preset, None, {})[0]
+    begin = time.perf_counter()
+    chosen: Kernel = module.kernel
+    traced = trace_on(chosen, wanted.transform_to_nki_inputs(inputs), {}, spec)
+    lowered = lower_traced(traced, spec, NoProgress())
+    made = time.perf_counter()
+    run = execute(traced, lowered, spec, ())
+    done = time.perf_counter()
+    outputs = run.outputs if traced.is_tuple else run.outputs[0]
+    got = wanted.transform_nki_outputs(outputs, expected)
+    pairs = list(zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True))
+    distance = max(_distance(a, b) for a, b in pairs)
+    limit = max(LIMITS.get(str(np.asarray(a).dtype), 2e-5) for a, _ in pairs)
+    return {
+        "verdict": "right" if distance <= limit else "wrong",
+        "reason": f"L2 {distance:.1e}",
+        "distance": distance,
+        "milliseconds": run.nanoseconds / 1e6,
+        "steps": len(traced.recording.steps),
+        "lowering": made - begin,
+        "running": done - made,
+    }
+
+
+def _distance(a: Any, b: Any) -> float:
+    """Relative L2 distance; infinite where something is no number."""
+    got, wanted = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    found = float(np.linalg.norm(got - wanted) / max(float(np.linalg.norm(wanted)), 1e-30))
+    return found if np.isfinite(found) else float("inf")
+
+
+def file(path: Path) -> dict[str, Any]:
+    """Import a file and count its kernels."""
+    module = _imported(path)
+    found = [value for value in vars(module).values() if isinstance(value, Kernel)]
+    return {"verdict": "imported", "reason": "", "kernels": len(found)}
+
+
+def main() -> None:
+    """Judge what the command line names."""
+    kind, path = sys.argv[1], Path(sys.argv[2])
+    sys.path.insert(0, str(SHIMS))
+    try:
+        if kind == "tests":
+            found = tests(path)
+        elif kind == "kernel":
+            found = kernel(path, Path(sys.argv[3]), sys.argv[4])
+        else:
+            found = file(path)
+    except (Exception, unittest.SkipTest) as error:
+        verdict, reason = verdict_of(error)
+        found = {"verdict": verdict, "reason": reason}
+    print(f"{MARK}{json.dumps(found)}")
+
+
+if __name__ == "__main__":
+    main()
