@@ -19,8 +19,8 @@ DTYPES: dict[str, np.dtype] = {
     "int64": np.dtype(np.int64),
     "uint64": np.dtype(np.uint64),
     "bool": np.dtype(np.bool_),
-    # Rarer ONNX types. Types below one byte take one byte per element in arrays (ml_dtypes does not
-    # pack them); "string" and "opaque" (sequences, maps, optionals) hold Python objects.
+    # Rarer ONNX types, and float8_e4m3 with infinities. Types below one byte take one byte per element in
+    # arrays (ml_dtypes does not pack them); "string" and "opaque" (sequences, maps, optionals) hold objects.
     "int4": np.dtype(ml_dtypes.int4),
     "uint4": np.dtype(ml_dtypes.uint4),
     "int2": np.dtype(ml_dtypes.int2),
@@ -31,6 +31,7 @@ DTYPES: dict[str, np.dtype] = {
     "float8_e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
     "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
     "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "float8_e4m3": np.dtype(ml_dtypes.float8_e4m3),
     "complex64": np.dtype(np.complex64),
     "complex128": np.dtype(np.complex128),
     "string": np.dtype(np.object_),

@@ -68,7 +68,8 @@ def _passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 
 
 def _matmul(facts: Facts, spec: NeuronSpec) -> np.ndarray:
-    stationary, moving = facts.count[:, SRC0], facts.count[:, SRC1]
+    rows = np.where(facts.has_flag(Flag.DOUBLE_ROW), 2, 1)
+    stationary, moving = facts.count[:, SRC0] // rows, facts.count[:, SRC1] // rows
     return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * _passes(facts, spec)
 
 

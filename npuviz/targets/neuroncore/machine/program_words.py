@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.costs import instructions
 from npuviz.targets.neuroncore.ids import memory_of_space
-from npuviz.targets.neuroncore.isa import Opcode
+from npuviz.targets.neuroncore.isa import Flag, Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
@@ -158,6 +158,7 @@ def _macs(code: np.ndarray) -> np.ndarray:
     operands = code["operands"]
     free = operands["sizes"].astype(np.int64).prod(axis=2)
     macs = operands["partitions"][:, 1].astype(np.int64) * free[:, 1] * free[:, 2]
+    macs //= np.where(code["flags"] & Flag.DOUBLE_ROW, 2, 1)
     return np.where(code["opcode"] == Opcode.NC_MATMUL, macs, 0)
 
 

@@ -30,6 +30,7 @@ ACCESS_DTYPES = (
     *("float32", "float64", "bool", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
     *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "int4", "uint4", "int2", "uint2"),
     *("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"),
+    "float8_e4m3",
 )
 """Element types of DMA accesses, by number."""
 OPS: tuple[DescriptorOp, ...] = ("copy", "cast", "add", "fma", "min", "max", "transpose")

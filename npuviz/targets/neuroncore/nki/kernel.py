@@ -14,6 +14,7 @@ from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
+from npuviz.targets.neuroncore.nki.record.conjunctions import joins_masks
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
@@ -50,7 +51,7 @@ class Kernel:
         self, function: Callable[..., Any], version: int, grid: tuple[int, ...] = (), mode: str = "auto"
     ) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function = joins_masks(function) if version == 1 else function
         self.version = version
         self.grid = grid
         self.mode = mode
@@ -91,6 +92,8 @@ class Kernel:
         values = result if isinstance(result, tuple | list) else () if result is None else (result,)
         outputs: list[Tensor] = []
         for value in values:
+            if isinstance(value, Tensor) and value.is_on_chip and self.version == 1:
+                value = _stored(recording, value)
             if not isinstance(value, Tensor) or value.is_on_chip:
                 raise KernelError(
                     f"the kernel returns {value!r}; outputs lie in nl.shared_hbm",
@@ -98,6 +101,15 @@ class Kernel:
                 )
             outputs.append(value)
         return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
+
+
+def _stored(recording: Recording, tile: Tensor) -> Tensor:
+    """A tile that the kernel returns, in HBM."""
+    recording.note("a tile on the chip that the kernel returns is stored to HBM (assumed)")
+    with recording_active(recording):
+        made = recording.new(tile.shape, tile.dtype, HBM, f"{tile.name}.returned")
+        recording.move(made, tile)
+    return made
 
 
 def _converted(
@@ -127,6 +139,8 @@ def _array_of(value: Any) -> np.ndarray | None:
     """A numpy array, or a framework's tensor as one; None for anything else."""
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, type):
+        return None
     if hasattr(value, "detach") and hasattr(value, "numpy"):
         return value.detach().cpu().numpy()
     if hasattr(value, "__array__") and hasattr(value, "shape") and not np.isscalar(value):
@@ -215,6 +229,10 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
         raise KernelError(f"the chip stopped: {stop}")
     values = machine.values()
     assert values is not None
+    hazards = machine.hazards()
+    for hazard in hazards:
+        if hazard.kind == "out-of-bounds":
+            raise IndexError(hazard.text.rpartition(": ")[2])
     tables = lowered.compiled.tables
     names = {variable.name: variable.id for variable in tables.variables}
     outputs = tuple(
@@ -222,4 +240,10 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
         for each in traced.outputs
     )
     changed = {name: np.array(values.variable(names[name])) for name in traced.changed}
-    return Run(outputs, changed, machine.cycle, machine.cycle / spec.pe_hz * 1e9, ())
+    return Run(
+        outputs,
+        changed,
+        machine.cycle,
+        machine.cycle / spec.pe_hz * 1e9,
+        tuple(each.text for each in hazards),
+    )

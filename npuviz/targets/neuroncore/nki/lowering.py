@@ -25,6 +25,7 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.record.element_types import name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
@@ -66,7 +67,7 @@ class Lowering:
     ) -> None:
         self._recording = recording
         self._spec = spec
-        self._steps = recording.steps
+        self._steps = with_copies(recording)
         self._lines: list[int] = []
         self._nodes: dict[tuple[int, str], int] = {}
         self._graph, self._tensor_of = self._make_graph(inputs, outputs)
@@ -259,13 +260,17 @@ class Lowering:
         source = step.sources[0]
         assert source is not None
         rows = self._rows(source, step.values["row_step"])
-        self._builder.dma.gather(self._view(step.target), rows, self._index(step.sources[1]))
+        self._builder.dma.gather(
+            self._view(step.target), rows, self._index(step.sources[1]), bool(step.values.get("skips"))
+        )
 
     def _scatter(self, step: Step) -> None:
         target = step.target
         assert target is not None
         rows = self._rows(target, step.values["row_step"])
-        self._builder.dma.scatter(rows, self._index(step.sources[1]), self._view(step.sources[0]))
+        self._builder.dma.scatter(
+            rows, self._index(step.sources[1]), self._view(step.sources[0]), bool(step.values.get("skips"))
+        )
 
     def _index(self, tensor: Tensor | None) -> View:
         view = self._view(tensor)
@@ -314,7 +319,9 @@ class Lowering:
     def _matmul(self, step: Step) -> None:
         target = self._view(step.target)
         stationary, moving = (self._view(each) for each in step.sources)
-        self._builder.isa.matmul(target, stationary, moving, bool(step.values["accumulate"]))
+        self._builder.isa.matmul(
+            target, stationary, moving, bool(step.values["accumulate"]), bool(step.values.get("double_row"))
+        )
 
     def _activation(self, step: Step) -> None:
         values = step.values
@@ -410,6 +417,7 @@ class Lowering:
             self._view(step.sources[0]),
             self._view(step.sources[1]),
             step.values["value"],
+            self._view(step.more[0]) if step.more else None,
         )
 
     # --- GpSimd --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Element types in the machine's memories: how numbers are read into fp32 and written back.
 
-Casts to a narrower float round to nearest even; fp8 saturates. Casts of floats to integers round to
-nearest even and saturate, NaN becomes 0; bool is 0 or 1. Assumed: the vendor documents that engines
-cast, not how.
+Casts to a narrower float round to nearest even; what is too large becomes infinite (Ref: SDK isa, range_select),
+float8_e4m3fn, which has no infinity, saturates. Casts of floats to integers round to
+nearest even and saturate, NaN becomes 0; bool is 0 or 1. Assumed but for infinity: the vendor documents that engines cast, not how.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,7 @@ import numpy as np
 from npuviz.targets.neuroncore.isa import Dtype
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-_FLOAT8 = {
-    np.dtype(kind): float(ml_dtypes.finfo(kind).max)
-    for kind in (ml_dtypes.float8_e4m3, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-}
+_FLOAT8 = {np.dtype(ml_dtypes.float8_e4m3fn): float(ml_dtypes.finfo(ml_dtypes.float8_e4m3fn).max)}
 _BOOL = np.dtype(np.bool_)
 
 NUMPY_DTYPES: tuple[np.dtype, ...] = tuple(

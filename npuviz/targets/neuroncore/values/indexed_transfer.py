@@ -87,6 +87,8 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
     skips, values = ins.has(Flag.SKIP_OUT_OF_BOUNDS), index.view.reshape(partitions)
     variable = rows[0][2].variable
     array = chip.variables[variable]
+    item = max(1, array.dtype.itemsize)
+    total = array.size // item
     if not is_gather:
         chip.own(array)
         moves.arrays.append(array)
@@ -99,11 +101,13 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
             moved = int(values[lane - first]) * row_bytes
             try:
                 view = array.access(remote.offset + moved, merged(byte_dims(remote)), np.dtype(np.uint8))[0]
-            except ValueFault as error:
+            except ValueFault:
                 if not skips:
+                    row, place = int(values[lane - first]), (remote.offset + moved) // item
                     report(
                         "out-of-bounds",
-                        f"instruction {ins.index}: index {int(values[lane - first])}: {error}",
+                        f"instruction {ins.index}: row {row} of {array.variable.name!r}: "
+                        f"index {place} is out of bounds for axis 0 with size {total}",
                     )
                 continue
             if is_gather:

@@ -66,21 +66,23 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
             "kernel.py:8: err_tensor_access_out_of_bound: index 8 of a",
         ),
         (
-            FIRST + "@nki.jit\ndef f(a):\n    nl.mean(nl.load(a), axis=1, mask=nl.arange(8)[:, None] < 4)\n",
-            {"shape.a": "8x4"},
-            "kernel.py:8: nl.mean with mask= is not simulated yet",
+            FIRST + "@nki.jit\ndef f(a):\n    nisa.max8(src=nl.load(a), maks=nl.arange(8)[:, None] < 4)\n",
+            {"shape.a": "8x16"},
+            "kernel.py:8: nisa.max8 has no parameter 'maks'; it has dtype, mask, src",
         ),
         (
-            FIRST + "@nki.jit\ndef f(a):\n    nisa.max8(src=nl.load(a), mask=nl.arange(8)[:, None] < 4)\n",
+            FIRST
+            + "@nki.jit\ndef f(a):\n    m = nl.arange(8)[:, None] < 4\n"
+            + "    nl.load(a, mask=m) if m and m else 0\n",
             {"shape.a": "8x16"},
-            "kernel.py:8: max8 with mask= is not simulated yet",
+            "kernel.py:9: err_control_flow_condition_depending_on_arange",
         ),
         (
             SECOND
             + "@nki.jit\ndef f(a):\n    t = nl.ndarray((8, 4), nl.float32)\n"
-            + "    nisa.tensor_scalar_reduce(t, t, nl.add, 1.0, nl.add, reduce_cmd=nisa.reduce_cmd.reduce)\n",
+            + "    nisa.tensor_scalar_reduce(t, t, nl.add, 1.0, nl.subtract)\n",
             {"shape.a": "8x4"},
-            "tensor_scalar_reduce with reduce_cmd= is not simulated yet",
+            "kernel.py:8: tensor_scalar_reduce reduce_op: subtract does not accumulate",
         ),
         (
             FIRST + "@nki.jit\ndef f(a):\n    if nl.load(a):\n        pass\n",

@@ -203,3 +203,84 @@ def kernel(x):
 def test_slices_on_the_chip_begin_at_their_partition_and_column(tmp_path) -> None:
     x = random(128, 12)
     assert (ran(tmp_path, SLICES, {"x": x}) == np.roll(x[64:], 5, axis=1)).all()
+
+
+ACCUMULATORS = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x, bounds):
+    out = nl.ndarray((64, 75), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((64, 24), dtype=nl.float32, buffer=nl.sbuf)
+    limits = nl.ndarray((64, 2), dtype=nl.float32, buffer=nl.sbuf)
+    made = nl.ndarray((64, 75), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=limits, src=bounds)
+    nisa.tensor_scalar_reduce(
+        dst=made[:, 0:12], data=tile[:, 0:12], op0=nl.multiply, operand0=2.0, reduce_op=nl.add
+    )
+    nisa.tensor_scalar_reduce(
+        dst=made[:, 12:24], data=tile[:, 12:24], op0=nl.multiply, operand0=2.0, reduce_op=nl.add,
+        reduce_res=made[:, 72:73], reduce_cmd=nisa.reduce_cmd.reduce, reduce_res_negate=True,
+    )
+    nisa.range_select(
+        dst=made[:, 24:48], on_true_tile=tile, comp_op0=nl.greater_equal, comp_op1=nl.less,
+        bound0=limits[:, 0:1], bound1=limits[:, 1:2], range_start=100, reduce_res=made[:, 73:74],
+    )
+    nisa.tensor_scalar_cumulative(
+        dst=made[:, 48:60], src=tile[:, 0:12], op0=nl.add, op1=nl.maximum, imm0=1.0, imm1=0.5,
+        reduce_cmd=nisa.reduce_cmd.load_reduce,
+    )
+    nisa.tensor_scalar_cumulative(
+        dst=made[:, 60:72], src=tile[:, 12:24], op0=nl.add, op1=nl.maximum, imm0=1.0,
+        reduce_cmd=nisa.reduce_cmd.reduce,
+    )
+    nisa.memset(dst=made[:, 74:75], value=0.0)
+    nisa.dma_copy(dst=out, src=made)
+    return out
+"""
+)
+
+
+def test_the_accumulators_of_vector_go_from_one_instruction_to_the_next(tmp_path) -> None:
+    x = random(64, 24)
+    bounds = np.stack([100.0 + np.arange(64) % 9, 105.0 + np.arange(64) % 19], axis=1).astype(np.float32)
+    got = ran(tmp_path, ACCUMULATORS, {"x": x, "bounds": bounds}, kernel="kernel")
+    columns = 100 + np.arange(24)
+    kept = np.where((columns >= bounds[:, :1]) & (columns < bounds[:, 1:]), x, np.finfo(np.float32).min)
+    assert np.array_equal(got[:, :24], 2 * x)
+    assert np.allclose(got[:, 72], -2 * x.sum(1), atol=1e-5)
+    assert np.array_equal(got[:, 24:48], kept)
+    assert np.array_equal(got[:, 73], kept.max(1))
+    assert np.array_equal(got[:, 48:72], np.maximum(0.5, np.maximum.accumulate(x + 1, axis=1)))
+
+
+MASKS = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((64, 48), dtype=np.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    row, column = nl.arange(64)[:, None], nl.arange(32)[None, :]
+    made = nl.zeros((64, 48), dtype=np.float32, buffer=nl.sbuf)
+    inside = (row < 40) & (column < 20)
+    made[row, column] = nl.softmax(tile, axis=1, mask=inside)
+    largest = nisa.max8(src=tile, mask=(row < 40 and column < 20))
+    made[nl.arange(40)[:, None], 32 + nl.arange(8)[None, :]] = nl.copy(
+        largest[nl.arange(40)[:, None], nl.arange(8)[None, :]]
+    )
+    made[3:5, 40:48] = nl.copy(tile[3:5, 0:8])
+    nl.store(out, made)
+    return out
+"""
+)
+
+
+def test_masks_of_composites_and_tiles_that_begin_anywhere(tmp_path) -> None:
+    x = random(64, 32)
+    got = ran(tmp_path, MASKS, {"x": x})
+    assert np.allclose(got[:40, :20], _softmax(x[:40, :20]), atol=1e-6)
+    assert np.array_equal(got[:40, 32:40], -np.sort(-x[:40, :20], axis=1)[:, :8])
+    assert np.array_equal(got[3:5, 40:48], x[3:5, :8])
+    assert not got[5:, 40:48].any()

@@ -239,8 +239,11 @@ class Dma:
 
     # By index ------------------------------------------------------------------------------------
 
-    def gather(self, dst: View, src: HbmView, index: View) -> None:
-        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row); index [P,1] int32."""
+    def gather(self, dst: View, src: HbmView, index: View, skips: bool = False) -> None:
+        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row); index [P,1] int32.
+
+        skips  an index beyond the source moves nothing; without it, that is a hazard
+        """
         self._require_gather(index)
         row = src[0:1].broadcast_to((dst.partitions, *src.shape[1:]))
         row = _shaped(row, dst)
@@ -252,16 +255,16 @@ class Dma:
             descriptors(self._sbuf_side(dst), hbm_side(row)),
             reads,
             [(dst.tile, dst.box())],
-            Flag.GATHER_SOURCE,
+            Flag.GATHER_SOURCE | Flag.SKIP_OUT_OF_BOUNDS * skips,
             src.steps[0],
             index,
             (index.tile, dst.tile),
         )
 
-    def scatter(self, dst: HbmView, index: View, src: View) -> None:
+    def scatter(self, dst: HbmView, index: View, src: View, skips: bool = False) -> None:
         """Partition p of `src` (partitions, *row) to row index[p] of `dst` (rows, *row); index [P,1] int32.
 
-        With equal indices the last partition wins.
+        With equal indices the last partition wins. skips  as in `gather`
         """
         self._require_gather(index)
         row = _shaped(dst[0:1].broadcast_to((src.partitions, *dst.shape[1:])), src)
@@ -274,7 +277,7 @@ class Dma:
             descriptors(hbm_side(row), self._sbuf_side(src)),
             [(index.tile, index.box()), (src.tile, src.box())],
             [(draft.region, box)],
-            Flag.SCATTER_TARGET,
+            Flag.SCATTER_TARGET | Flag.SKIP_OUT_OF_BOUNDS * skips,
             dst.steps[0],
             index,
             (index.tile, src.tile),
@@ -291,7 +294,7 @@ class Dma:
         made: Descriptors,
         reads: list[Access],
         writes: list[Access],
-        flag: Flag,
+        flags: int,
         row_bytes: int,
         index: View,
         tiles: tuple[Tile, ...],
@@ -303,7 +306,7 @@ class Dma:
             writes,
             tiles,
             "software DGE",
-            int(flag | Flag.INTEGER),
+            int(flags | Flag.INTEGER),
             immediates((row_bytes, 0, 0), True),
             index,
         )

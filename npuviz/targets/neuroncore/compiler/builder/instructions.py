@@ -197,9 +197,12 @@ class Instructions:
         """dst [P,8] uint32: first index of each of values [P,8] in src."""
         self._engines.run(Opcode.FIND_INDEX8, (dst, src, values))
 
-    def match_replace8(self, dst: View, src: View, values: View, replacement: float) -> None:
-        """dst = src with the first occurrence of each of values [P,8] replaced."""
-        self._engines.run(Opcode.MATCH_REPLACE8, (dst, src, values), imm=floats(replacement))
+    def match_replace8(
+        self, dst: View, src: View, values: View, replacement: float, places: View | None = None
+    ) -> None:
+        """dst = src with the first of each of values [P,8] replaced; places [P,8] receives their indices."""
+        views = (dst, src, values, None, None, places)
+        self._engines.run(Opcode.MATCH_REPLACE8, views, imm=floats(replacement))
 
     def bn_stats(self, dst: View, src: View) -> None:
         """dst [P,6]: count, mean, variance * count of the even, then of the odd elements."""
@@ -273,9 +276,16 @@ class Instructions:
         """dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
         self._engines.run(Opcode.SEQUENCE_BOUNDS, (dst, src))
 
-    def matmul(self, dst_psum: View, stationary: View, moving: View, accumulate: bool) -> None:
-        """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32."""
-        count, rows, columns = stationary.partitions, stationary.free_size, moving.free_size
+    def matmul(
+        self, dst_psum: View, stationary: View, moving: View, accumulate: bool, double_row: bool = False
+    ) -> None:
+        """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32.
+
+        double_row  every partition holds two rows of K, one after the other: [K,2,M], [K,2,N]; fp8, v3+
+        """
+        each = 2 if double_row else 1
+        count, rows = stationary.partitions, stationary.free_size // each
+        columns = moving.free_size // each
         spec = self._spec
         if (
             moving.partitions != count
@@ -291,9 +301,8 @@ class Instructions:
             raise SimulationError(
                 f"matmul of {stationary!r} and {moving!r} to {dst_psum!r}: shapes do not fit"
             )
-        self._engines.run_on_pe(
-            Opcode.NC_MATMUL, (dst_psum, stationary, moving), flags=1 if accumulate else 0
-        )
+        flags = Flag.ACCUMULATE * accumulate | Flag.DOUBLE_ROW * double_row
+        self._engines.run_on_pe(Opcode.NC_MATMUL, (dst_psum, stationary, moving), flags=flags)
 
     def transpose(self, dst_psum: View, src: View) -> None:
         """dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""

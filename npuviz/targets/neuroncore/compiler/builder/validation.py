@@ -36,6 +36,11 @@ def _problem(opcode: Opcode, views: Views) -> str:
                 return f"{view.free_size} elements in a partition, at most {limit} are possible"
     padded = (*views, *(None,) * (6 - len(views)))
     rule = _RULES.get(opcode)
+    places, target = padded[RES], padded[DST]
+    if opcode == Opcode.MATCH_REPLACE8 and places is not None and target is not None:
+        padded = (*padded[:RES], None)
+        if places.free_size != 8 or places.partitions != target.partitions:
+            return "there are 8 indices in each partition"
     return (rule(padded) if rule else "") or _columns(padded)
 
 

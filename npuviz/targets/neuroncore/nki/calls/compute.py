@@ -9,7 +9,6 @@ from npuviz.targets.neuroncore.nki.calls.operands import (
     command_of,
     engine_of,
     operand,
-    refuse,
     run,
     same_partitions,
     tile,
@@ -17,6 +16,7 @@ from npuviz.targets.neuroncore.nki.calls.operands import (
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
@@ -41,12 +41,12 @@ def nc_matmul(
     for each in (a, b):
         if each.buffer != SBUF:
             raise KernelError(f"nc_matmul: {each!r} must lie in SBUF", "err_unsupported_memory")
-    if perf_mode not in (None, "none", "") and name_of(perf_mode) not in ("none", "NoneType"):
-        raise KernelError(f"nc_matmul with perf_mode={perf_mode!r} is not simulated yet")
+    double_row = _is_double_row(perf_mode, (a, b))
     if len(tile_position) or len(tile_size):
         current().note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
     same_partitions(a, b, "nc_matmul stationary and moving")
-    rows, columns = prod(a.shape[1:]), prod(b.shape[1:])
+    each = 2 if double_row else 1
+    rows, columns = prod(a.shape[1:]) // each, prod(b.shape[1:]) // each
     for size, limit, what in ((rows, 128, "stationary"), (columns, 512, "moving")):
         if size > limit:
             raise KernelError(
@@ -62,14 +62,38 @@ def nc_matmul(
     recording = current()
     if dst is None:
         kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
-        return recording.result("matmul", shape, kind, (a, b), box, PSUM, accumulate=False)
+        return recording.result(
+            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row
+        )
     target = tile(dst, "nc_matmul dst")
     if target.buffer != PSUM:
         raise KernelError(f"nc_matmul: {target!r} must lie in PSUM", "err_unsupported_memory")
     if target.shape[0] != rows or prod(target.shape[1:]) != columns:
         raise KernelError(f"nc_matmul: the product is {list(shape)}, dst is {list(target.shape)}")
-    recording.step("matmul", target, (a, b), box, accumulate=recording.accumulates(target, accumulate))
+    recording.step(
+        "matmul",
+        target,
+        (a, b),
+        box,
+        accumulate=recording.accumulates(target, accumulate),
+        double_row=double_row,
+    )
     return target
+
+
+def _is_double_row(perf_mode: object, operands: tuple[Tensor, Tensor]) -> bool:
+    """Whether a partition holds two rows of the contraction. Raises KernelError where that cannot be."""
+    name = str(getattr(perf_mode, "value", perf_mode) or "none")
+    if name == "none":
+        return False
+    if not name.startswith("double_row"):
+        raise KernelError(f"nc_matmul: perf_mode={name!r} is none or double_row")
+    if spec_in_use().version < 3:
+        raise KernelError("nc_matmul with double_row needs NeuronCore-v3 (trn2) or newer")
+    for each in operands:
+        if each.dtype.itemsize != 1 or each.ndim < 3 or each.shape[1] != 2:
+            raise KernelError(f"nc_matmul with double_row: {each!r} is no tile [K, 2, N] of an 8-bit float")
+    return True
 
 
 # --- Scalar engine -----------------------------------------------------------------------------------
@@ -301,16 +325,34 @@ def aggregate(dst: object, data: object, mask: object = None, dtype: object = No
 
 def max8(dst: object, src: object, mask: object = None, dtype: object = None) -> Tensor:
     """The eight largest of each partition, falling."""
-    refuse("max8", mask=mask)
     source = tile(src, "max8 src")
-    return run("max8", dst, (source.shape[0], 8), dtype or source.dtype, (source,), None)
+    shape = (source.shape[0], 8)
+    return _eight("max8", dst, shape, dtype or source.dtype, (source,), mask)
+
+
+def _eight(
+    kind: str, dst: object, shape: tuple[int, ...], dtype: object, sources: tuple[Tensor, ...], mask: object
+) -> Tensor:
+    """A step on eight values a partition; a mask over the first source leaves partitions of the others."""
+    source, *others = sources
+    made = tile(current().new(shape, dtype, SBUF) if dst is None else dst, f"{kind} dst")
+    box = box_of(mask, source.shape)
+    if box is None:
+        current().step(kind, made, sources)
+        return made
+    lanes = box[:1]
+    current().step(
+        kind,
+        made.boxed((*lanes, *((0, size) for size in shape[1:]))),
+        (source.boxed(box), *(each.boxed((*lanes, *((0, n) for n in each.shape[1:]))) for each in others)),
+    )
+    return made
 
 
 def find_index8(dst: object, data: object, vals: object, mask: object = None, dtype: object = None) -> Tensor:
     """Position of the first of each of eight values."""
-    refuse("nc_find_index8", mask=mask)
     source, values = tile(data, "nc_find_index8 data"), tile(vals, "nc_find_index8 vals")
-    return run("find_index8", dst, (source.shape[0], 8), dtype or NAMES["uint32"], (source, values), None)
+    return _eight("find_index8", dst, (source.shape[0], 8), dtype or NAMES["uint32"], (source, values), mask)
 
 
 def match_replace8(
@@ -323,13 +365,22 @@ def match_replace8(
     dtype: object = None,
 ) -> Tensor:
     """The first of each of eight values replaced."""
-    refuse("nc_match_replace8", mask=mask)
     source, values = tile(data, "nc_match_replace8 data"), tile(vals, "nc_match_replace8 vals")
-    if dst_idx is not None:
-        find_index8(dst_idx, source, values)
-    return run(
-        "match_replace8", dst, source.shape, dtype or source.dtype, (source, values), None, value=number(imm)
+    box = box_of(mask, source.shape)
+    made = tile(
+        current().new(source.shape, dtype or source.dtype, SBUF) if dst is None else dst, "nc_match_replace8"
     )
+    more: tuple[Tensor, ...] = ()
+    if dst_idx is not None:
+        more = (tile(dst_idx, "nc_match_replace8 dst_idx"),)
+    if box is not None:
+        lanes = box[:1]
+        values = values.boxed((*lanes, *((0, n) for n in values.shape[1:])))
+        more = tuple(each.boxed((*lanes, *((0, n) for n in each.shape[1:]))) for each in more)
+    current().step(
+        "match_replace8", made.boxed(box), (source.boxed(box), values), None, more, value=number(imm)
+    )
+    return made
 
 
 def unary(op: str, x: object, dtype: object = None, mask: object = None) -> Tensor:

@@ -2,7 +2,7 @@
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from npuviz.targets.neuroncore.nki.calls import compute, elementwise
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
-from npuviz.targets.neuroncore.nki.calls.operands import refuse
+from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -195,11 +195,43 @@ def _count(x: Tensor, axis: Any) -> int:
     return math.prod(x.shape[dim] for dim in compute.reduced_axes(x, axis, "mean"))
 
 
+def _masked(
+    work: Callable[[Tensor], Tensor], x: Tensor, mask: Any, axis: Any = None, keep: bool = True
+) -> Tensor:
+    """What `work` makes of the part of x that a mask leaves, in a tile as large as without the mask.
+
+    axis  dimensions that work reduces, None if it reduces none
+    """
+    box = box_of(mask, x.shape)
+    assert box is not None
+    recording = current()
+    reduced = () if axis is None else compute.reduced_axes(x, axis, "a masked reduction")
+    sizes = [1 if dim in reduced else size for dim, size in enumerate(x.shape)]
+    part = [(0, 1) if dim in reduced else each for dim, each in enumerate(box)]
+    if not keep:
+        kept = [dim for dim in range(x.ndim) if dim not in reduced]
+        sizes = [*(sizes[dim] for dim in kept), *(1,) * (len(kept) == 1)]
+        part = [*(part[dim] for dim in kept), *((0, 1),) * (len(kept) == 1)]
+    if _is_empty(box):
+        return recording.new(sizes, x.dtype, SBUF)
+    found = work(x.boxed(box))
+    made = recording.new(sizes, found.dtype, SBUF)
+    recording.assign(made.boxed(tuple(part)), found)
+    recording.keep_part(made, tuple(part))
+    return made
+
+
+def _is_empty(box: Any) -> bool:
+    """Whether a box has no element."""
+    return builtins.any(end <= first for first, end in box)
+
+
 def mean(
     x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
 ) -> Tensor:
     """The mean over free dimensions."""
-    refuse("nl.mean", mask=mask)
+    if mask is not None:
+        return _masked(lambda part: mean(part, axis, dtype=dtype, keepdims=keepdims), x, mask, axis, keepdims)
     total = compute.tensor_reduce(None, "add", x, axis, keepdims=keepdims, dtype=FLOAT32)
     return elementwise.binary(current(), "multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
 
@@ -208,7 +240,8 @@ def var(
     x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
 ) -> Tensor:
     """The population variance over free dimensions."""
-    refuse("nl.var", mask=mask)
+    if mask is not None:
+        return _masked(lambda part: var(part, axis, dtype=dtype, keepdims=keepdims), x, mask, axis, keepdims)
     recording = current()
     middle = mean(x, axis, dtype=FLOAT32, keepdims=True)
     distance = elementwise.binary(recording, "subtract", x, middle.free_broadcast(x.shape), FLOAT32)
@@ -219,7 +252,8 @@ def softmax(
     x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, compute_dtype: Any = None, **_: Any
 ) -> Tensor:
     """exp(x - max) / sum over free dimensions."""
-    refuse("nl.softmax", mask=mask)
+    if mask is not None:
+        return _masked(lambda part: softmax(part, axis, dtype=dtype), x, mask)
     recording = current()
     lowest = compute.tensor_reduce(None, "maximum", x, axis, True, keepdims=True, dtype=FLOAT32)
     shifted = elementwise.binary(recording, "add", x, lowest.free_broadcast(x.shape), FLOAT32)
@@ -242,7 +276,10 @@ def rms_norm(
     **_: Any,
 ) -> Tensor:
     """x / sqrt(mean of squares + epsilon) * w."""
-    refuse("nl.rms_norm", mask=mask)
+    if mask is not None:
+        box = box_of(mask, x.shape)
+        weights = w.boxed(box) if isinstance(w, Tensor) and w.shape[0] > 1 else w
+        return _masked(lambda part: rms_norm(part, weights, axis, n, epsilon, dtype=dtype), x, mask)
     recording = current()
     total = compute.tensor_reduce(
         None, "add", compute.unary("square", x, FLOAT32), axis, keepdims=True, dtype=FLOAT32
@@ -291,3 +328,6 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any)
     recording = current()
     kept = elementwise.binary(recording, "greater_equal", rand(x.shape), rate, FLOAT32)
     return elementwise.binary(recording, "multiply", x, kept, dtype or x.dtype, box_of(mask, x.shape))
+
+
+refuse_unknown(globals(), "nl")

@@ -6,7 +6,7 @@ from typing import Any
 from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
-from npuviz.targets.neuroncore.nki.calls.operands import refuse
+from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -245,7 +245,7 @@ def dma_copy(
     **_: Any,
 ) -> None:
     """dst = src by DMA."""
-    move.dma_copy(dst, src, mask, dst_rmw_op)
+    move.dma_copy(dst, src, mask, dst_rmw_op, oob_mode)
 
 
 def dma_transpose(src: Any, *, axes: Any = None, dtype: Any = None, **_: Any) -> Tensor:
@@ -369,3 +369,6 @@ def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: A
     from npuviz.targets.neuroncore.nki.calls.functions import dropout as drop
 
     return drop(data, prob, dtype=dtype, mask=mask)
+
+
+refuse_unknown(globals(), "nisa")

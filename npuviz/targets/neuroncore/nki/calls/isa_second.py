@@ -43,7 +43,7 @@ def dma_copy(
     name: Any = None,
 ) -> None:
     """dst = src by DMA."""
-    move.dma_copy(dst, src)
+    move.dma_copy(dst, src, oob_mode=oob_mode)
 
 
 def dma_transpose(

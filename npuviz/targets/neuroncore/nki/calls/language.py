@@ -10,6 +10,7 @@ import numpy as np
 
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls import patterns
+from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
@@ -381,3 +382,6 @@ def no_reorder() -> Any:
     import contextlib
 
     return contextlib.nullcontext()
+
+
+refuse_unknown(globals(), "nl")

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from math import prod
 
-from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.calls.operands import engine_of, run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
@@ -49,17 +50,39 @@ def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape if len(shape) > 1 else (1, *shape)
 
 
-def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None) -> None:
-    """Any memory to any other by DMA."""
+def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None, oob_mode: object = 0) -> None:
+    """Any memory to any other by DMA; with `rmw` what is there and what comes are combined."""
     if not isinstance(dst, Tensor) or not isinstance(src, Tensor):
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: expected two tensors")
-    if rmw is not None:
-        raise KernelError("dma_copy with dst_rmw_op is not simulated yet")
     if PSUM in (dst.buffer, src.buffer) and current().version > 1:
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: PSUM is no operand of a DMA")
     if dst.size != src.size and not (src.row_index or dst.row_index):
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: {src.size} and {dst.size} elements")
-    current().move(dst, src, box_of(mask, dst.shape))
+    box = box_of(mask, dst.shape)
+    skips = bool(int(oob_mode))  # type: ignore[call-overload]
+    if rmw is not None:
+        src, box = combined(dst.boxed(box), src.boxed(box), rmw, skips), None
+    current().move(dst, src, box, skips)
+
+
+def combined(dst: Tensor, src: Tensor, op: object, skips: bool = False) -> Tensor:
+    """A tile: what lies at `dst` in HBM, by row indices too, combined with `src`."""
+    recording = current()
+    recording.note(
+        "a DMA that combines with what is there is a load, an addition on Vector and a store (assumed); with "
+        "equal row indices the last one counts"
+    )
+    shape = _tile_shape(src.shape)
+    if dst.is_on_chip or shape[0] > NUM_PARTITIONS:
+        raise KernelError(f"{dst!r}: reading, combining and writing back needs up to 128 rows of HBM")
+    held = recording.new(shape, dst.dtype, SBUF)
+    recording.move(held, dst, None, skips)
+    if not src.is_on_chip:
+        given = recording.new(shape, src.dtype, SBUF)
+        recording.move(given, src)
+        src = given
+    recording.actions.binary_into(held, name_of(op), held, src if src.shape == shape else src.reshape(*shape))
+    return held
 
 
 def dma_transpose(

@@ -1,6 +1,9 @@
 """What calls of nki.isa have in common: their operands, and the step that they become."""
 
+import functools
+import inspect
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import Engine, ReduceCmd
@@ -83,3 +86,35 @@ def operand(value: object, data: Tensor, what: str) -> tuple[Tensor | None, floa
     if not is_column(column, (data.shape[0], 2)):
         raise KernelError(f"{what}: {column!r} is no number and no tile [{data.shape[0]}, 1]")
     return column, 0.0
+
+
+_WITHOUT_EFFECT = frozenset(
+    ("name", "buffer", "lazy_initialization", "max_free_vec_size", "experimental_flags", "dge_mode")
+)
+"""Keywords that kernels give beside the documented ones, and that change no result."""
+
+
+def refuse_unknown(names: dict[str, Any], prefix: str) -> None:
+    """Make the functions of a module that swallow keywords raise KernelError for those they do not know."""
+    for name, value in list(names.items()):
+        if isinstance(value, FunctionType) and not name.startswith("_"):
+            parameters = inspect.signature(value).parameters.values()
+            if any(each.kind == each.VAR_KEYWORD for each in parameters):
+                names[name] = _checked(value, f"{prefix}.{value.__name__}")
+
+
+def _checked(function: FunctionType, name: str) -> Any:
+    known = frozenset(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for given in kwargs:
+            if given not in known and given not in _WITHOUT_EFFECT:
+                raise KernelError(f"{name} has no parameter {given!r}; it has {', '.join(_named(known))}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _named(known: frozenset[str]) -> list[str]:
+    return sorted(each for each in known if not each.startswith("_"))

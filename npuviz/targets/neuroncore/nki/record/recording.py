@@ -80,6 +80,7 @@ class Recording:
     def __post_init__(self) -> None:
         self._place_ids: dict[SourceLine, int] = {}
         self._results: dict[int, Step] = {}
+        self._made_parts: dict[int, Box] = {}
         self._loop_sums: dict[int, Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._shared: dict[Any, Tensor] = {}
@@ -231,6 +232,10 @@ class Recording:
         """Remember that a step computes the whole of a new tile, which an assignment may take over."""
         self._results[made.storage.id] = step
 
+    def keep_part(self, made: Tensor, part: Box) -> None:
+        """Remember that only a part of a new tile has values: a mask left out the rest."""
+        self._made_parts[made.storage.id] = part
+
     def redirected(self, target: Tensor, value: Tensor) -> bool:
         """Whether the step that computed `value`, which nobody read yet, now writes `target` instead."""
         step = self._results.get(value.storage.id)
@@ -284,11 +289,15 @@ class Recording:
         if self.redirected(target, value):
             return
         step = self._results.get(value.storage.id)
-        box = step.box if step is not None and value.shape == target.shape else None
+        box = step.box if step is not None else self._made_parts.get(value.storage.id)
+        box = box if value.shape == target.shape else None
         self.step("tensor_copy", target, (_shaped(value, target.shape),), box)
 
-    def move(self, target: Tensor, value: Tensor, box: Box | None = None) -> None:
-        """A DMA between HBM and the chip, or within either."""
+    def move(self, target: Tensor, value: Tensor, box: Box | None = None, skips: bool = False) -> None:
+        """A DMA between HBM and the chip, or within either.
+
+        skips  rows by an index beyond the tensor are not moved
+        """
         if target.row_index is None and value.row_index is None:
             if target.is_on_chip and not value.is_on_chip:
                 self.step("load", target, (_shaped(value, target.shape),), box)
@@ -298,9 +307,9 @@ class Recording:
                 return
             self.step("dma_copy", target, (_shaped(value, target.shape),), box)
             return
-        self._move_rows(target, value, box)
+        self._move_rows(target, value, box, skips)
 
-    def _move_rows(self, target: Tensor, value: Tensor, box: Box | None) -> None:
+    def _move_rows(self, target: Tensor, value: Tensor, box: Box | None, skips: bool) -> None:
         by = target if target.row_index is not None else value
         assert by.row_index is not None
         rows, step = by.row_index
@@ -312,7 +321,7 @@ class Recording:
             raise KernelError("rows are gathered into SBUF")
         if op == "scatter" and not value.is_on_chip:
             raise KernelError("rows are scattered from SBUF")
-        made = self.step(op, target, (value, index), box, row_step=step)
+        made = self.step(op, target, (value, index), box, row_step=step, skips=skips)
         if made.target is not None:
             made.target.row_index = target.row_index
 
