@@ -1,8 +1,9 @@
 """Element types in the machine's memories: how numbers are read into fp32 and written back.
 
-Casts to a narrower float round to nearest even; what is too large becomes infinite (Ref: SDK isa, range_select),
-float8_e4m3fn, which has no infinity, saturates. Casts of floats to integers round to
-nearest even and saturate, NaN becomes 0; bool is 0 or 1. Assumed but for infinity: the vendor documents that engines cast, not how.
+Casts to a narrower float round to nearest even. What is too large becomes infinite (Ref: SDK isa,
+range_select); float8_e4m3fn, which has no infinity, saturates. Casts of floats to integers round to nearest
+even and saturate, NaN becomes 0; bool is 0 or 1. Assumed but for infinity: the vendor documents that
+engines cast, not how.
 """
 
 from collections.abc import Callable
