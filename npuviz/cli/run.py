@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npuviz.cli import options
+
+if TYPE_CHECKING:
+    from npuviz.workbench.headless.run import RunOptions
 
 
 def command(
@@ -35,6 +38,14 @@ def command(
             help="Check, measure which operators make the outputs wrong, and run with those in fp32.",
         ),
     ] = False,
+    decode: Annotated[
+        int,
+        typer.Option("--decode", metavar="N", min=0, help="Run a language model for so many new tokens."),
+    ] = 0,
+    prompt: Annotated[
+        Path | None,
+        typer.Option("--prompt", metavar="IDS.npy", help="Token numbers that --decode begins with."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a model headless and print a summary.
@@ -55,8 +66,44 @@ def command(
         opening, until, tuple(breaks or ()), parse_exports(exports or ()), check, explain_error
     )
     path: Path = find_file(model, config)
+    if decode or prompt is not None:
+        _decode(path, chosen, decode, prompt, as_json)
+        return
     with TerminalProgress() as progress, interruptible() as interrupter:
         result = run_model(path, chosen, progress, lambda session: interrupter.use(session.interrupt))
     typer.echo(json.dumps(result.summary) if as_json else summary_text(result.summary))
     if result.exit_code:
         raise typer.Exit(result.exit_code)
+
+
+def _decode(path: Path, chosen: "RunOptions", count: int, prompt: Path | None, as_json: bool) -> None:
+    """Run a language model token by token, and print what it gave and cost."""
+    from npuviz.base.errors import UsageError
+    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.workbench.arguments import read_array
+    from npuviz.workbench.language.report import decode, decode_text
+
+    if prompt is None or not count:
+        raise UsageError("--decode N and --prompt IDS.npy belong together: how many tokens, and after which")
+    if (
+        chosen.until is not None
+        or chosen.conditions
+        or chosen.exports
+        or chosen.open.record
+        or chosen.open.inputs
+    ):
+        raise UsageError("--decode: goes without --until, --break, --export, --record and --input")
+    values = read_array(prompt)
+    with TerminalProgress() as progress, interruptible() as interrupter:
+        summary = decode(
+            path,
+            chosen.open,
+            values,
+            count,
+            progress,
+            lambda session: interrupter.use(session.interrupt),
+            chosen.is_checked,
+        )
+    typer.echo(json.dumps(summary) if as_json else decode_text(summary))
+    if summary["exit"]["code"]:
+        raise typer.Exit(summary["exit"]["code"])

@@ -23,6 +23,9 @@ _PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Compress
 _PRODUCTS = frozenset(("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul"))
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
 
+_ATTENTION: Mapping[str, int] = {"Attention": 4, "GroupQueryAttention": 3, "MultiHeadAttention": 6}
+"""Operators that multiply queries with keys and their shares with values -> the input with earlier keys."""
+
 _CONTROL = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
 _FUNCTIONS = frozenset(
@@ -62,7 +65,7 @@ def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = 
         return found.num_elements * numpy_dtype(found.dtype).itemsize
 
     size = bytes_of or declared
-    moved = _moved(node, size)
+    moved = _moved(node, size) - _kept_in_place(graph, node, size)
     graphs = [value for value in node.attributes.values() if isinstance(value, bytes)]
     bodies = [onnx.GraphProto.FromString(value) for value in graphs] if node.op_type in _CONTROL else []
     if not bodies:
@@ -89,6 +92,30 @@ def _moved(node: Node, size: Callable[[int], int]) -> int:
     return written + sum(read)
 
 
+def _kept_in_place(graph: Graph, node: Node, size: Callable[[int], int]) -> int:
+    """Bytes that an attention does not write: rows of a cache of fixed length stay where they lie."""
+    first = _ATTENTION.get(node.op_type, 0)
+    kept = 0
+    for past, present in (
+        zip(node.inputs[first : first + 2], node.outputs[1:3], strict=False) if first else ()
+    ):
+        if past >= 0 and present >= 0 and graph.tensors[past].shape == graph.tensors[present].shape:
+            new = sum(graph.tensors[node.inputs[0]].shape[-2:-1])
+            rows = max(1, graph.tensors[past].shape[2])
+            kept += size(present) * max(0, rows - new) // rows
+    return kept
+
+
+def _keys(graph: Graph, node: Node) -> int:
+    """Rows of keys that an attention multiplies its queries with."""
+    present = node.outputs[1] if len(node.outputs) > 1 else -1
+    if present >= 0 and len(graph.tensors[present].shape) == 4:
+        return graph.tensors[present].shape[2]
+    key = next((index for index in node.inputs[1:2] if index >= 0), -1)
+    shape = graph.tensors[key].shape if key >= 0 else ()
+    return shape[-2] if len(shape) > 1 else 1
+
+
 def _operations(graph: Graph, node: Node) -> int:
     """Operations of a node without subgraphs."""
     tensors = graph.tensors
@@ -100,6 +127,8 @@ def _operations(graph: Graph, node: Node) -> int:
     if op_type in ("Conv", "ConvInteger", "QLinearConv", "FusedConv") and len(shapes) > 1:
         kernel = shapes[3] if op_type == "QLinearConv" and len(shapes) > 3 else shapes[1]
         return 2 * made * math.prod(kernel[1:])
+    if op_type in _ATTENTION and shapes and len(shapes[0]) > 1:
+        return 4 * math.prod(shapes[0]) * _keys(graph, node)
     if op_type == "ConvTranspose" and len(shapes) > 1:
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if op_type in _PRODUCTS and shapes and shapes[0]:

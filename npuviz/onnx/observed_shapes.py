@@ -17,6 +17,7 @@ import onnx
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import Draft, foreign_errors, open_hint
+from npuviz.onnx.run_limit import limit_seconds, loop_names, over_limit
 from npuviz.onnx.serialization import complete_model
 
 TIME_LIMIT_SECONDS = 120
@@ -31,6 +32,8 @@ def observe(
     inputs  arrays of the draft's inputs, in their order
     Element type 0 marks a value that is not a tensor. Raises FormatError when the run fails.
     """
+    loops = list(loop_names(draft.proto.graph))
+    seconds = limit_seconds() if loops else TIME_LIMIT_SECONDS
     with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
         model = Path(folder) / "model.onnx"
         with foreign_errors(draft.path, "shapes by a run"):
@@ -41,10 +44,10 @@ def observe(
                 np.save(Path(folder) / f"{number}.npy", plain)
         command = [sys.executable, "-m", "npuviz.onnx.observed_shapes", str(model), str(MEMORY_LIMIT_BYTES)]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS, check=False
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
+            if loops:
+                raise FormatError(draft.path, field="shapes by a run", found=over_limit(loops)) from None
             raise _unknown(draft, names, f"the run took more than {TIME_LIMIT_SECONDS} s") from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:

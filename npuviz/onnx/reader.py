@@ -4,11 +4,13 @@ The work is split by idea: `draft` takes the file apart, `shape_inference` fixes
 `passes.optimization` folds and fuses, `graph` builds the graph, `reference` runs it again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import onnx
+
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.onnx.draft import foreign_errors, read_draft
+from npuviz.onnx.draft import Draft, foreign_errors, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
@@ -23,6 +25,7 @@ def read_model(
     *,
     given: Given | None = None,
     optimize: bool = True,
+    whole: Callable[[onnx.NodeProto], bool] | None = None,
     progress: Progress | None = None,
 ) -> Graph:
     """Read an ONNX file.
@@ -32,6 +35,8 @@ def read_model(
     given       what the run gets: shapes that depend on values are those that it makes
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
+    whole       which operators of language models the machine runs as they are, none by default; with
+                `optimize`, the others are written with operators of the standard
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
     Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
@@ -43,6 +48,7 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     if optimize:
+        _write_out(draft, given, whole)
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft)
     progress.report(0.7, "inferring shapes")
@@ -53,3 +59,14 @@ def read_model(
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")
     return graph
+
+
+def _write_out(draft: Draft, given: Given, whole: Callable[[onnx.NodeProto], bool] | None) -> None:
+    """Write operators of language models with those of the standard; their sizes are those of a run."""
+    from npuviz.onnx.passes.contrib.expand import expand_contrib, has_contrib, of_none
+
+    if has_contrib(draft, whole or of_none):
+        assumed = list(draft.assumptions)
+        shapes = infer_shapes(draft, given)
+        draft.assumptions[:] = assumed
+        expand_contrib(draft, shapes, whole or of_none)

@@ -12,6 +12,7 @@ from onnx import TensorProto, version_converter
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import first_line, open_hint
+from npuviz.onnx.run_limit import limited, loop_names
 from npuviz.onnx.runtime import onnxruntime
 from npuviz.onnx.serialization import ELSEWHERE
 from npuviz.program.dtypes import numpy_dtype
@@ -41,15 +42,23 @@ def run_reference(
     arrays = {graph.tensors[tensor].name: value for tensor, value in given.items()}
     has_objects = any(graph.tensors[tensor].dtype in ("string", "opaque") for tensor in (*given, *wanted))
     try:
-        if has_objects:
-            values = [np.asarray(value) for value in session.run(names, arrays)]
-        else:
-            feeds = {name: _feed(value) for name, value in arrays.items()}
-            values = [value.numpy() for value in session.run_with_ort_values(names, feeds)]
+        with limited(_loops(graph)) as options:
+            if has_objects:
+                values = [np.asarray(value) for value in session.run(names, arrays, options)]
+            else:
+                feeds = {name: _feed(value) for name, value in arrays.items()}
+                values = [value.numpy() for value in session.run_with_ort_values(names, feeds, options)]
     except Exception as error:
         raise _refused(graph, error) from error
     results.update(zip(wanted, values, strict=True))
     return {tensor: results[tensor] for tensor in tensors}
+
+
+def _loops(graph: Graph) -> list[str]:
+    """Names of loops that the graph runs; a model without any is not taken apart again."""
+    if b"Loop" not in graph.source:
+        return []
+    return list(loop_names(onnx.ModelProto.FromString(graph.source).graph))
 
 
 class ReferenceSession:

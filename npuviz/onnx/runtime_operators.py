@@ -27,6 +27,26 @@ def learn_operators(model: onnx.ModelProto) -> None:
             _register(schema)
 
 
+def unknown_operator(model: onnx.ModelProto) -> tuple[str, str]:
+    """Name of the first node whose operator nobody defines, and its operator; ("", "") for none."""
+    own = {(function.domain, function.name) for function in model.functions}
+    foreign = [
+        (number, node)
+        for number, node in enumerate(model.graph.node)
+        if node.domain not in ("", "ai.onnx") and (node.domain, node.op_type) not in own
+    ]
+    foreign = [each for each in foreign if not defs.has(each[1].op_type, each[1].domain)]
+    if not foreign:
+        return "", ""
+    from npuviz.onnx.runtime import operator_schemas
+
+    known = {(schema.domain, schema.name) for schema in operator_schemas()}
+    for number, node in foreign:
+        if (node.domain, node.op_type) not in known:
+            return node.name or f"{node.op_type}_{number}", f"{node.domain}.{node.op_type}"
+    return "", ""
+
+
 def _operators(graph: onnx.GraphProto) -> Iterator[str]:
     """Types of the nodes of the standard's domain, those of subgraphs too."""
     for node in graph.node:

@@ -25,6 +25,7 @@ from npuviz.onnx.draft import (
 )
 from npuviz.onnx.inputs import Given, User, draw, index_limits
 from npuviz.onnx.observed_shapes import observe
+from npuviz.onnx.runtime_operators import unknown_operator
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.tensor import Tensor
 
@@ -156,6 +157,15 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
     read = names_read(graph)
     unknown = [name for name in produced if name not in found and name in read]
     if unknown:
+        node, operator = unknown_operator(draft.proto)
+        if node:
+            raise FormatError(
+                draft.path,
+                field=f"node {node}",
+                expected="an operator of the standard, of ONNX Runtime or of a function in the file",
+                found=operator,
+                hint="export the model with operators of the standard",
+            )
         observed = observe(draft, unknown, _run_inputs(draft, found, given or Given()))
         draft.assumptions.append(
             f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: "

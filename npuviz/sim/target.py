@@ -237,6 +237,15 @@ class RunsScripts(Target, Protocol):
 
 
 @runtime_checkable
+class Feeds(Target, Protocol):
+    """A target whose programs run again with other inputs, without being compiled again."""
+
+    def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
+        """The same program with these inputs, by name, in its shapes. Raises UsageError."""
+        ...
+
+
+@runtime_checkable
 class Compiles(Target, Protocol):
     """A target that can also write a model as a file of its own kind."""
 

@@ -78,3 +78,29 @@ def test_the_slower_of_arithmetic_and_memory_counts() -> None:
     assert processor.nanoseconds(HostWork(4000, 20, 1)) == 2000
     assert processor.nanoseconds(HostWork(40, 2000, 1)) == 2000
     assert processor.nanoseconds(HostWork(0, 0, 101)) == 2000
+
+
+def test_an_attention_multiplies_with_all_keys_and_writes_the_new_rows_of_its_cache(tmp_path: Path) -> None:
+    names = ["q", "k", "v", "pk", "pv", "lengths", "total"]
+    node = helper.make_node(
+        "GroupQueryAttention", names, ["y", "nk", "nv"], domain="com.microsoft", num_heads=4, kv_num_heads=2
+    )
+    cache = helper.make_tensor_value_info("pk", FLOAT, [1, 2, 16, 8])
+    inputs = [
+        helper.make_tensor_value_info(name, FLOAT, [1, 1, size])
+        for name, size in zip("qkv", (32, 16, 16), strict=True)
+    ]
+    inputs += [cache, helper.make_tensor_value_info("pv", FLOAT, [1, 2, 16, 8])]
+    inputs.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, [1]))
+    outputs = [helper.make_tensor_value_info("y", FLOAT, [1, 1, 32])]
+    outputs += [helper.make_tensor_value_info(name, FLOAT, [1, 2, 16, 8]) for name in ("nk", "nv")]
+    total = numpy_helper.from_array(np.array(16, np.int32), "total")
+    graph = helper.make_graph([node], "g", inputs, outputs, [total])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=sets, ir_version=9), path)
+    made = read_model(path, optimize=False)
+    work = host_work(made, made.nodes[0])
+    assert work.operations == 4 * 32 * 16
+    rows, whole = 2 * 2 * 8 * 4, 2 * 2 * 16 * 8 * 4
+    assert work.num_bytes == (32 + 16 + 16 + 32) * 4 + 4 + 4 + whole + rows

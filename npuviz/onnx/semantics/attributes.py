@@ -10,7 +10,9 @@ from onnx import defs, helper
 
 from npuviz.program.graph import NEWEST_OPSET, Node
 
-_LIKE = {"FusedConv": "Conv", "FusedGemm": "Gemm", "FastGelu": "Gelu", "BiasGelu": "Gelu"}
+_LIKE = {
+         "FusedConv": "Conv", "FusedGemm": "Gemm", "FastGelu": "Gelu", "BiasGelu": "Gelu",
+         "SimplifiedLayerNormalization": "RMSNormalization"}  # fmt: skip
 """Operators of com.microsoft that take the attributes of an operator of the standard."""
 
 _OWN: Mapping[str, Mapping[str, Any]] = {

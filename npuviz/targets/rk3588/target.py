@@ -1,8 +1,12 @@
 """The RK3588 target: ONNX models, register command streams and .rknn files on the RK3588 NPU."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
@@ -67,6 +71,15 @@ class RknnTarget:
 
         _, _, compiled = compile_request(request, progress)
         return write_compiled(compiled, out)
+
+    def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
+        """The same program with other inputs; see the contract."""
+        from npuviz.onnx.inputs import draw_inputs
+        from npuviz.targets.rk3588.machine.payload import fingerprint
+
+        payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
+        digest = cache(partial(fingerprint, payload, program.graph, repr(spec)))
+        return replace(program, payload=payload, fingerprint=digest)
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""

@@ -1,8 +1,12 @@
 """The systolic target: ONNX models and ONNXim's model lists on weight-stationary multi-core NPUs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from npuviz.base.errors import FormatError, TargetError
 from npuviz.base.progress import NoProgress, Progress
@@ -55,6 +59,15 @@ class SystolicTarget:
         from npuviz.targets.systolic.load.loader import load
 
         return load(request, progress)
+
+    def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
+        """The same program with other inputs; see the contract."""
+        from npuviz.onnx.inputs import draw_inputs
+        from npuviz.targets.systolic.machine.payload import fingerprint
+
+        payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
+        digest = cache(partial(fingerprint, payload, program.graph, repr(spec)))
+        return replace(program, payload=payload, fingerprint=digest)
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""

@@ -21,6 +21,9 @@ from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
 from npuviz.targets.rk3588.spec import SETTINGS, RknnSpec, make_spec
 from npuviz.targets.rk3588.view.listing import RknnListing
 
+_WHOLE = frozenset(("GroupQueryAttention", "MultiHeadAttention", "RotaryEmbedding"))
+"""Operators of language models that the Host runs as they are: most of their parts would be its too."""
+
 
 def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:
     """Read, and compile what is not compiled yet. Raises NpuvizError."""
@@ -38,7 +41,11 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
     dimensions = names.dimensions(request.settings)
     with names.hints(dimensions):
         graph = read_model(
-            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
+            request.path,
+            dimensions,
+            given=Given(request.inputs, request.seed),
+            whole=lambda node: node.op_type in _WHOLE,
+            progress=progress,
         )
     return spec, notes, compile_graph(graph, spec, progress)
 

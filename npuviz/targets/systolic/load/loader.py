@@ -8,11 +8,13 @@ from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_bytes
 from npuviz.onnx.inputs import Given, draw_inputs
+from npuviz.onnx.passes.contrib.expand import in_plain_form
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
+from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
@@ -46,7 +48,10 @@ def compile_file(
     if spec.mode == "parity":
         model = read_parity_model(path, path.stem, dimensions, ModelRequest(), progress)
         return compile_parity_list([model], spec, dram=dram, progress=progress)
-    graph = read_model(path, dimensions, given=Given(request.inputs, request.seed), progress=progress)
+    given = Given(request.inputs, request.seed)
+    graph = read_model(
+        path, dimensions, given=given, whole=in_plain_form(LOWERINGS.keys()), progress=progress
+    )
     return compile_true(graph, spec, dram, progress)
 
 

@@ -108,7 +108,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
         raise CannotLower("mean and deviation are asked for")
     source, scale, bias = node.inputs[0], node.inputs[1], lowering.input(node, 2)
     _lower_normalization(
-        lowering, node, (source,), scale, bias, -1, is_rms=node.op_type == "RMSNormalization"
+        lowering, node, (source,), scale, bias, -1, is_rms=node.op_type != "LayerNormalization"
     )
 
 
@@ -235,6 +235,7 @@ LOWERINGS = {
     "LogSoftmax": lower_softmax,
     "LayerNormalization": lower_layer_normalization,
     "RMSNormalization": lower_layer_normalization,
+    "SimplifiedLayerNormalization": lower_layer_normalization,
     "SkipLayerNormalization": lower_skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": lower_skip_layer_normalization,
     "LRN": lower_lrn,

@@ -16,6 +16,7 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
 
+_RMS = ("RMSNormalization", "SimplifiedLayerNormalization")
 _FLOATS = ("float32", "float16", "bfloat16")
 STATISTICS_CHUNK = 512
 """Elements of one bn_stats. Ref: SDK226."""
@@ -84,7 +85,7 @@ def lower_layer_normalization(b: Builder, node: Node) -> None:
     shape = source.shape[axis:]
     scale = scale.broadcast_to(shape)
     shift = shift.broadcast_to(shape) if shift is not None else None
-    normalise = _rms_rows if node.op_type == "RMSNormalization" else _layer_rows
+    normalise = _rms_rows if node.op_type in _RMS else _layer_rows
     for start in range(0, rows, NUM_PARTITIONS):
         stop = min(start + NUM_PARTITIONS, rows)
         with b.tiles.scope():
@@ -156,7 +157,7 @@ def lower_dropout(b: Builder, node: Node) -> None:
 
 LOWERINGS: dict[str, Callable[[Builder, Node], None]] = {
     "LayerNormalization": lower_layer_normalization,
-    "RMSNormalization": lower_layer_normalization,
+    **dict.fromkeys(_RMS, lower_layer_normalization),
     "LpNormalization": lower_lp_normalization,
     "Dropout": lower_dropout,
 }

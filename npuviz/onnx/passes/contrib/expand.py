@@ -1,0 +1,107 @@
+"""A model in which operators of language models are written with those of the standard."""
+
+from collections.abc import Callable, Collection, Mapping
+
+from onnx import GraphProto, NodeProto
+
+from npuviz.onnx.draft import Draft, declare_weight, foreign_errors, replace_nodes
+from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
+from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
+from npuviz.onnx.passes.contrib.rotary import write_rotary
+from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
+from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
+from npuviz.onnx.runtime_operators import learn_operators
+
+WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
+    "GroupQueryAttention": write_group_query_attention,
+    "MatMulNBits": write_matmul_nbits,
+    "MultiHeadAttention": write_multi_head_attention,
+    "RotaryEmbedding": write_rotary,
+    "SkipLayerNormalization": write_skip,
+    "SkipSimplifiedLayerNormalization": write_skip_simplified,
+}
+CACHE_ROWS = ("npuviz.cache", "rows")
+"""Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
+program has them written where the cache lies, instead of a copy of the whole cache."""
+OLDEST_OPSET = 13
+"""From here on, the sizes of Split and the axes of Unsqueeze are inputs."""
+
+
+Whole = Callable[[NodeProto], bool]
+"""Whether the machine runs a node as it is."""
+
+
+def of_none(node: NodeProto) -> bool:
+    """No machine runs it as it is."""
+    del node
+    return False
+
+
+def in_plain_form(names: Collection[str]) -> Whole:
+    """Those of the given names that have one result, and of an attention no bias, padding mask or cache."""
+
+    def is_plain(node: NodeProto) -> bool:
+        given = {number for number, name in enumerate(node.input) if name}
+        is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
+        return node.op_type in names and is_bare and len([name for name in node.output if name]) == 1
+
+    return is_plain
+
+
+def has_contrib(draft: Draft, whole: Whole = of_none) -> bool:
+    """Whether the model has operators that `expand_contrib` may write out."""
+    return opset_of(draft.proto) >= OLDEST_OPSET and any(
+        _is_wanted(node, whole) for node in draft.proto.graph.node
+    )
+
+
+def expand_contrib(draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whole = of_none) -> list[str]:
+    """Write out operators of language models, in place; returns the names of those that stay as they are.
+
+    shapes  of the model's tensors;  whole  which nodes the machine runs as they are
+    What a node makes keeps its name; what lies between is called after the node.
+    """
+    made: list[NodeProto] = []
+    left: list[str] = []
+    writer = Writer(shapes, draft.weights)
+    metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
+    writer.only_new_rows = CACHE_ROWS in metadata
+    with foreign_errors(draft.path, "operators of language models"):
+        for index, node in enumerate(draft.proto.graph.node):
+            name = node.name or f"{node.op_type}_{index}"
+            if not _is_wanted(node, whole):
+                made.append(node)
+                continue
+            writer.begin(node, name)
+            try:
+                WRITERS[node.op_type](writer, node)
+            except CannotWrite:
+                writer.abandon()
+                made.append(node)
+                left.append(name)
+            else:
+                made += writer.nodes
+                if writer.only_new_rows and node.op_type == "GroupQueryAttention":
+                    _open_shapes(draft.proto.graph, node.output[1:])
+        replace_nodes(draft.proto.graph, made)
+        read = {name for node in made for name in node.input}
+        for name, array in writer.weights.items():
+            if name in read:
+                draft.weights[name] = array
+                declare_weight(draft.proto.graph, name, array)
+        learn_operators(draft.proto)
+    return left
+
+
+def _is_wanted(node: NodeProto, whole: Whole) -> bool:
+    if node.op_type not in WRITERS or (standard(node) and node.op_type != "RotaryEmbedding"):
+        return False
+    return not whole(node)
+
+
+def _open_shapes(graph: GraphProto, names: Collection[str]) -> None:
+    """Leave the sizes of results to inference."""
+    for value in graph.output:
+        if value.name in names:
+            for dim in value.type.tensor_type.shape.dim:
+                dim.Clear()

@@ -1,0 +1,137 @@
+"""Nodes that stand for one operator, under construction."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, helper
+
+TypeAndShape = tuple[int, tuple[int, ...]]
+MASKED = -30000.0
+"""Added to a score that must not count: far below any score, and within the range of fp16."""
+
+
+class CannotWrite(Exception):
+    """The operator has no form in others here; it stays as it is."""
+
+
+class Writer:
+    """Writes what stands for nodes of one model.
+
+    nodes    new nodes in order, since the last `begin`
+    weights  constants that they read, by name; of all nodes so far
+    only_new_rows  whether a cache is given as its new rows only
+    """
+
+    def __init__(self, types: Mapping[str, TypeAndShape], constants: Mapping[str, np.ndarray]) -> None:
+        self._types = types
+        self._constants = constants
+        self._shared: dict[tuple[Any, ...], str] = {}
+        self._before: dict[tuple[Any, ...], str] = {}
+        self._node = NodeProto()
+        self._attributes: dict[str, Any] = {}
+        self._count = 0
+        self.only_new_rows = False
+        self.name = ""
+        self.nodes: list[NodeProto] = []
+        self.weights: dict[str, np.ndarray] = {}
+
+    def begin(self, node: NodeProto, name: str) -> None:
+        """Start with the next node; `name` is the prefix of what stands for it."""
+        self._node = node
+        self._attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        self.name = name
+        self._count = 0
+        self._before = dict(self._shared)
+        self.nodes = []
+
+    def abandon(self) -> None:
+        """Forget what the node shared: it stays as it is."""
+        self._shared = self._before
+
+    def given(self, position: int) -> str:
+        """Name of an input of the operator, "" if it is absent."""
+        return self._node.input[position] if position < len(self._node.input) else ""
+
+    def wanted(self, position: int) -> str:
+        """Name of a result of the operator, "" if it is absent."""
+        return self._node.output[position] if position < len(self._node.output) else ""
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute of the operator."""
+        return self._attributes.get(name, default)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor of the model. Raises CannotWrite where it is unknown."""
+        if name not in self._types:
+            raise CannotWrite
+        return self._types[name][1]
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Element type of a tensor of the model."""
+        if name not in self._types:
+            raise CannotWrite
+        return helper.tensor_dtype_to_np_dtype(self._types[name][0])
+
+    def known(self, name: str) -> np.ndarray:
+        """Values of a constant. Raises CannotWrite where it is computed."""
+        if name not in self._constants:
+            raise CannotWrite
+        return np.asarray(self._constants[name])
+
+    def constant(self, name: str, values: Any) -> str:
+        """A weight of the operator; returns its full name."""
+        full = f"{self.name}/{name}"
+        self.weights[full] = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
+        return full
+
+    def shared(self, key: tuple[Any, ...]) -> str:
+        """Name of what an earlier node of the model left under a key, "" if there is nothing."""
+        return self._shared.get(key, "")
+
+    def share(self, key: tuple[Any, ...], name: str) -> str:
+        """Keep a tensor for later nodes of the model that need the same; returns its name."""
+        self._shared[key] = name
+        return name
+
+    def add(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
+        """One node with one result; returns its name."""
+        return self.add_many(op_type, inputs, [output], **attributes)[0]
+
+    def add_many(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
+    ) -> list[str]:
+        """One node; results without a name get one."""
+        label = f"{self.name}/{op_type}_{self._count}"
+        self._count += 1
+        names = [name or f"{label}_{number}" for number, name in enumerate(outputs)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), names, name=label, **attributes))
+        return names
+
+    def reshape(self, name: str, shape: Sequence[int], output: str = "") -> str:
+        """A tensor under another shape."""
+        text = "x".join(map(str, shape))
+        return self.add("Reshape", [name, self.constant(f"shape_{text}", np.array(shape, np.int64))], output)
+
+    def cast(self, name: str, dtype: np.dtype[Any] | type) -> str:
+        """A tensor with another element type."""
+        return self.add("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def split(self, name: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """A tensor cut along an axis."""
+        if len(sizes) == 1:
+            return [name]
+        text = "_".join(map(str, sizes))
+        parts = self.constant(f"parts_{text}", np.array(sizes, np.int64))
+        return self.add_many("Split", [name, parts], [""] * len(sizes), axis=axis)
+
+
+def standard(node: NodeProto) -> bool:
+    """Whether a node is of the standard's operator set."""
+    return node.domain in ("", "ai.onnx")
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Version of the standard's operator set."""
+    return next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 0)

@@ -1,0 +1,73 @@
+"""What one step of a language model cost, and what bounds it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from npuviz.sim.machine import HasPeaks, Machine
+
+LOW = 0.5
+"""Below this share of the time, nothing is busy enough to be what bounds a phase."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of the model: cycles, seconds on the chip, bytes to and from DRAM, shares of the time.
+
+    shares  what is used -> share of what there is of it in this time, or of the time it is busy
+    """
+
+    cycles: int
+    seconds: float
+    num_bytes: int
+    shares: dict[str, float]
+
+
+def step_of(machine: Machine) -> Step:
+    """What a finished machine did."""
+    cycles = machine.cycle
+    seconds = cycles / machine.description.base_clock.frequency_hz
+    shares: dict[str, float] = {}
+    for name, busy, _ in machine.summary().units:
+        kind = name.rpartition("].")[2].partition("[")[0]
+        shares[kind] = max(shares.get(kind, 0.0), busy / max(1, cycles))
+    num_bytes = 0
+    for peak in machine.peaks() if isinstance(machine, HasPeaks) else ():
+        if peak.measure == "bytes" and peak.is_exact:
+            num_bytes += int(peak.used)
+        elif ": " not in peak.name and peak.limit > 0 and not peak.is_exact:
+            what = peak.name.rpartition("].")[2].partition("[")[0]
+            label = f"{what} {peak.measure}"
+            shares[label] = max(shares.get(label, 0.0), peak.used / peak.limit)
+    return Step(cycles, seconds, num_bytes, shares)
+
+
+def bound_text(steps: list[Step]) -> str:
+    """What bounds steps: the busiest part; that it waits, where none is busy for half of the time."""
+    cycles = sum(step.cycles for step in steps) or 1
+    means: dict[str, float] = {}
+    for step in steps:
+        for name, share in step.shares.items():
+            means[name] = means.get(name, 0.0) + share * step.cycles / cycles
+    busiest = sorted(means.items(), key=lambda item: -item[1])[:3]
+    shown = ", ".join(f"{name} {share:.0%}" for name, share in busiest)
+    if not busiest or busiest[0][1] < LOW:
+        return f"latency: nothing is busy for half of the time ({shown})"
+    return f"{busiest[0][0]} ({shown})"
+
+
+def phase_values(name: str, tokens: int, steps: list[Step]) -> dict[str, Any]:
+    """A phase as plain values. tokens  that it takes in"""
+    cycles, seconds = sum(step.cycles for step in steps), sum(step.seconds for step in steps)
+    num_bytes = sum(step.num_bytes for step in steps)
+    return {
+        "phase": name,
+        "tokens": tokens,
+        "steps": len(steps),
+        "cycles": cycles,
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds if seconds else 0.0,
+        "dram_bytes": num_bytes,
+        "bytes_per_token": num_bytes / tokens if tokens else 0.0,
+        "bound": bound_text(steps) if steps else "",
+        "step_cycles": [step.cycles for step in steps],
+    }

@@ -1,0 +1,151 @@
+"""A run of tokens as one summary: for scripts, and as text."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuviz import __version__
+from npuviz.base.names import printable
+from npuviz.base.progress import Progress
+from npuviz.base.text_table import table_lines
+from npuviz.base.units import format_bytes, format_count
+from npuviz.workbench.headless.exit_codes import EXIT_DONE, EXIT_FAILED
+from npuviz.workbench.headless.host_operators import host_lines, host_operators
+from npuviz.workbench.language.decoding import Answer, Decoder, OnSession, gap_of
+from npuviz.workbench.language.files import reference_logits
+from npuviz.workbench.language.phases import phase_values
+from npuviz.workbench.opening import OpenOptions
+
+
+def decode(
+    path: Path,
+    options: OpenOptions,
+    prompt: np.ndarray,
+    count: int,
+    progress: Progress,
+    on_session: OnSession,
+    is_checked: bool = False,
+) -> dict[str, Any]:
+    """Run a prompt and `count` new tokens, and compare them with those of ONNX Runtime.
+
+    is_checked  also compare every tensor of the first and the last step
+    Raises NpuvizError. Exit code 1 in the summary: another token than ONNX Runtime's, or a check that failed.
+    """
+    answer = Decoder(path, options, progress, on_session).run(prompt, count)
+    reference = list(reference_logits(answer.model, answer.prompt, count))
+    expected = [int(logits.argmax()) for logits in reference]
+    checks: dict[str, Any] = {}
+    if is_checked:
+        for name, (machine, target) in answer.machines.items():
+            found = target.check(machine, progress)
+            checks[name] = {"tensors": found.num_tensors, "passed": found.is_passed}
+    return _summary(path, options, answer, (expected, [gap_of(each) for each in reference]), checks)
+
+
+def _summary(
+    path: Path,
+    options: OpenOptions,
+    answer: Answer,
+    reference: tuple[list[int], list[float]],
+    checks: dict[str, Any],
+) -> dict[str, Any]:
+    program = answer.program
+    assert program is not None
+    expected, gaps = reference
+    wrong = next(
+        (i for i, pair in enumerate(zip(answer.tokens, expected, strict=True)) if pair[0] != pair[1]), -1
+    )
+    reasons = []
+    if wrong >= 0:
+        reasons.append(
+            f"token {wrong + 1} is {answer.tokens[wrong]}, ONNX Runtime's is {expected[wrong]} "
+            f"(by {gaps[wrong]:.2%} of the largest logit)"
+        )
+    reasons += [f"the check of {name} failed" for name, check in checks.items() if not check["passed"]]
+    prompt_tokens = answer.prompt.shape[1]
+    phases = [phase_values("prefill", prompt_tokens, answer.prefill)]
+    if answer.decode:
+        phases.append(phase_values("decode", len(answer.decode), answer.decode))
+    row_bytes = sum(each.shape[1] * each.shape[3] * each.dtype.itemsize for each in answer.model.caches)
+    return {
+        "npuviz": __version__,
+        "model": printable(path),
+        "title": program.title,
+        "target": program.target,
+        "preset": options.preset or None,
+        "language": {
+            "prompt_tokens": prompt_tokens,
+            "tokens": answer.tokens,
+            "reference_tokens": expected,
+            "equal": wrong < 0,
+            "first_difference": wrong if wrong >= 0 else None,
+            "smallest_gap": min(gaps),
+            "time_to_first_token_seconds": phases[0]["seconds"],
+            "tokens_per_second": phases[1]["tokens_per_second"] if len(phases) > 1 else None,
+            "bytes_per_token": phases[1]["bytes_per_token"] if len(phases) > 1 else None,
+            "cache": {
+                "rows": answer.rows,
+                "bytes": answer.rows * row_bytes,
+                "bytes_per_row": row_bytes,
+                "is_one_program": answer.model.is_fixed,
+            },
+            "phases": phases,
+            "checks": checks,
+        },
+        "exit": {"code": EXIT_FAILED if reasons else EXIT_DONE, "reason": "; ".join(reasons)},
+        "on_host": host_operators(program),
+    }
+
+
+def decode_text(summary: dict[str, Any]) -> str:
+    """Several lines: the tokens, whether they are right, and what each phase cost."""
+    found = summary["language"]
+    cache = found["cache"]
+    written = format_bytes(cache["bytes_per_row"])
+    steps = f"{written} of new rows a token, one program for all steps"
+    if not cache["is_one_program"]:
+        steps = f"copied behind {written} of new rows in each step, which is compiled for its length"
+    lines = [
+        f"{summary['title']}  on  {summary['target']} ({summary['preset'] or 'default'})",
+        "",
+        f"  prompt    {found['prompt_tokens']} tokens",
+        f"  tokens    {' '.join(map(str, found['tokens']))}",
+    ]
+    if found["equal"]:
+        count = len(found["tokens"])
+        lines.append(
+            f"  check     all {count} equal to ONNX Runtime's (closest choice: "
+            f"{found['smallest_gap']:.1%} of the largest logit)"
+        )
+    for name, check in found["checks"].items():
+        word = "passed" if check["passed"] else "FAILED"
+        lines.append(f"  {name:<9} {word}, {check['tensors']} tensors compared")
+    if summary["exit"]["code"]:
+        lines.append(f"  FAILED    {summary['exit']['reason']}")
+    lines.append(f"  cache     {cache['rows']} rows in DRAM, {format_bytes(cache['bytes'])}: {steps}")
+    lines.append(f"  first     token after {_time(found['time_to_first_token_seconds'])}")
+    if found["tokens_per_second"]:
+        lines.append(
+            f"  then      {found['tokens_per_second']:,.1f} tokens/s, "
+            f"{format_bytes(round(found['bytes_per_token']))} to and from DRAM for each"
+        )
+    rows = [
+        (
+            each["phase"], str(each["tokens"]), format_count(each["cycles"]), _time(each["seconds"]),
+            format_bytes(each["dram_bytes"]), each["bound"],
+        )
+        for each in found["phases"]
+    ]  # fmt: skip
+    lines += [
+        "",
+        *table_lines([("phase", "tokens", "cycles", "time", "DRAM", "bound by"), *rows], indent="  "),
+    ]
+    return "\n".join([*lines, *host_lines(summary["on_host"])])
+
+
+def _time(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

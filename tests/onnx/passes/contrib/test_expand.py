@@ -1,0 +1,221 @@
+"""Operators of language models written out compute what ONNX Runtime computes of them whole."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from npuviz.onnx.inputs import Given
+from npuviz.onnx.passes.contrib.expand import WRITERS
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.reference import run_reference
+from npuviz.onnx.runtime import onnxruntime
+from tests.onnx.cases import save, value
+
+Arrays = Mapping[str, np.ndarray]
+_GENERATOR = np.random.default_rng(5)
+_TABLE = np.arange(32)[:, None] / 10.0 ** np.arange(0, 1, 0.125)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return _GENERATOR.standard_normal(shape).astype(np.float32)
+
+
+def model(
+    path: Path, node: Any, arrays: Arrays, weights: Arrays, outputs: int, opset: int = 21
+) -> tuple[Path, dict[str, np.ndarray]]:
+    """A file with one operator, and what ONNX Runtime makes of it."""
+    inputs = [
+        value(name, list(array.shape), helper.np_dtype_to_tensor_dtype(array.dtype))
+        for name, array in arrays.items()
+    ]
+    names = [name for name in node.output if name]
+    assert len(names) == outputs
+    made = [value(name, None, TensorProto.FLOAT) for name in names]
+    file = save(
+        path / "m.onnx", [node], inputs, made, dict(weights), opset=opset, domains={"com.microsoft": 1}
+    )
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    results = session.run(None, dict(arrays))
+    return file, {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+
+
+def compare(path: Path, node: Any, arrays: Arrays, weights: Arrays | None = None, opset: int = 21) -> None:
+    file, expected = model(path, node, arrays, weights or {}, len([n for n in node.output if n]), opset)
+    graph = read_model(file, given=Given(arrays))
+    assert not {each.op_type for each in graph.nodes} & WRITERS.keys()
+    found = run_reference(graph, dict(arrays), graph.outputs)
+    for tensor in graph.outputs:
+        name = graph.tensors[tensor].name
+        pairs = [(found[tensor], expected[name])]
+        if name.startswith("present") and "lengths" in arrays:
+            # What lies behind the rows in use is nobody's: the runtime leaves zeros there.
+            ends = np.asarray(arrays["lengths"]) + 1
+            pairs = [(found[tensor][i, :, :end], expected[name][i, :, :end]) for i, end in enumerate(ends)]
+        for mine, wanted in pairs:
+            assert mine.shape == wanted.shape
+            np.testing.assert_allclose(mine, wanted, rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+def group_query(**attributes: Any) -> Any:
+    inputs = ["q", "k", "v", "pk", "pv", "lengths", "total", "cos", "sin"]
+    outputs = ["y", "present_k", "present_v"]
+    return helper.make_node(
+        "GroupQueryAttention", inputs, outputs, "att", domain="com.microsoft",
+        num_heads=4, kv_num_heads=2, **attributes,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "cached", "used", "attributes"),
+    [
+        (5, 0, 0, {"do_rotary": 1}),
+        (1, 12, 7, {"do_rotary": 1}),
+        (1, 12, 7, {"do_rotary": 1, "rotary_interleaved": 1, "softcap": 5.0}),
+        (1, 7, 7, {"do_rotary": 1, "scale": 0.3}),
+        (3, 7, 7, {"do_rotary": 1}),
+        (3, 12, 6, {"do_rotary": 0}),
+        (6, 0, 0, {"do_rotary": 1, "local_window_size": 3}),
+        (1, 12, 9, {"do_rotary": 1, "local_window_size": 4}),
+        (3, 12, 6, {"do_rotary": 1, "local_window_size": 4}),
+    ],
+)
+def test_grouped_heads_with_a_cache(
+    tmp_path: Path, rows: int, cached: int, used: int, attributes: dict[str, Any]
+) -> None:
+    total = used + rows
+    arrays = {
+        "q": floats(1, rows, 4 * 16), "k": floats(1, rows, 2 * 16), "v": floats(1, rows, 2 * 16),
+        "pk": floats(1, 2, cached, 16), "pv": floats(1, 2, cached, 16),
+        "lengths": np.array([total - 1], np.int32),
+    }  # fmt: skip
+    weights = {
+        "total": np.array(max(total, cached), np.int32),
+        "cos": np.cos(_TABLE).astype(np.float32),
+        "sin": np.sin(_TABLE).astype(np.float32),
+    }
+    compare(tmp_path, group_query(**attributes), arrays, weights)
+
+
+def test_sequences_of_unlike_length(tmp_path: Path) -> None:
+    arrays = {
+        "q": floats(2, 1, 64), "k": floats(2, 1, 32), "v": floats(2, 1, 32),
+        "pk": floats(2, 2, 9, 16), "pv": floats(2, 2, 9, 16), "lengths": np.array([3, 6], np.int32),
+    }  # fmt: skip
+    weights = {
+        "total": np.array(9, np.int32),
+        "cos": np.cos(_TABLE).astype(np.float32),
+        "sin": np.sin(_TABLE).astype(np.float32),
+    }
+    compare(tmp_path, group_query(do_rotary=1), arrays, weights)
+
+
+def test_packed_queries_keys_and_values(tmp_path: Path) -> None:
+    node = helper.make_node(
+        "GroupQueryAttention", ["q", "", "", "pk", "pv", "lengths", "total"], ["y", "present_k", "present_v"],
+        domain="com.microsoft", num_heads=4, kv_num_heads=2,
+    )  # fmt: skip
+    arrays = {
+        "q": floats(1, 4, 64), "pk": floats(1, 2, 0, 8), "pv": floats(1, 2, 0, 8),
+        "lengths": np.array([3], np.int32),
+    }  # fmt: skip
+    compare(tmp_path, node, arrays, {"total": np.array(4, np.int32)})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "attributes"),
+    [
+        (["q", "k", "v"], 1, {}),
+        (["q", "k", "v", "bias", "", "mask"], 1, {"unidirectional": 1}),
+        (["q", "k", "v", "", "", "mask_all", "pk", "pv"], 3, {"scale": 0.2}),
+        (["q", "k", "v", "", "", "", "pk", "pv"], 3, {"unidirectional": 1}),
+    ],
+)
+def test_many_heads(tmp_path: Path, inputs: list[str], outputs: int, attributes: dict[str, Any]) -> None:
+    names = ["y", "present_k", "present_v"][:outputs]
+    node = helper.make_node(
+        "MultiHeadAttention", inputs, names, domain="com.microsoft", num_heads=4, **attributes
+    )
+    known = {
+        "q": floats(2, 5, 32), "k": floats(2, 5, 32), "v": floats(2, 5, 32), "bias": floats(96),
+        "mask": floats(1, 1, 5, 5), "mask_all": floats(2, 4, 5, 11), "pk": floats(2, 4, 6, 8),
+        "pv": floats(2, 4, 6, 8),
+    }  # fmt: skip
+    compare(tmp_path, node, {name: known[name] for name in inputs if name})
+
+
+@pytest.mark.parametrize(
+    ("bits", "depth", "points"),
+    [(4, 64, ""), (4, 64, "packed"), (8, 48, ""), (4, 48, "floats"), (8, 64, "packed")],
+)
+def test_weights_of_few_bits(tmp_path: Path, bits: int, depth: int, points: str) -> None:
+    columns, block = 24, 32
+    blocks = -(-depth // block)
+    generator = np.random.default_rng(3)
+    weights = {
+        "b": generator.integers(0, 256, (columns, blocks, block * bits // 8)).astype(np.uint8),
+        "s": floats(columns * blocks),
+    }
+    inputs = ["x", "b", "s"]
+    if points:
+        width = -(-blocks * bits // 8)
+        packed = generator.integers(0, 256, (columns, width)).astype(np.uint8)
+        weights["z"] = packed if points == "packed" else floats(columns, blocks)
+        inputs.append("z")
+    node = helper.make_node(
+        "MatMulNBits", inputs, ["y"], domain="com.microsoft", K=depth, N=columns, bits=bits, block_size=block
+    )
+    compare(tmp_path, node, {"x": floats(3, depth) / 8}, weights)
+
+
+@pytest.mark.parametrize("is_paired", [0, 1])
+@pytest.mark.parametrize("partial", [0, 4])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_turned_pairs(tmp_path: Path, is_paired: int, partial: int, rank: int) -> None:
+    pairs = (partial or 8) // 2
+    weights = {
+        "cos": np.cos(_TABLE[:, :pairs]).astype(np.float32),
+        "sin": np.sin(_TABLE[:, :pairs]).astype(np.float32),
+    }
+    x = floats(2, 5, 32) if rank == 3 else floats(2, 4, 5, 8)
+    kept: dict[str, Any] = {"num_heads": 4, "rotary_embedding_dim": partial} if partial or rank == 3 else {}
+    for positions in (np.array([3], np.int64), np.arange(10).reshape(2, 5)):
+        node = helper.make_node(
+            "RotaryEmbedding", ["x", "p", "cos", "sin"], ["y"], domain="com.microsoft",
+            interleaved=is_paired, **kept,
+        )  # fmt: skip
+        compare(tmp_path, node, {"x": x, "p": positions}, weights)
+    if rank == 4 and not partial:
+        node = helper.make_node("RotaryEmbedding", ["x", "cos", "sin", "p"], ["y"], interleaved=is_paired)
+        compare(tmp_path, node, {"x": x, "p": np.arange(10).reshape(2, 5)}, weights, opset=23)
+
+
+@pytest.mark.parametrize("operator", ["SkipSimplifiedLayerNormalization", "SkipLayerNormalization"])
+def test_sums_that_are_normalised(tmp_path: Path, operator: str) -> None:
+    inputs = ["x", "skip", "gamma"] + (["beta"] if operator == "SkipLayerNormalization" else []) + ["bias"]
+    node = helper.make_node(operator, inputs, ["y", "", "", "sum"], domain="com.microsoft", epsilon=1e-3)
+    weights = {"gamma": floats(16), "beta": floats(16), "bias": floats(16)}
+    kept = {name: array for name, array in weights.items() if name in inputs}
+    compare(tmp_path, node, {"x": floats(2, 3, 16), "skip": floats(2, 3, 16)}, kept)
+
+
+def test_an_operator_in_a_form_that_is_not_known_stays_whole(tmp_path: Path) -> None:
+    node = helper.make_node(
+        "MatMulNBits",
+        ["x", "b", "s"],
+        ["y"],
+        "product",
+        domain="com.microsoft",
+        K=32,
+        N=8,
+        bits=4,
+        block_size=32,
+    )
+    arrays = {
+        "x": floats(2, 32), "b": np.zeros((8, 1, 16), np.uint8), "s": np.ones(8, np.float32),
+    }  # fmt: skip
+    file, _ = model(tmp_path, node, arrays, {}, 1)
+    assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == ["MatMulNBits"]
