@@ -357,7 +357,8 @@ class InspectorView(QTextBrowser):
             text = f'<span style="color:{self._color("changed")}">{text}</span>'
         if cell.is_estimated:
             mark = f'<span style="color:{self._color("estimated")}">\u2248&nbsp;</span>'
-            text = f'{mark}<span style="text-decoration:underline">{text}</span>'
+            # No underline: it would look like a link.
+            text = f"{mark}{text}"
         if cell.link is not None:
             self._links.append(cell.link)
             style = f"color:{self._color('accent')};text-decoration:none"

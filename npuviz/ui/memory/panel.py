@@ -172,6 +172,8 @@ class MemoryPanel(Panel):
         chosen = selection.memory
         if chosen is None and selection.tensor is not None:
             chosen = self._range_of_tensor(selection.tensor)
+        elif chosen is None:
+            chosen = self._range_of_work(selection)
         if chosen is None or chosen == self._range:
             return
         if not 0 <= chosen.memory < len(self._memories):
@@ -266,12 +268,35 @@ class MemoryPanel(Panel):
         self._look()
 
     def _range_of_tensor(self, tensor: int) -> MemoryRange | None:
-        memory = self._memory()
-        if memory is None:
-            return None
-        for region in self.map.regions:
-            if region.tensor == tensor:
+        """Where a tensor is in the memory on show, else its place in the memory that it lives in."""
+        memory, program = self._memory(), self.model.program
+        for region in self.map.regions if memory is not None else ():
+            if region.tensor == tensor and memory is not None:
                 return MemoryRange(memory.id, region.address, region.size_bytes, region.banks)
+        held = program.memory_map.of_tensor(tensor) if program is not None else None
+        return MemoryRange(held.memory, held.address, held.size_bytes) if held is not None else None
+
+    def _range_of_work(self, selection: Selection) -> MemoryRange | None:
+        """What an instruction, or else an operator, that is selected writes; None where nobody knows."""
+        program = self.model.program
+        if program is None:
+            return None
+        number, node = selection.instruction, selection.node
+        if number is not None and 0 <= number < len(program.listing):
+            instruction = program.listing.describe(number)
+            regions = [r for r in self.map.regions if r.instruction == number]
+            if regions and (memory := self._memory()) is not None:
+                return MemoryRange(memory.id, regions[0].address, regions[0].size_bytes, regions[0].banks)
+            written = [place for place in instruction.writes if place.size_bytes > 0]
+            for place in written:
+                # Addresses inside a bank say nothing as long as the bank is not known.
+                if 0 <= place.memory < len(self._memories) and self._memories[place.memory].num_banks < 2:
+                    return MemoryRange(place.memory, place.address, place.size_bytes)
+            tensors = [place.tensor for place in written if place.tensor >= 0]
+            return self._range_of_tensor(tensors[0]) if tensors else None
+        if node is not None and 0 <= node < len(program.graph.nodes):
+            outputs = program.graph.nodes[node].outputs
+            return self._range_of_tensor(outputs[0]) if outputs else None
         return None
 
     # -- contents ---------------------------------------------------------------------------------------

@@ -131,18 +131,31 @@ class QueuesPanel(Panel):
         self.entry_view.setEnabled(not running)
 
     def on_selection_changed(self, selection: Selection) -> None:
-        if selection.unit is None:
+        unit = self._unit_of(selection)
+        if unit is None:
             return
         chosen = self._chosen()
-        if chosen is not None and self._queues[chosen].unit == selection.unit:
+        if chosen is not None and self._queues[chosen].unit == unit:
             return
         for place, queue in enumerate(self._queues):
-            if queue.unit == selection.unit:
+            if queue.unit == unit:
                 # What was selected elsewhere must not be replaced by the unit of this queue.
                 self._is_following = True
                 self.view.selectRow(self.table.row_of(place))
                 self._is_following = False
                 return
+
+    def _unit_of(self, selection: Selection) -> int | None:
+        """The unit that is selected, or that the selected track or instruction belongs to."""
+        description, program = self.model.description, self.model.program
+        if selection.unit is not None:
+            return selection.unit
+        if selection.track is not None and description is not None:
+            return next((t.unit for t in description.tracks if t.id == selection.track and t.unit >= 0), None)
+        number = selection.instruction
+        if number is not None and program is not None and 0 <= number < len(program.listing):
+            return program.listing.describe(number).unit
+        return None
 
     def save_state(self) -> dict[str, Any]:
         return {"sizes": self._splitter.sizes()}

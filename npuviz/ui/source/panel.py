@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
+from npuviz.sim.frames import HasFrames
 from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -35,6 +36,7 @@ from npuviz.ui.source.state import (
     line_marks,
     next_line_with_code,
     place_of,
+    unit_place,
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
 from npuviz.ui.source.variables import NAME, VariableTable
@@ -74,7 +76,7 @@ class SourcePanel(Panel):
         self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)
         self.where.setObjectName("source.where")
         self.follow = QCheckBox("Follow", self)
-        self.follow.setToolTip("Keep the line where the element is in view")
+        self.follow.setToolTip("Keep the line that runs in view")
         self.follow.setChecked(True)
         self.follow.toggled.connect(lambda _checked: self._reveal_current())
         self.filter = filter_line(self, "Filter variables", self._filter_changed, width=150)
@@ -94,6 +96,7 @@ class SourcePanel(Panel):
         upper = column(bar, self.find_bar, (self.text, 1), parent=self)
         head = line((self.where, 1), self.filter, margins=margins)
         lower = column(head, (self.table, 1), parent=self)
+        self._lower = lower
         self._splitter = splitter(Qt.Orientation.Vertical, (upper, 3), (lower, 2))
         self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.text)
@@ -119,6 +122,9 @@ class SourcePanel(Panel):
         if session is not None and not self.model.is_running and isinstance(session.machine, HasFabric):
             self._shape = session.machine.fabric
         self.show_page(self._listing is not None)
+        # Machines whose elements call no functions have lines, but no variables.
+        has_frames = session is not None and isinstance(session.machine, HasFrames)
+        self._lower.setVisible(has_frames or self._shape is not None)
         with QSignalBlocker(self.files):
             self.files.clear()
             for number, source in enumerate(self._listing.sources if self._listing else ()):
@@ -136,6 +142,14 @@ class SourcePanel(Panel):
         self._element = focused_element(session.machine, self.context.selection.current, self._element)
         self._show_element()
 
+    def _unit(self) -> int | None:
+        """The unit that is selected, or does what is selected."""
+        selection, program = self.context.selection.current, self.model.program
+        if selection.unit is None and selection.instruction is not None and program is not None:
+            is_known = 0 <= selection.instruction < len(program.listing)
+            return program.listing.describe(selection.instruction).unit if is_known else None
+        return selection.unit
+
     def on_running_changed(self, running: bool) -> None:
         self.table.setEnabled(not running)
 
@@ -145,7 +159,7 @@ class SourcePanel(Panel):
             return
         before = self._element
         self._element = focused_element(session.machine, selection, self._element)
-        if self._element != before:
+        if self._element != before or self._element is None:
             self._show_element()
         place = place_of(self._listing, -1 if selection.instruction is None else selection.instruction)
         if place is not None and (place.file, place.line) != self._chosen:
@@ -203,10 +217,16 @@ class SourcePanel(Panel):
 
     def _show_element(self) -> None:
         session = self.model.session
-        if session is None or self._element is None:
+        if session is None:
             return
-        place = element_place(session.machine, self._element)
+        if self._element is not None:
+            place = element_place(session.machine, self._element)
+        else:
+            place = unit_place(session.machine, self._unit())
         self._place = place
+        if place is None:
+            self._refresh_marks()
+            return
         doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
         self.where.setText(f"<b>{escape(place.label)}</b> {escape(doing)}")
         self.variables.show_place(place, self.model.cycle, self.marks_changes)

@@ -60,6 +60,22 @@ def element_place(machine: Machine, element: int) -> ElementPlace:
     return ElementPlace(element, label, frames, tuple(machine.globals_of(element)))
 
 
+def unit_place(machine: Machine, unit: int | None) -> ElementPlace | None:
+    """Where a unit is in the text; of a unit that does nothing with a line, where work began last; or None."""
+    listing = machine.program.listing
+    found = [
+        (state.unit == unit, state.since, -state.unit, state.instruction, place)
+        for state in machine.unit_states()
+        if (place := place_of(listing, state.instruction)) is not None
+    ]
+    if not found:
+        return None
+    _is_chosen, _since, negative, instruction, place = max(found, key=lambda each: each[:3])
+    names = {each.id: each.name for each in machine.description.units}
+    frame = Frame(listing.describe(instruction).opcode, "function", instruction)
+    return ElementPlace(-1, names.get(-negative, ""), ((frame, place),))
+
+
 def place_of(listing: object, instruction: int) -> Place | None:
     """Place of an instruction, None for one that has none or is none."""
     if not isinstance(listing, HasSource) or instruction < 0:

@@ -10,13 +10,14 @@ from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.sim.fabric import HasElements
+from npuviz.trace.unit_times import unit_times
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, column, filter_line, line, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
-from npuviz.ui.timeline.rows import Place
+from npuviz.ui.timeline.rows import Place, leading_tracks
 from npuviz.ui.timeline.state import OpenSlice, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection, selected
@@ -42,6 +43,7 @@ class TimelinePanel(Panel):
         tip = "Show only the tracks of the selected element of the fabric"
         self._only = self._toggle("only selected", self._show_only, tip)
         self._element: tuple[int, int] | None = None
+        self._is_whole = False
         fit = button(None, "fit", "Show the whole run (F)", self.view.fit, name="timeline.fit")
         tools = (self.filter, fit, self._colour, self._counters, self._only)
         bar = line(*tools, (self.legend, 1), spacing=8)
@@ -72,6 +74,8 @@ class TimelinePanel(Panel):
         is_estimated = description is not None and description.features.get("estimated") is True
         self.view.set_reader(reader, self.name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
+        self._is_whole = False
+        self._lead()
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self.show_page(reader is not None)
         self._show_legend()
@@ -94,6 +98,8 @@ class TimelinePanel(Panel):
     def on_running_changed(self, running: bool) -> None:
         if running:
             self.view.set_open_slices(())
+        else:
+            self._lead()
 
     def on_theme_changed(self) -> None:
         # The view hears of the theme after its panel, and the legend shows its colours.
@@ -191,6 +197,21 @@ class TimelinePanel(Panel):
     def _is_cursor_visible(self) -> bool:
         state = self.view.state
         return state.viewport.start <= state.cursor <= state.viewport.end
+
+    def _lead(self) -> None:
+        """Put the tracks that matter most first: of a run that was recorded to its end, those of busy units."""
+        reader, session = self.model.reader, self.model.session
+        if reader is None or self._is_whole:
+            return
+        tracks = reader.schema.tracks
+        self._is_whole = session is None or session.is_finished
+        shares: dict[int, float] = {}
+        if self._is_whole:
+            units = {track.unit for track in tracks if "." not in track.name}
+            shares = {unit: time.share for unit, time in unit_times(reader, units=units).items()}
+        leading = leading_tracks(tracks, shares)
+        if leading != self.view.options.leading:
+            self.view.set_options(replace(self.view.options, leading=leading))
 
     def _show_open_slices(self) -> None:
         self.view.set_open_slices(

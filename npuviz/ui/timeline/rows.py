@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from npuviz.base.names import natural_key
 from npuviz.trace.schema import Track
@@ -12,6 +12,9 @@ MIN_ARRAY = 8
 """So many tracks with one name and different numbers are a group."""
 MAX_COUNTERS = 3
 """So many counters of a track are shown one by one."""
+
+DOMINANT = 0.5
+"""Units that are busy for more of a run than this are looked for first."""
 
 RowKind = Literal["group", "interval", "counter"]
 
@@ -50,6 +53,7 @@ class RowOptions:
     collapsed  names of groups that are not as they are at first: most are open, arrays and many
                counters are folded
     units      only tracks of these units; None: of all
+    leading    tracks that stand above the others of their group
     """
 
     row_height: int = 22
@@ -59,6 +63,7 @@ class RowOptions:
     filter_text: str = ""
     shows_counters: bool = True
     units: frozenset[int] | None = None
+    leading: frozenset[int] = frozenset()
 
 
 class RowLayout:
@@ -132,6 +137,20 @@ def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
     return RowLayout(arranged.rows)
 
 
+def leading_tracks(tracks: Iterable[Track], shares: Mapping[int, float]) -> frozenset[int]:
+    """Tracks that stand first: those that say what all units work on, and of units that work most of the time.
+
+    shares  unit -> busy part of the run, empty while that is not known
+    """
+    return frozenset(
+        track.id
+        for track in tracks
+        if track.kind == "interval"
+        and "." not in track.name
+        and (track.unit < 0 or shares.get(track.unit, 0.0) > DOMINANT)
+    )
+
+
 def _counters_by_owner(
     intervals: Sequence[Track], counters: Sequence[Track]
 ) -> tuple[dict[int, list[Track]], list[Track]]:
@@ -188,8 +207,10 @@ def _stem(label: str) -> str:
     return label.partition("[")[0]
 
 
-def _in_order(branch: _Branch, skipped: Collection[int]) -> list[tuple[str, Track | _Branch]]:
-    """Leaves and groups: those whose names have one stem together, where the first of them is."""
+def _in_order(
+    branch: _Branch, skipped: Collection[int], leading: Collection[int]
+) -> list[tuple[str, Track | _Branch]]:
+    """Leaves and groups: what leads, then those whose names have one stem together, where the first of them is."""
     children: list[tuple[str, Track | _Branch]] = [
         (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
     ]
@@ -198,7 +219,12 @@ def _in_order(branch: _Branch, skipped: Collection[int]) -> list[tuple[str, Trac
     for label, child in children:
         number = child.id if isinstance(child, Track) else min(child.members(), default=0)
         first[_stem(label)] = min(first.get(_stem(label), number), number)
-    return sorted(children, key=lambda item: (first[_stem(item[0])], natural_key(item[0])))
+
+    def place(item: tuple[str, Track | _Branch]) -> tuple[bool, int, Any]:
+        is_leading = isinstance(item[1], Track) and item[1].id in leading
+        return not is_leading, first[_stem(item[0])], natural_key(item[0])
+
+    return sorted(children, key=place)
 
 
 class _Arrangement:
@@ -215,7 +241,7 @@ class _Arrangement:
     def add_branch(self, branch: _Branch, depth: int) -> None:
         """Leaves and groups of a branch in the order of the machine, things with a number by number."""
         pinned = self._options.pinned
-        for label, child in _in_order(branch, pinned):
+        for label, child in _in_order(branch, pinned, self._options.leading):
             if isinstance(child, Track):
                 self.add_track(child, label, depth)
                 counters = [each for each in self._owned.get(child.id, []) if each.id not in pinned]

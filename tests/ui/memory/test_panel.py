@@ -273,3 +273,26 @@ def test_five_rows_of_numbers_can_be_seen_in_a_small_window(toy: Driver) -> None
     row = panel.view.verticalHeader().defaultSectionSize()
     assert panel.view.viewport().height() >= 5 * row
     assert panel.map.height() >= 48
+
+
+def test_memory_follows_instructions_and_operators(stage: Stage) -> None:
+    session = stage.open_toy(run_to=200)
+    panel = panel_of(stage)
+    listing = session.program.listing
+    is_plain = [memory.num_banks < 2 for memory in session.description.memories]
+    number, written = next(
+        (index, place)
+        for index in range(len(listing))
+        for place in listing.describe(index).writes
+        if is_plain[place.memory] and not any(r.instruction == index for r in panel.map.regions)
+    )
+    panel.on_selection_changed(Selection(instruction=number))
+    assert panel.chooser.currentIndex() == written.memory
+    assert panel.table.contents.address == written.address
+    assert panel.table.contents.size_bytes == written.size_bytes
+    held = session.program.memory_map.allocations[0]
+    producers = [node for node in session.program.graph.nodes if held.tensor in node.outputs]
+    chosen = Selection(node=producers[0].id) if producers else Selection(tensor=held.tensor)
+    panel.on_selection_changed(chosen)
+    assert panel.chooser.currentIndex() == held.memory
+    assert panel.table.contents.address == held.address

@@ -78,7 +78,7 @@ def test_runs_to_a_breakpoint_then_to_the_end(toy: Driver) -> None:
     toy.do("debug.run")
     assert toy.session.stop.kind is StopKind.BREAKPOINT
     hit = toy.session.cycle
-    assert toy.label("status.stop").startswith("breakpoint")
+    assert toy.label("status.stop") == "breakpoint: 1 instr 20"
     toy.do("debug.run")
     assert toy.session.is_finished
     assert toy.label("status.stop").startswith("finished")

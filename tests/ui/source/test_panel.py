@@ -16,8 +16,9 @@ from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.shell.commands.element import ElementCommands
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.panel import SPEC, SourcePanel
-from npuviz.ui.source.state import element_place, line_marks
-from npuviz.workbench.opening import Opened, OpenOptions
+from npuviz.ui.source.state import element_place, line_marks, place_of
+from npuviz.workbench.opening import Opened, OpenOptions, open_file
+from npuviz.workbench.resources import sample_models_path
 from npuviz.workbench.selection import Selection
 from tests.toy.fabric import WATCHED, make_fabric
 from tests.toy.session import make_recorder
@@ -251,3 +252,35 @@ def test_empty_closed_and_both_themes(stage: Stage) -> None:
     stage.context.model.show_opened(None)
     stage.panel.on_session_changed()
     assert not panel_of(stage).text.isVisible()
+
+
+def test_a_program_of_units_shows_the_line_that_runs(stage: Stage) -> None:
+    shapes = {f"shape.{name}": "256x512:float32" for name in "ab"}
+    path = sample_models_path() / "nki" / "vector_add.py"
+    opened = open_file(path, OpenOptions("neuroncore", settings=shapes))
+    session = opened.session
+    assert session is not None
+    session.run()
+    assert session.end_cycle is not None
+    panel = panel_of(stage)
+    stage.context.model.show_opened(opened)
+    seen: set[int] = set()
+    for part in range(1, 10):
+        session.go_to(session.end_cycle * part // 10)
+        stage.moved()
+        states = [
+            s for s in session.machine.unit_states() if place_of(session.program.listing, s.instruction)
+        ]
+        if states:
+            assert panel.place is not None
+            assert panel.place.place is not None
+            line = panel.place.place.line
+            assert panel.text.viewport().rect().contains(panel.text.line_box(line).center())
+            seen.add(line)
+            held = states[-1]
+            stage.context.selection.set(Selection(unit=held.unit))
+            panel.on_selection_changed(stage.context.selection.current)
+            assert panel.place.place == place_of(session.program.listing, held.instruction)
+            stage.context.selection.clear()
+    assert len(seen) > 1
+    assert panel.table.isHidden() or not panel.table.isVisible()

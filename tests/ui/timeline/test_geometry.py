@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from npuviz.trace.schema import Track
 from npuviz.ui.kit.viewport import Viewport, tick_step, ticks
-from npuviz.ui.timeline.rows import RowOptions, lay_out
+from npuviz.ui.timeline.rows import RowOptions, lay_out, leading_tracks
 
 
 @given(
@@ -128,3 +128,15 @@ def test_rows_by_pixel() -> None:
 def test_a_group_of_one_is_no_group() -> None:
     layout = lay_out((track(0, "Core[0].SPAD.used"), track(1, "Core[0].LD")), RowOptions())
     assert [row.label for row in layout.rows] == ["Core[0]", "SPAD.used", "LD"]
+
+
+def test_what_all_units_work_on_and_units_that_dominate_stand_first() -> None:
+    tracks = [track(0, "Core[0].LD", unit=0), track(1, "Core[0].EX", unit=1), track(2, "Operators")]
+    tracks += [track(3, "Host", unit=2), track(4, "DDR", unit=3)]
+    assert [row.name for row in lay_out(tracks, RowOptions()).rows][-1] == "DDR"
+    assert leading_tracks(tracks, {}) == {2}
+    leading = leading_tracks(tracks, {1: 0.9, 2: 0.7, 3: 0.2})
+    rows = lay_out(tracks, RowOptions(leading=leading)).rows
+    assert [row.name for row in rows if row.kind != "group"] == [
+        "Operators", "Host", "Core[0].LD", "Core[0].EX", "DDR",
+    ]  # fmt: skip

@@ -84,9 +84,16 @@ class PositionDisplay(QObject):
         if self._model.session is None:
             self._status.stop.setText("recorded trace")
         elif stop is not None:
-            self._status.stop.setText(stop_text(stop.kind, stop.detail))
-            self._status.stop.setToolTip(plain_tip(_wrapped(stop.detail)) or "Why it stopped")
+            detail = self._hit_names(stop.breakpoints) or stop.detail
+            self._status.stop.setText(stop_text(stop.kind, detail))
+            self._status.stop.setToolTip(plain_tip(_wrapped(detail)) or "Why it stopped")
         self._status.faults.setText(_broken_text(stop.kind) if stop is not None else "")
+
+    def _hit_names(self, hits: tuple[int, ...]) -> str:
+        """The breakpoints that hit as the user wrote them, with their numbers."""
+        session = self._model.session
+        points = [session.breakpoints.get(hit) for hit in hits] if session is not None else []
+        return "; ".join(f"{point.id} {point.text}" for point in points if point is not None)
 
     def _running_changed(self, running: bool) -> None:
         if running:
