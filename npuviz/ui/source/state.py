@@ -61,7 +61,7 @@ def element_place(machine: Machine, element: int) -> ElementPlace:
 
 
 def unit_place(machine: Machine, unit: int | None) -> ElementPlace | None:
-    """Where a unit is in the text; of a unit that does nothing with a line, where work began last; or None."""
+    """Where a unit is in the text; the unit that began last if this one is nowhere, None if all are."""
     listing = machine.program.listing
     found = [
         (state.unit == unit, state.since, -state.unit, state.instruction, place)

@@ -199,7 +199,7 @@ class TimelinePanel(Panel):
         return state.viewport.start <= state.cursor <= state.viewport.end
 
     def _lead(self) -> None:
-        """Put the tracks that matter most first: of a run that was recorded to its end, those of busy units."""
+        """Put the tracks that matter most first; which units dominate is known at the end of a run."""
         reader, session = self.model.reader, self.model.session
         if reader is None or self._is_whole:
             return

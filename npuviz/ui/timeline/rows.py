@@ -138,7 +138,7 @@ def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
 
 
 def leading_tracks(tracks: Iterable[Track], shares: Mapping[int, float]) -> frozenset[int]:
-    """Tracks that stand first: those that say what all units work on, and of units that work most of the time.
+    """Tracks that stand first: those that say what all units work on, and those of busy units.
 
     shares  unit -> busy part of the run, empty while that is not known
     """
@@ -210,7 +210,7 @@ def _stem(label: str) -> str:
 def _in_order(
     branch: _Branch, skipped: Collection[int], leading: Collection[int]
 ) -> list[tuple[str, Track | _Branch]]:
-    """Leaves and groups: what leads, then those whose names have one stem together, where the first of them is."""
+    """Leaves and groups: what leads, then names of one stem together, where the first of them is."""
     children: list[tuple[str, Track | _Branch]] = [
         (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
     ]
