@@ -28,6 +28,8 @@ PROBED = 16
 """Cycles at which digests are compared."""
 PROBE_EVERY = 5_000
 """Commands between two comparisons, of one cycle each."""
+SAMPLES_HELD = 100
+"""How often what the process holds is looked at."""
 _NEAR = 2_000
 """How far most motions go: long ones take long."""
 
@@ -60,7 +62,8 @@ def play(target: str, count: int) -> Outcome:
     assert session is not None
     choose, known = random.Random(target), _known(session)
     lines = _lines(session, known, choose)
-    first: Held | None = None
+    # States kept for going back come and go: what was held at most, early and late, is compared.
+    early, late = Held(0, 0, 0), Held(0, 0, 0)
     begin = time.monotonic()
     for number in range(count):
         line = lines()
@@ -76,14 +79,15 @@ def play(target: str, count: int) -> Outcome:
             if fault:
                 outcome.good -= 1
                 outcome.faults.append(fault)
-        if number == count // 10:
-            first = held()
-    last = held()
-    if first is not None:
-        outcome.figures = first.until(last)
-        if grown := first.growth(last):
-            outcome.good -= 1
-            outcome.faults.append(grown)
+        if number % (count // SAMPLES_HELD) == 0:
+            if count * 0.1 <= number < count * 0.5:
+                early = early.most(held())
+            elif number >= count * 0.7:
+                late = late.most(held())
+    outcome.figures = early.until(late)
+    if grown := early.growth(late):
+        outcome.good -= 1
+        outcome.faults.append(grown)
     opened.close()
     outcome.figures += (
         f", {count // PROBE_EVERY} digests compared, {(time.monotonic() - begin) / 60:.1f} minutes"

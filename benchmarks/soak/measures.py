@@ -18,6 +18,14 @@ class Held:
     threads: int
     files: int
 
+    def most(self, other: "Held") -> "Held":
+        """The larger of each figure."""
+        return Held(
+            max(self.memory_bytes, other.memory_bytes),
+            max(self.threads, other.threads),
+            max(self.files, other.files),
+        )
+
     def growth(self, later: "Held") -> str:
         """What grew until later, "" if nothing did."""
         found: list[str] = []
