@@ -13,7 +13,8 @@ table shows that it is still there.
 * **Conditions**: exit code 2 and one line where something cannot be written; nothing half written is left.
 * **Ctrl-C**: exit code 130 and one line, or the end of the run if that came first.
 * **Caches**: compiled kernels that are missing, damaged or not writable cost time and change no result.
-* **Cycles, commands**: at most as much memory, as many threads and open files late as early; digests equal; no exception.
+* **Cycles, commands**: late as much memory, as many threads and open files as early, or fewer; digests equal;
+  no exception.
 """
 _TITLES = {
     "kill": "kill -9",

@@ -11,9 +11,20 @@ SHORT_WORD = 4
 """Letters of a word that is not cut."""
 
 
-def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts `Core[2]` before `Core[10]`."""
-    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)
+    return tuple(_part_key(part) for part in _DIGITS.split(name) if part)
+
+
+def _part_key(part: str) -> tuple[int, int, str]:
+    # Not int(): it refuses thousands of digits.
+    digits = part.lstrip("0")
+    return (0, len(digits), digits) if part.isdecimal() else (1, 0, part)
+
+
+def is_number(text: str, digits: int = 18) -> bool:
+    """Whether a text is a whole number in decimal that int() takes: plain digits, at most so many."""
+    return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def printable(path: str | os.PathLike[str]) -> str:

@@ -4,7 +4,8 @@ Libraries raise exceptions of every kind on damaged data. Under `reading` these 
 and member, by three rules; everything else is a fault of npuviz and goes through, with its traceback:
 
 1. the class of the exception belongs to a library that decodes (`zlib.error`, `duckdb.BinderException`);
-2. it was raised inside such a library, whatever its class (`tokenize` raises SyntaxError, `thrift` KeyError);
+2. it was raised inside such a library, or in what that called, whatever its class (`tokenize` raises
+   SyntaxError, `thrift` KeyError);
 3. it says that a value does not fit: OverflowError, UnicodeError, RecursionError, MemoryError.
 
 So a KeyError, IndexError, TypeError or ValueError of npuviz's own code is never called bad data: a reader
@@ -26,6 +27,7 @@ LIBRARIES = (
     "pydantic_core", "struct", "tarfile", "tokenize", "tomllib", "zipfile", "zlib",
 )  # fmt: skip
 """Modules that decode data, with all below them."""
+PACKAGE = __name__.partition(".")[0]
 VALUES = (OverflowError, UnicodeError, RecursionError, MemoryError)
 LONGEST_REASON = 200
 _REASONS = {RecursionError: "data nested too deeply", MemoryError: "more data than the memory holds"}
@@ -52,7 +54,7 @@ def is_about_data(error: Exception) -> bool:
     return (
         isinstance(error, VALUES)
         or _is_of_library(type(error).__module__)
-        or _is_of_library(_raised_in(error.__traceback__))
+        or _raised_in_library(error.__traceback__)
     )
 
 
@@ -69,10 +71,11 @@ def _is_of_library(module: str) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in LIBRARIES)
 
 
-def _raised_in(trace: TracebackType | None) -> str:
-    """The module of the innermost frame."""
-    module = ""
+def _raised_in_library(trace: TracebackType | None) -> bool:
+    """Whether a library that decodes is below the innermost frame of npuviz."""
+    is_below = False
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        is_below = module.partition(".")[0] != PACKAGE and (is_below or _is_of_library(module))
         trace = trace.tb_next
-    return module
+    return is_below

@@ -6,18 +6,19 @@ mapped, not read.
 """
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx.version_converter
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from npuviz.base.errors import Cancelled, FormatError, NpuvizError
+from npuviz.base.errors import FormatError
+from npuviz.base.names import echo
+from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.runtime_operators import learn_operators
@@ -62,23 +63,6 @@ def open_hint(assumptions: Sequence[str]) -> str:
     if not names:
         return ""
     return f"it was run with 1 for what nobody set: --set {' --set '.join(f'{name}=N' for name in names[:8])}"
-
-
-@contextmanager
-def foreign_errors(path: Path, stage: str) -> Generator[None]:
-    """Turn whatever a library raises inside into a FormatError that names the stage.
-
-    The one place where foreign exceptions are wrapped: onnx, onnx-ir and onnxscript raise plain
-    ValueError, TypeError, KeyError, RuntimeError and others on damaged models.
-    """
-    try:
-        yield
-    except (NpuvizError, Cancelled, KeyboardInterrupt):
-        raise
-    except RecursionError:
-        raise FormatError(path, field=stage, found="a model nested too deeply") from None
-    except Exception as error:
-        raise FormatError(path, field=stage, found=first_line(error)) from error
 
 
 def first_line(error: BaseException) -> str:
@@ -129,15 +113,30 @@ def read_draft(path: Path) -> Draft:
         raise FormatError(path, expected="an ONNX model", found="no graph in it")
     if len(proto.graph.node) > MAX_NODES:
         raise FormatError(path, expected=f"at most {MAX_NODES} nodes", found=str(len(proto.graph.node)))
+    _check_texts(path, proto, "model")
     _check_versions(path, proto)
     proto = _modernise(path, proto)
     draft = Draft(path, proto, {})
-    with foreign_errors(path, "initializers"):  # names that are not UTF-8
+    with reading(path, "initializers"):
         _take_out_weights(draft)
-    with foreign_errors(path, "structure"):
+    with reading(path, "structure"):
         learn_operators(proto)
         _check_structure(proto)
     return draft
+
+
+def _check_texts(path: Path, message: Message, where: str) -> None:
+    """Refuse text that is not UTF-8, which the protocol's library gives as bytes and others trip over."""
+    for kind, value in message.ListFields():
+        if kind.type == kind.TYPE_STRING:
+            for text in (value,) if isinstance(value, str | bytes) else value:
+                if isinstance(text, bytes):
+                    found = echo(text.decode(errors="backslashreplace"))
+                    raise FormatError(path, field=f"{where}, {kind.name}", expected="UTF-8 text", found=found)
+        elif kind.type == kind.TYPE_MESSAGE:
+            inner = f"{where}, {kind.name}" if where == "model" else kind.name
+            for each in (value,) if isinstance(value, Message) else value:
+                _check_texts(path, each, inner)
 
 
 def _check_structure(proto: onnx.ModelProto) -> None:
@@ -182,7 +181,7 @@ def _modernise(path: Path, proto: onnx.ModelProto) -> onnx.ModelProto:
     """Convert only what is so old that its operators broadcast in another way and no runtime has them."""
     if not any(item.domain in ("", "ai.onnx") and item.version < OLDEST_OPSET for item in proto.opset_import):
         return proto
-    with foreign_errors(path, f"conversion to opset {OLDEST_OPSET}"):
+    with reading(path, f"conversion to opset {OLDEST_OPSET}"):
         return onnx.version_converter.convert_version(proto, OLDEST_OPSET)
 
 
@@ -230,7 +229,7 @@ def tensor_array(path: Path, tensor: TensorProto) -> np.ndarray:
         raise FormatError(
             path, field=where, expected="a known element type", found=f"type {tensor.data_type}"
         )
-    with foreign_errors(path, where):
+    with reading(path, where):
         if tensor.data_location == TensorProto.EXTERNAL:
             array = _external_array(path, tensor)
         else:
@@ -288,11 +287,13 @@ def _densify(path: Path, sparse: onnx.SparseTensorProto) -> np.ndarray:
         raise FormatError(path, field=where, expected="a named tensor of sane size", found=f"shape {shape}")
     values = tensor_array(path, sparse.values)
     indices = tensor_array(path, sparse.indices)
-    with foreign_errors(path, where):
+    try:
         dense = np.zeros(count, values.dtype)
         if indices.ndim == 2:
             indices = np.ravel_multi_index(tuple(indices.T), shape)
         dense[indices] = values
+    except (IndexError, TypeError, ValueError, MemoryError) as error:  # of numpy
+        raise FormatError(path, field=where, found=first_line(error)) from error
     dense = dense.reshape(shape)
     dense.flags.writeable = False
     return dense

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.draft import Draft, foreign_errors, open_hint
+from npuviz.base.reading import reading
+from npuviz.onnx.draft import Draft, open_hint
 from npuviz.onnx.run_limit import limit_seconds, loop_names, over_limit
 from npuviz.onnx.serialization import complete_model
 
@@ -36,7 +37,7 @@ def observe(
     seconds = limit_seconds() if loops else TIME_LIMIT_SECONDS
     with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
         model = Path(folder) / "model.onnx"
-        with foreign_errors(draft.path, "shapes by a run"):
+        with reading(draft.path, "shapes by a run"):
             _write_model(draft, model, names)
             for number, array in enumerate(inputs):
                 # Text is stored as such: nothing is unpickled.

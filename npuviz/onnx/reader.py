@@ -10,7 +10,8 @@ from pathlib import Path
 import onnx
 
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.onnx.draft import Draft, foreign_errors, read_draft
+from npuviz.base.reading import reading
+from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
@@ -54,7 +55,7 @@ def read_model(
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
-    with foreign_errors(path, "graph"):
+    with reading(path, "graph"):
         known = {} if optimize else uniform_weights(draft.proto, draft.weights)
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")

@@ -15,11 +15,11 @@ from onnx import TensorProto, TypeProto
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.names import echo
+from npuviz.base.reading import reading
 from npuviz.onnx.draft import (
     MAX_TENSOR_ELEMENTS,
     Draft,
     assumed_one,
-    foreign_errors,
     names_read,
     read_draft,
 )
@@ -98,6 +98,9 @@ def _open_dimensions(draft: Draft, shapes: Mapping[str, tuple[int, ...]]) -> lis
                 draft.path, field=f"input {value.name}", expected="a shape", found="none",
                 hint="export the model with the rank of its inputs",
             )  # fmt: skip
+        if value.type.tensor_type.elem_type not in _ELEMENT_TYPES:
+            where, found_type = f"input {echo(value.name)!r}", f"type {value.type.tensor_type.elem_type}"
+            raise FormatError(draft.path, field=where, expected="a known element type", found=found_type)
         dims = value.type.tensor_type.shape.dim
         given = shapes.get(value.name, ())
         for axis, dim in enumerate(dims):
@@ -142,7 +145,7 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
     A node output that nothing reads may be missing. Raises FormatError where neither inference nor a
     run can tell, and where a tensor is absurdly big.
     """
-    with foreign_errors(draft.path, "shape inference"):
+    with reading(draft.path, "shape inference"):
         inferred = onnx.shape_inference.infer_shapes(draft.proto, data_prop=True)
     graph = inferred.graph
     found: dict[str, TypeAndShape] = {}
@@ -182,11 +185,6 @@ def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) 
     tensors: list[Tensor] = []
     for value in graph.input:
         if value.name not in draft.weights:
-            if value.name not in shapes:
-                where = f"input {echo(value.name)!r}"
-                raise FormatError(
-                    draft.path, field=where, expected="an element type and a shape", found="none"
-                )
             kind, shape = shapes[value.name]
             tensors.append(Tensor(len(tensors), value.name, shape, element_name(kind), "input"))
     users = [User(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.base.names import echo
+from npuviz.base.names import echo, is_number
+from npuviz.formats.binary import read_file
 
 _NPY_MAGIC = b"\x93NUMPY"
+LARGEST_ARRAY_BYTES = 1 << 32
 _HEADER_LIMIT = 1024
 """Bytes of a header; numpy's way to understand headers of Python 2 takes minutes for long ones."""
 
@@ -40,9 +42,9 @@ def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
 
 def read_array(path: Path) -> np.ndarray:
     """Read a .npy file. Raises FormatError; pickled objects are refused."""
-    if not os.path.isfile(path):
-        raise UsageError(f"{path}: {'a folder, not a .npy file' if os.path.isdir(path) else 'no such file'}")
-    data = path.read_bytes()
+    if not os.path.exists(path):
+        raise UsageError(f"{path}: no such file")
+    data = read_file(path, LARGEST_ARRAY_BYTES)
     if data[: len(_NPY_MAGIC)] != _NPY_MAGIC:
         found = "an .npz archive of several arrays" if data[:2] == b"PK" else "other bytes at its beginning"
         raise FormatError(path, expected="a numpy .npy array", found=found)
@@ -78,9 +80,9 @@ def parse_record(text: str | None) -> tuple[Path | None, bool]:
 def parse_size(text: str) -> tuple[int, int]:
     """`--size WxH` in pixels, 200..8192 each. Raises UsageError."""
     width, separator, height = text.lower().partition("x")
-    if not separator or not (width + height).isascii() or not (width.isdigit() and height.isdigit()):
-        raise UsageError(f"--size {text}: expected WIDTHxHEIGHT, for example 1280x800")
+    if not separator or not (is_number(width) and is_number(height)):
+        raise UsageError(f"--size {echo(text)}: expected WIDTHxHEIGHT, for example 1280x800")
     size = int(width), int(height)
     if not all(200 <= side <= 8192 for side in size):
-        raise UsageError(f"--size {text}: each side must be 200 to 8192 pixels")
+        raise UsageError(f"--size {echo(text)}: each side must be 200 to 8192 pixels")
     return size

@@ -25,7 +25,7 @@ def find_file(text: str, config: Path | None = None) -> Path:
     """
     try:
         path = Path(text).expanduser()
-    except RuntimeError:
+    except (RuntimeError, ValueError):  # the second for a name with a byte that none can have
         raise UsageError(f"{echo(text)}: no such user") from None
     if os.path.exists(path):
         return path

@@ -1,6 +1,6 @@
 import pytest
 
-from npuviz.base.names import abbreviations, echo
+from npuviz.base.names import abbreviations, echo, is_number, natural_key
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,13 @@ def test_what_others_wrote_is_shown_short_and_without_control_characters() -> No
     assert len(echo("x" * 4096)) == 80
     assert len(echo("\x1b" * 4096)) == 80
     assert echo("x" * 4096, 5) == "xx\u2026xx"
+
+
+def test_numbers_of_any_length_have_an_order() -> None:
+    long = "9" * 5000
+    assert sorted(["x10", "x9", f"x{long}", "x007"], key=natural_key) == ["x007", "x9", "x10", f"x{long}"]
+
+
+def test_numbers_that_int_takes() -> None:
+    assert is_number("0123456789")
+    assert not any(map(is_number, ("", "-1", "1_0", "\u00b2", "\u0663", "1 ", "9" * 19)))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import FormatError
+from npuviz.base.names import is_number
 from npuviz.formats.neff.model import Payload
 from npuviz.formats.neff.protobuf import packed, put_bytes, put_number, put_packed, wire_fields
 
@@ -78,7 +79,7 @@ class DebugFile:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 10
+    return is_number(text, 9)
 
 
 # --- decoding ----------------------------------------------------------------------------------

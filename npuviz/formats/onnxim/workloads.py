@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.base.errors import FormatError
+from npuviz.base.names import is_number
 from npuviz.formats.binary import read_text
 from npuviz.formats.json_text import read_json_object, wrong_json
 
@@ -223,8 +224,7 @@ def _trace_row(path: Path, number: int, cells: list[str]) -> TraceRow:
     values: list[int] = []
     for name, cell in zip(names, cells, strict=True):
         text = cell.strip()
-        is_number = text.isascii() and text.isdigit() and len(text) <= 13
-        if not is_number or (name == "prompt_length" and int(text) == 0) or int(text) > _LARGEST:
+        if not is_number(text, 13) or (name == "prompt_length" and int(text) == 0) or int(text) > _LARGEST:
             where = f"line {number}, {name}"
             expected = "a whole number" if name != "prompt_length" else "a positive whole number"
             raise FormatError(path, field=where, expected=expected, found=repr(cell[:40]))

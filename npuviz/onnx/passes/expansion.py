@@ -10,7 +10,8 @@ from pathlib import Path
 import onnx
 from onnx import NodeProto, TypeProto, numpy_helper
 
-from npuviz.onnx.draft import Draft, declare_weight, foreign_errors, replace_nodes
+from npuviz.base.reading import reading
+from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.passes.optimization import optimize
@@ -45,7 +46,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
         return None
     made: list[NodeProto] = []
     expanded = 0
-    with foreign_errors(path, "function bodies"):
+    with reading(path, "function bodies"):
         for node, source in zip(graph.nodes, proto.node, strict=True):
             inside = _body_of(graph, node, source, draft) if node.id in nodes else None
             made += [source] if inside is None else inside
@@ -57,7 +58,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
     del draft.proto.metadata_props[:]
     draft = optimize(draft)
     shapes = infer_shapes(draft)
-    with foreign_errors(path, "graph"):
+    with reading(path, "graph"):
         return make_graph(draft, shapes, {})
 
 
@@ -101,7 +102,7 @@ def _opsets(graph: Graph) -> dict[str, int]:
 
 def _draft_of(graph: Graph, path: Path) -> Draft:
     """The model a graph came from, taken apart again; its nodes are those of the graph, in order."""
-    with foreign_errors(path, "source"):
+    with reading(path, "source"):
         model = onnx.ModelProto.FromString(graph.source)
     proto = model.graph
     weights = {

@@ -19,11 +19,11 @@ from onnxscript.rewriter.rules.common import (
     fuse_batchnorm_into_gemm_rule,
 )
 
+from npuviz.base.reading import reading
 from npuviz.onnx.draft import (
     KEPT_WEIGHT_BYTES,
     Draft,
     first_line,
-    foreign_errors,
 )
 
 # Folding runs operators in Python: bounded, so that a damaged shape cannot take time or memory.
@@ -59,9 +59,9 @@ def run_passes(draft: Draft) -> Draft:
     except Exception as error:
         # Folding meets operators it cannot evaluate; the model is right without it, only longer.
         draft.assumptions.append(f"constants are not folded: the library gave up ({first_line(error)})")
-        with foreign_errors(draft.path, "optimisation"):
+        with reading(draft.path, "optimisation"):
             model = _optimised(draft, may_fold=False)
-    with foreign_errors(draft.path, "optimisation"):
+    with reading(draft.path, "optimisation"):
         return _take_apart(draft, model)
 
 

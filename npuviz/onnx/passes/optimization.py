@@ -11,12 +11,12 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from npuviz.base.reading import reading
 from npuviz.onnx.draft import (
     KEPT_WEIGHT_BYTES,
     MAX_TENSOR_ELEMENTS,
     Draft,
     declare_weight,
-    foreign_errors,
     names_read,
 )
 from npuviz.onnx.passes.unrolling import unroll_model
@@ -81,7 +81,7 @@ def optimize(draft: Draft) -> Draft:
     """
     if KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]:
         return draft
-    with foreign_errors(draft.path, "optimisation"):
+    with reading(draft.path, "optimisation"):
         outputs = {value.name for value in draft.proto.graph.output}
         found = uniform_weights(draft.proto, draft.weights).items()
         light = {name: array for name, array in found if name not in outputs}
@@ -94,7 +94,7 @@ def optimize(draft: Draft) -> Draft:
 
     for _ in range(MAX_ROUNDS):
         draft = run_passes(draft)
-        with foreign_errors(draft.path, "optimisation"):
+        with reading(draft.path, "optimisation"):
             if not _write_out(draft):
                 break
     return draft

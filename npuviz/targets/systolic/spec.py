@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
+from npuviz.base.names import is_number
 from npuviz.formats.onnxim.hardware import (
     CHIP_KEYS,
     CORE_KEYS,
@@ -235,7 +236,7 @@ def _core_setting(name: str) -> tuple[int, str] | None:
     """(core index, key) of `core_3.core_width`, else None."""
     prefix, _, key = name.removeprefix("core_config.").partition(".")
     digits = prefix.removeprefix("core_")
-    is_core = prefix.startswith("core_") and digits.isascii() and digits.isdigit() and len(digits) < 6
+    is_core = prefix.startswith("core_") and is_number(digits, 5)
     return (int(digits), key) if is_core and key in CORE_KEYS else None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from npuviz.base.errors import UsageError
+from npuviz.base.names import is_number
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
 from npuviz.sim.settings import SpecSettings
@@ -127,7 +128,7 @@ def _pairs(text: str, key: str) -> dict[str, str]:
         name, _, value = part.partition("=")
         known = operation_names() if key == "rates" else {**instruction_names(), **math_names()}
         numbers = value.split("/")
-        good = all(n.isdigit() and len(n) < 6 and (key == "costs" or int(n) > 0) for n in numbers)
+        good = all(is_number(n, 5) and (key == "costs" or int(n) > 0) for n in numbers)
         if name not in known or not good or len(numbers) > (2 if key == "rates" else 1):
             wanted = "name=elements/cycles" if key == "rates" else "name=cycles"
             raise UsageError(f"--set {key}={part[:60]}: expected {wanted} with the name of an operation")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.names import is_number
 from npuviz.base.units import format_bytes
 from npuviz.formats.binary import file_size, read_file
 from npuviz.formats.neff.debug import check_debug
@@ -40,7 +41,7 @@ def parse_limit(settings: Mapping[str, str]) -> int:
     digits = text.lower().removesuffix("ib") if text.lower().endswith("ib") else text.lower()
     number = digits.rstrip("bkmgt")
     unit = digits[len(number) :]
-    if not (number.isascii() and number.isdigit()) or unit not in _UNITS or len(number) > 15:
+    if not is_number(number, 15) or unit not in _UNITS:
         raise UsageError(f"--set limit={text}: expected bytes, for example 4294967296 or 4GiB")
     return int(number) * _UNITS[unit]
 

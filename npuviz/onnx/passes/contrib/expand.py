@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from onnx import GraphProto, NodeProto
 
-from npuviz.onnx.draft import Draft, declare_weight, foreign_errors, replace_nodes
+from npuviz.base.reading import reading
+from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.rotary import write_rotary
@@ -66,7 +67,7 @@ def expand_contrib(draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whol
     writer = Writer(shapes, draft.weights)
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
-    with foreign_errors(draft.path, "operators of language models"):
+    with reading(draft.path, "operators of language models"):
         for index, node in enumerate(draft.proto.graph.node):
             name = node.name or f"{node.op_type}_{index}"
             if not _is_wanted(node, whole):

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
+from npuviz.base.names import is_number
 from npuviz.targets.wavelet.host.finished import TRACE_FOLDER
 from npuviz.targets.wavelet.load.loader import (
     SCRIPT_PATTERN,
@@ -80,7 +81,7 @@ def parse(arguments: Sequence[str]) -> Request:
         raise UsageError(f"csl coverage: expected one folder with programs; {USAGE}")
     numbers = {name: values.get(name, default) for name, default in (("--jobs", "1"), ("--timeout", "300"))}
     for name, text in numbers.items():
-        if not text.isdigit() or not 0 < int(text) <= 100_000:
+        if not is_number(text) or not 0 < int(text) <= 100_000:
             raise UsageError(f"csl coverage {name} {text[:40]!r}: expected a whole number from 1 on")
     report = Path(values["--report"]) if "--report" in values else None
     return Request(

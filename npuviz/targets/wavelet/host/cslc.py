@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.base.names import is_number
 from npuviz.targets.wavelet.wafer import Wafer
 
 ARCHITECTURES = ("wse2", "wse3")
@@ -114,7 +115,7 @@ def _number(name: str, text: str) -> int:
     try:
         number = int(text, 0) if len(text) <= 20 else -1
     except ValueError:
-        number = int(text) if text.isdigit() and len(text) <= 20 else -1
+        number = int(text) if is_number(text, 20) else -1
     if number < 0:
         raise UsageError(f"{name} {text[:60]!r}: expected a whole number >= 0")
     return number

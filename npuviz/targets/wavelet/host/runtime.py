@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.base.names import is_number
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.host.device import Device, DeviceError
@@ -377,7 +378,7 @@ def settings_of_environment() -> dict[str, str]:
 
 def _limit() -> int:
     text = os.environ.get(LIMIT_VARIABLE, str(DEFAULT_LIMIT))
-    if not text.isdigit() or not 0 < int(text) < 1 << 60:
+    if not is_number(text) or not 0 < int(text) < 1 << 60:
         raise UsageError(f"{LIMIT_VARIABLE}={text[:40]!r}: expected a number of cycles")
     return int(text)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.base.errors import UsageError
+from npuviz.base.names import is_number
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.program_words import ProgramWords
@@ -62,7 +63,7 @@ def _named(text: str, grid: np.ndarray) -> list[int]:
     found: list[int] = []
     for part in text.split(":"):
         column, _, row = part.partition(",")
-        good = column.strip().isdigit() and row.strip().isdigit()
+        good = is_number(column.strip()) and is_number(row.strip())
         if not good or int(column) >= grid.shape[1] or int(row) >= grid.shape[0]:
             raise UsageError(
                 f"--set watch={text[:60]}: expected all, corner, or places as 0,0:4,4 within "
