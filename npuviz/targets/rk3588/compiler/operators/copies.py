@@ -7,7 +7,8 @@ import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.semantics.attributes import Attributes, attributes_of
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.resizing import repeats_evenly
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
 from npuviz.targets.rk3588.compiler.dpu import Stages
@@ -202,7 +203,7 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
             f"a change of size from {sizes} to {given}: whole factors of rows and columns are possible"
         )
     for size, factor in zip(sizes[2:], factors[2:], strict=True):
-        if factor > 1 and not _repeats(attributes, node, size, factor):
+        if factor > 1 and not repeats_evenly(attributes, node, size, factor):
             raise CannotLower("positions that are not repeated evenly", change=NEAREST)
     stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
     for row in range(factors[2]):
@@ -213,32 +214,6 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
                 columns=Span(column, sizes[3], factors[3]),
             )
             move(b, layer, (source, target), (whole(source), window), stages)
-
-
-def _repeats(attributes: Attributes, node: Node, size: int, factor: int) -> bool:
-    """Whether every output o of an axis is the input o // factor."""
-    out = np.arange(size * factor, dtype=np.float64)
-    if node.op_type == "Upsample" or node.opset < 11:
-        place = out / factor
-        rounding = "floor"
-    else:
-        kind = attributes.text("coordinate_transformation_mode")
-        rounding = attributes.text("nearest_mode")
-        if kind == "align_corners":
-            place = out * (size - 1) / max(1, size * factor - 1)
-        elif kind in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-            place = (out + 0.5) / factor - 0.5
-        elif kind == "asymmetric":
-            place = out / factor
-        else:
-            return False
-    whole_place = {
-        "floor": np.floor(place),
-        "ceil": np.ceil(place),
-        "round_prefer_floor": np.ceil(place - 0.5),
-        "round_prefer_ceil": np.floor(place + 0.5),
-    }.get(rounding)
-    return whole_place is not None and bool(np.all(np.clip(whole_place, 0, size - 1) == out // factor))
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {

@@ -14,6 +14,7 @@ from npuviz.targets.systolic.compiler.operators import (
     pooling,
     quantized,
     reduction,
+    repeating,
 )
 
 Lower = Callable[[Lowering, Node], None]
@@ -27,5 +28,6 @@ LOWERINGS: Mapping[str, Lower] = {
     **quantized.LOWERINGS,
     **reduction.LOWERINGS,
     **movement.LOWERINGS,
+    **repeating.LOWERINGS,
     **attention.LOWERINGS,
 }

@@ -48,6 +48,47 @@ CASES: dict[str, Case] = {
     **{name.lower(): Case(name, [(3, 70)]) for name in UNARY.split()},
     "gelu": Case("Gelu", [(3, 70)], opset=20),
     "gelu tanh": Case("Gelu", [(3, 70)], {"approximate": "tanh"}, opset=20),
+    "resize twice": Case(
+        "Resize",
+        [IMAGE, None, constant("s", [1, 1, 2, 2], np.float32)],
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "resize to sizes, half pixels": Case(
+        "Resize", [IMAGE, None, None, constant("s", [2, 12, 27, 20])], {"mode": "nearest"}
+    ),
+    "resize rounded up": Case(
+        "Resize",
+        [(1, 3, 6, 5), None, constant("s", [1, 1, 2, 2], np.float32)],
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"},
+        place="Host",
+    ),
+    "resize linear": Case(
+        "Resize",
+        [(1, 3, 6, 5), None, constant("s", [1, 1, 2, 2], np.float32)],
+        {"mode": "linear"},
+        place="Host",
+    ),
+    "resize by a fraction": Case(
+        "Resize",
+        [(1, 3, 6, 4), None, constant("s", [1, 1, 1.5, 1], np.float32)],
+        {"mode": "nearest"},
+        place="Host",
+    ),
+    "upsample": Case("Upsample", [IMAGE, constant("s", [1, 1, 3, 2], np.float32)], opset=9),
+    "pad": Case("Pad", [IMAGE, constant("p", [0, 0, 1, 2, 0, 0, 3, 4]), constant("v", 0.5, np.float32)]),
+    "pad all axes": Case(
+        "Pad", [(3, 4, 5), constant("p", [1, 2, 3, 4, 5, 6]), constant("v", -1.5, np.float32)]
+    ),
+    "pad some axes": Case(
+        "Pad",
+        [(3, 4, 5), constant("p", [2, 1]), constant("v", 2.0, np.float32), constant("a", [-1])],
+    ),
+    "pad by the mirror": Case("Pad", [(2, 9, 10), constant("p", [0, 3, 2, 0, 1, 4])], {"mode": "reflect"}),
+    "pad by the edge": Case("Pad", [IMAGE, constant("p", [0, 0, 1, 2, 0, 0, 3, 4])], {"mode": "edge"}),
+    "pad without a value": Case("Pad", [(3, 4), constant("p", [1, 0, 0, 0])], place="Host"),
+    "pad that cuts": Case(
+        "Pad", [(3, 4), constant("p", [-1, 0, 0, 0]), constant("v", 0.0, np.float32)], place="Host"
+    ),
     "unary large": Case("Relu", [(40, 1000)]),
     "add": Case("Add", [(4, 5, 60), (4, 5, 60)]),
     "add row": Case("Add", [(4, 5, 60), (60,)]),
