@@ -130,8 +130,9 @@ def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
 
 def _execute(debugger: "TextDebugger", line: str) -> bool:
     """One command; Ctrl+C stops the machine, not the debugger."""
-    from npuviz.cli.terminal import interruptible
+    from npuviz.cli.terminal import TerminalProgress, interruptible
 
-    with interruptible() as interrupter:
+    with interruptible() as interrupter, TerminalProgress() as progress:
         interrupter.use(debugger.session.interrupt)
+        debugger.session.progress = progress
         return debugger.execute(line)

@@ -3,7 +3,7 @@
 What is not recorded is not guessed: an answer ends where the trace and the machine's description end.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from npuviz.debug.session import Session
 from npuviz.debug.translate import status_role
 from npuviz.program.instruction import HasDependencies, Instruction
 from npuviz.sim.description import Memory
-from npuviz.sim.machine import HasSemaphores
+from npuviz.sim.fabric import HasWordPaths, WordPath
+from npuviz.sim.machine import HasSemaphores, HasWaitChains, WaitLink
+from npuviz.sim.stop import STOP_MEMORY_WRITE, StopReason, stop_table
 from npuviz.trace.reader import TraceReader
 
 CHUNK_ROWS = 1 << 16
@@ -57,8 +59,7 @@ def last_writer(session: Session, memory: Memory, address: int) -> Writer | None
     Memories with banks are answered from lifetimes and regions, others from the instructions'
     destinations. Raises ValueError outside the memory.
     """
-    if not 0 <= address < memory.size_bytes:
-        raise ValueError(f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}")
+    _check_inside(memory, address)
     for region in session.machine.regions(memory.id):
         if region.instruction >= 0 and region.holds(address, memory.bank_bytes):
             return _writer(session, region.instruction, region.since)
@@ -69,12 +70,50 @@ def last_writer(session: Session, memory: Memory, address: int) -> Writer | None
     return _writer_by_destination(session, session.trace, memory.id, address)
 
 
+def last_write(session: Session, memory: Memory, address: int) -> StopReason | None:
+    """The stop at the last write of a byte up to now, found by going back; None if nothing has written it.
+
+    Raises ValueError outside the memory, Cancelled when interrupted.
+    """
+    _check_inside(memory, address)
+    return session.last_hit(stop_table([(STOP_MEMORY_WRITE, memory.id, address, address + 1, 0, 0)]))
+
+
+def way_of(session: Session, word: int) -> WordPath | None:
+    """The way of a word from where it was sent, if need be found by going back to that; None if unknown.
+
+    Raises Cancelled when interrupted.
+    """
+    machine = session.machine
+    if not isinstance(machine, HasWordPaths):
+        return None
+    path = machine.word_path(word)
+    if (path is not None and path.hops and path.hops[0].kind == "sent") or not machine.is_sent(word):
+        return path
+    begin = session.at_first(lambda: machine.is_sent(word), lambda: machine.word_path(word))
+    if begin is None or path is None:
+        return begin
+    known = {(hop.cycle, hop.column, hop.row, hop.kind) for hop in begin.hops}
+    later = [hop for hop in path.hops if (hop.cycle, hop.column, hop.row, hop.kind) not in known]
+    return replace(path, hops=(*begin.hops, *later))
+
+
+def _check_inside(memory: Memory, address: int) -> None:
+    if not 0 <= address < memory.size_bytes:
+        raise ValueError(f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}")
+
+
 def why(session: Session, unit: int, cycle: int) -> list[Cause]:
     """The chain of causes from what a unit does at a cycle: each next link is what it waits for.
 
     Follows recorded flows to the producer of the waiting instruction; without one, the links of the
     description: upstream when a unit waits for work, downstream when it waits for room.
     """
+    machine = session.machine
+    if cycle == session.cycle and isinstance(machine, HasWaitChains):
+        links = machine.wait_chain(unit)
+        if links:
+            return [_linked(link) for link in links]
     chain: list[Cause] = []
     seen: set[int] = set()
     while unit not in seen and len(chain) < LONGEST_CHAIN:
@@ -90,6 +129,11 @@ def why(session: Session, unit: int, cycle: int) -> list[Cause]:
             break
         unit = following
     return chain
+
+
+def _linked(link: WaitLink) -> Cause:
+    role = "wait-dependency" if link.waits else "control"
+    return Cause(link.unit, -1, -1, link.what, role, link.instruction)
 
 
 def _following(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:

@@ -1,5 +1,7 @@
 """Finding the next hit of a watch going forward, and the last one going back."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from npuviz.debug.breakpoint import Watch
@@ -39,12 +41,17 @@ class Search:
                 )
                 held = holds
                 if hits:
-                    return StopReason(StopKind.BREAKPOINT, cycle, tuple(sorted(hits)), reason.unit)
+                    made = reason if reason.kind is StopKind.BREAKPOINT else StopReason(reason.kind, cycle)
+                    return replace(made, kind=StopKind.BREAKPOINT, breakpoints=tuple(sorted(hits)))
             if reason.kind is not StopKind.UNTIL or cycle >= until:
                 return reason
 
-    def backward(self, watch: Watch) -> StopReason:
-        """Go to the last hit before now, or to the first cycle; where it was if interrupted.
+    def last_until_now(self, watch: Watch) -> StopReason:
+        """As `backward`, a hit of the present cycle among the hits; the rows decide alone."""
+        return self.backward(watch, self._machine.cycle)
+
+    def backward(self, watch: Watch, end: int = -1) -> StopReason:
+        """Go to the last hit before now (or until `end`), or to the first cycle; where it was if interrupted.
 
         Stretches between checkpoints are searched newest first. A hit exactly on a checkpoint
         belongs to the stretch before it, so each stretch is (checkpoint, end], and the next
@@ -54,7 +61,7 @@ class Search:
         first = self._runner.timeline.cycles[0]
         if not len(watch.rows) and not watch.probes:
             return self._last_cycle(start, first, watch)
-        end = start - 1
+        end = start - 1 if end < 0 else end
         while end > first:
             checkpoint = self._runner.timeline.before(end)
             self._runner.restore(checkpoint)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from npuviz.program.program import Program
 from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape, HasFabric
-from npuviz.sim.machine import Machine
+from npuviz.sim.machine import HasUnitStops, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason, stop_table
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
@@ -46,6 +47,7 @@ class Session:
     recorder  None records nothing
     checkpoint_budget_bytes  memory for the states that going back starts from
     changed   after every verb and write, with the reason why it stopped
+    progress  who learns how far verbs are that are given no progress of their own
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Session:
             lambda text: parse(text, machine.description, machine.program, machine.probes, self.fabric)
         )
         self.end_cycle: int | None = None
+        self.progress: Progress = NO_PROGRESS
         self._clock = clock
         self._runner = Runner(machine, recorder, checkpoint_budget_bytes, clock)
         self._search = Search(self._runner)
@@ -231,6 +234,43 @@ class Session:
         """Stop the verb under way soon. May be called from any thread."""
         self._runner.interrupted.set()
 
+    # ---- back in time, to look, and here again
+
+    def last_hit(self, rows: np.ndarray) -> StopReason | None:
+        """The last stop at rows up to now, found by going back; the session stays where it is.
+
+        None if they never hit. Raises Cancelled when interrupted.
+        """
+        start = self.cycle
+        with self._verb():
+            found = self._search.last_until_now(Watch(rows))
+            self._runner.travel(start)
+        if found.kind is StopKind.INTERRUPTED:
+            raise Cancelled("the search was stopped")
+        return found if found.kind is StopKind.BREAKPOINT else None
+
+    def at_first(self, holds: Callable[[], bool], look: Callable[[], Any]) -> Any:
+        """What `look` gives in the first cycle in which `holds`, which holds from then on; stays where it is.
+
+        Raises Cancelled when interrupted.
+        """
+        start, low, high = self.cycle, self._first_cycle - 1, self.cycle
+        with self._verb():
+            try:
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    self._travel_to_look(middle)
+                    low, high = (low, middle) if holds() else (middle, high)
+                self._travel_to_look(high)
+                return look()
+            finally:
+                self._runner.interrupted.clear()
+                self._runner.travel(start)
+
+    def _travel_to_look(self, cycle: int) -> None:
+        if self._runner.travel(cycle).kind is StopKind.INTERRUPTED:
+            raise Cancelled("the search was stopped")
+
     # ---- looking and changing
 
     def read(self, probe: str) -> Any:
@@ -274,6 +314,8 @@ class Session:
         names = {unit.id: unit.name for unit in self.description.units}
         if unit_id not in names:
             raise ValueError(f"unit {unit_id}: expected one of 0..{len(names) - 1}")
+        if isinstance(self.machine, HasUnitStops):
+            return self.machine.unit_stops(unit_id)
         return unit_rows(self.program.listing, unit_id, self.machine.next_instructions().get(unit_id, 0))
 
     def _without_unit(self, reason: StopReason, unit_id: int) -> StopReason:
@@ -284,8 +326,11 @@ class Session:
         self.breakpoints.count_hits(hits)
         name = next(unit.name for unit in self.description.units if unit.id == unit_id)
         if hits:
-            return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, name, reason.detail)
-        return StopReason(StopKind.UNTIL, reason.cycle, (), name, f"{name} started an instruction")
+            return replace(reason, breakpoints=hits, unit=reason.unit or name)
+        is_step = reason.instruction < 0 and isinstance(self.machine, HasUnitStops)
+        detail = f"{name} {'took its next step' if is_step else 'started an instruction'}"
+        detail += f": {reason.detail}" if reason.detail else ""
+        return StopReason(StopKind.UNTIL, reason.cycle, (), name, detail, reason.instruction)
 
     def _step_element(self, element: int, rows: np.ndarray, is_line: bool = False) -> StopReason:
         with self._verb():
@@ -302,7 +347,7 @@ class Session:
         hits = tuple(hit for hit in reason.breakpoints if hit)
         self.breakpoints.count_hits(hits)
         if hits:
-            return StopReason(StopKind.BREAKPOINT, reason.cycle, hits, reason.unit, reason.detail)
+            return replace(reason, breakpoints=hits)
         fabric = self.fabric
         name = fabric.label(element % fabric.columns, element // fabric.columns) if fabric else ""
         return StopReason(StopKind.UNTIL, reason.cycle, (), name, self._where(element))
@@ -332,6 +377,7 @@ class Session:
             self.changed.notify(self._stop)
 
     def _make_tick(self, progress: Progress, until: int | None) -> Callable[[int], None]:
+        progress = self.progress if progress is NO_PROGRESS else progress
         if progress is NO_PROGRESS:
             return no_tick
         begin, goal = self.cycle, until if until is not None else self.end_cycle
@@ -363,7 +409,7 @@ def _reached(reason: StopReason, text: str) -> StopReason:
     """Turn the hit of a condition that is no breakpoint into an ordinary stop."""
     if reason.kind is not StopKind.BREAKPOINT:
         return reason
-    return StopReason(StopKind.UNTIL, reason.cycle, (), reason.unit, f"reached: {text}")
+    return StopReason(StopKind.UNTIL, reason.cycle, (), reason.unit, f"reached: {text}", reason.instruction)
 
 
 def _check_count(n: int) -> None:

@@ -112,6 +112,10 @@ class MachineDescription:
         """The unit of this name, or None."""
         return next((unit for unit in self.units if unit.name == name), None)
 
+    def queue_named(self, name: str) -> Queue | None:
+        """The queue of this name, or None."""
+        return next((queue for queue in self.queues if queue.name == name), None)
+
     def memory_named(self, name: str) -> Memory | None:
         """The memory of this name, or None."""
         return next((memory for memory in self.memories if memory.name == name), None)

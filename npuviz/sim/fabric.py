@@ -270,3 +270,11 @@ class HasWordPaths(Protocol):
     def word_path(self, word: int) -> WordPath | None:
         """The way of a word up to now, or None for one that is not known (any more)."""
         ...
+
+    def is_sent(self, word: int) -> bool:
+        """Whether a word has been sent up to now."""
+        ...
+
+    def words_of_element(self, column: int, row: int) -> Sequence[int]:
+        """Ids of the words in the router and the queues of an element now."""
+        ...

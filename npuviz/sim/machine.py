@@ -55,11 +55,15 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One entry of a queue, head first: its text and the instruction it carries (-1: none)."""
+    """One entry of a queue, head first: its text and the instruction it carries (-1: none).
+
+    word  id of the word of a fabric that it is (npuviz.sim.fabric), -1 for other entries
+    """
 
     text: str
     instruction: int = -1
     node: int = -1
+    word: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +261,39 @@ class HasPeaks(Protocol):
 
     def peaks(self) -> Sequence[Peak]:
         """Of everything that has a peak, up to now. Nothing is said of what is still under way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLink:
+    """Something that cannot go on, or the reason why the one before it cannot.
+
+    unit   whose it is; that of the link before where the place has no unit
+    what   one sentence without its unit; `instruction` is the one it concerns, -1 none
+    waits  whether something else has to happen first: the next link tells it, if it is known
+    """
+
+    unit: int
+    what: str
+    instruction: int = -1
+    waits: bool = True
+
+
+@runtime_checkable
+class HasWaitChains(Protocol):
+    """A machine that knows from its state what a unit waits for, through other units, to a reason."""
+
+    def wait_chain(self, unit: int) -> Sequence[WaitLink]:
+        """From what a unit waits for now to the reason; () for one at work."""
+        ...
+
+
+@runtime_checkable
+class HasUnitStops(Protocol):
+    """A machine whose instructions belong to no unit of the listing: it tells itself what a unit starts."""
+
+    def unit_stops(self, unit: int) -> np.ndarray:
+        """Stop rows, with breakpoint id 0, that hit when a unit starts its next piece of work."""
         ...
 
 

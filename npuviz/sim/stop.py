@@ -33,6 +33,7 @@ class StopReason:
     breakpoints  ids of the breakpoints that hit, rising
     unit         name of the unit concerned, "" if none
     detail       one sentence for the user
+    instruction  the one that made a row hit, -1 if none did or it is not known
     """
 
     kind: StopKind
@@ -40,6 +41,7 @@ class StopReason:
     breakpoints: tuple[int, ...] = ()
     unit: str = ""
     detail: str = ""
+    instruction: int = -1
 
 
 STOP_WORDS = 6
@@ -62,6 +64,12 @@ STOP_NODE_END = 6
 STOP_WORD = 7
 """A word of color `subject` (-1: any) reaches the processor of an element: low is 1 + the element, 0 any.
 comparison is 8 * a WORD_ code + a comparison code; high is the bound."""
+STOP_PART = 8
+"""Part `low` of an element begins something: a microthread an operation, a router (`PART_ROUTER`) passes a
+word on. subject is 1 + the element, 0 the host, which begins a command."""
+
+PART_ROUTER = 16
+PART_HOST = 17
 
 # what of a word STOP_WORD compares
 WORD_ANY = 0

@@ -162,7 +162,7 @@ def test_text_commands(session: Session) -> None:
     assert "sum_so_far" in text
     line = line_of(machine_in(session), "@fmovs(partial_dsd, sum_so_far)")
     assert f">{line}" in text
-    text = answers(session, "globals 1,0 value", "out 1,0", "over 1,0")
+    text = answers(session, "globals 1,0 value_pointer", "out 1,0", "over 1,0")
     assert "value_pointer" in text
     assert "take_total" in text
     text = answers(session, "over- 1,0", "into- 1,0", "task- 1,0", "task 1,0", "into 1,0", "frames 0,0")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.debug.console import elements, inspection, motion
+from npuviz.debug.console import elements, inspection, motion, writers
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.session import Session
 
@@ -57,13 +57,15 @@ COMMANDS = (
         "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
     ),
     TextCommand("set", "set PROBE VALUE", "change a probe", inspection.set_probe),
-    TextCommand("who", "who MEMORY ADDR", "last writer of a byte", inspection.who_wrote),
+    TextCommand(
+        "who", "who MEMORY ADDR | QUEUE | C,R", "last writer of a byte; who sent the words there", writers.who
+    ),
     TextCommand("why", "why UNIT [CYCLE]", "why a unit is idle", inspection.why_idle),
-    TextCommand("queues", "queues", "what the queues hold", inspection.queues),
-    TextCommand("units", "units", "what the units do", inspection.units),
+    TextCommand("queues", "queues [C,R[..C,R]]", "what the queues hold", inspection.queues),
+    TextCommand("units", "units [C,R[..C,R]]", "what the units do", inspection.units),
     TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
     TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
-    TextCommand("hazards", "hazards", "hazards found so far", inspection.hazards),
+    TextCommand("hazards", "hazards [C,R[..C,R]]", "hazards found so far, by line", inspection.hazards),
     TextCommand(
         "over", "over C,R", "to the next line of a processing element, past calls", elements.over, ("nl",)
     ),

@@ -1,12 +1,13 @@
 """Text commands about one processing element: steps by line and task, calls, variables, its text."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import number_of, words_of
 from npuviz.debug.console.motion import stop_answer
+from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
 from npuviz.program.source import HasSource
@@ -67,8 +68,13 @@ def global_variables(session: Session, rest: str) -> Answer:
     frames_of(session.machine, element)
     machine = session.machine
     variables = machine.globals_of(element) if isinstance(machine, HasFrames) else ()
-    wanted = [v for v in variables if name.strip().casefold() in v.name.casefold()]
-    return _variables(wanted, "no global variables of this name")
+    wanted = [v for v in variables if _is_named(v.name, name.strip())]
+    return _variables(wanted, "no global variable has this name")
+
+
+def _is_named(full: str, name: str) -> bool:
+    """Whether a name asks for a variable: all of its words stand in the full name, whole and together."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", full, re.IGNORECASE) is not None if name else True
 
 
 def list_source(session: Session, rest: str) -> Answer:
@@ -93,18 +99,10 @@ def list_source(session: Session, rest: str) -> Answer:
 
 def element_of(session: Session, rest: str) -> int:
     """Number of the element at `C,R`, counted from the corner of the program. Raises UsageError."""
-    fabric = session.fabric
-    if fabric is None:
-        raise UsageError("this machine has no grid of processing elements")
-    text = "".join(words_of(rest, 1, 2))
-    column_text, comma, row_text = text.partition(",")
-    if not comma:
-        raise UsageError(f"{text!r}: expected column and row, such as 0,0")
-    column, row = number_of(column_text, "a column"), number_of(row_text, "a row")
-    area = fabric.program
-    if column >= area.columns or row >= area.rows:
-        raise UsageError(f"{text}: the program has {area.columns} x {area.rows} {fabric.element}s")
-    return (area.row + row) * fabric.columns + area.column + column
+    area = area_of(session, rest)
+    if area.columns * area.rows != 1:
+        raise UsageError(f"{rest}: expected one place, such as 0,0")
+    return area.row * fabric_of(session).columns + area.column
 
 
 def _variables(variables: Any, nothing: str) -> Answer:

@@ -1,5 +1,6 @@
 """Text commands that look at the machine and change values: each takes the rest of its line."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from npuviz.base.errors import UsageError
@@ -7,14 +8,25 @@ from npuviz.debug import translate
 from npuviz.debug.console.answer import Answer, Shown
 from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
-from npuviz.debug.explain import Cause, last_writer, why
+from npuviz.debug.console.places import area_of, fabric_of, labels_in
+from npuviz.debug.explain import Cause, why
+from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.program.instruction import HasDependencies
 from npuviz.sim.description import Memory
+from npuviz.sim.fabric import Glance, HasElements
 from npuviz.sim.machine import HasHazards, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
+SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
+    f"{short}{bits}": f"{long}{bits}"
+    for short, long in (("i", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+"""Short names of element types, as programs write them, and the full ones."""
 SHOWN_ENTRIES = 4
+MOST_ELEMENTS = 4096
+"""Elements without units that a rectangle shows."""
 
 
 def print_probe(session: Session, rest: str) -> Answer:
@@ -42,7 +54,7 @@ def dump_memory(session: Session, rest: str) -> Answer:
     if length > LONGEST_DUMP_BYTES:
         raise UsageError(f"{length} bytes: expected at most {LONGEST_DUMP_BYTES}")
     data = session.machine.read_memory(memory.id, address, length)
-    dtype = words[3] if len(words) > 3 else _dtype_at(session, memory, address)
+    dtype = SHORT_DTYPES.get(words[3], words[3]) if len(words) > 3 else _dtype_at(session, memory, address)
     values = translate.numbers(data, dtype)
     per_row = max(1, 16 // values.itemsize)
     rows = tuple(
@@ -68,27 +80,6 @@ def set_probe(session: Session, rest: str) -> Answer:
     value = session.read(probe.id)
     shown = Shown(value, translate.format_value(value))
     return Answer({"probe": probe.id, "value": shown, "cycle": session.cycle})
-
-
-def who_wrote(session: Session, rest: str) -> Answer:
-    """who MEMORY ADDR."""
-    words = words_of(rest, 2, 2)
-    memory, address = memory_of(session, words[0]), number_of(words[1], "an address")
-    found = last_writer(session, memory, address)
-    pairs: dict[str, Any] = {"memory": memory.name, "address": f"{address:#x}"}
-    if found is None:
-        recorded = "no recorded instruction" if session.trace else "nothing is recorded, and no region,"
-        return Answer({**pairs, "writer": None}, note=f"{recorded} has written it before now")
-    node = found.instruction.node
-    pairs |= {
-        "writer": found.instruction.index,
-        "text": found.instruction.text,
-        "unit": session.description.units[found.instruction.unit].name,
-        "operator": session.program.graph.nodes[node].name if node >= 0 else None,
-        "since": found.since,
-        "cycle": found.cycle if found.cycle >= 0 else None,
-    }
-    return Answer(pairs, note="" if found.cycle >= 0 else "the write is still under way")
 
 
 def why_idle(session: Session, rest: str) -> Answer:
@@ -119,20 +110,26 @@ def _cause_row(session: Session, cause: Cause) -> tuple[Any, ...]:
 
 
 def queues(session: Session, rest: str) -> Answer:
-    """queues."""
+    """queues [C,R[..C,R]]."""
     rows: list[tuple[Any, ...]] = []
+    chosen = _chosen(session, rest)
     for queue in session.description.queues:
+        if chosen is not None and queue.unit not in chosen.units:
+            continue
         entries = session.machine.queue_entries(queue.id)
         shown = [entry.text for entry in entries[:SHOWN_ENTRIES]]
         more = f" (+{len(entries) - SHOWN_ENTRIES})" if len(entries) > SHOWN_ENTRIES else ""
         rows.append((queue.name, len(entries), queue.capacity or None, " | ".join(shown) + more))
+    for name, glance in chosen.others if chosen is not None else ():
+        rows += [(f"{name}.{q.name}", q.entries, q.capacity or None, "") for q in glance.levels]
     return Answer(columns=("queue", "entries", "capacity", "contents"), rows=tuple(rows), name="queues")
 
 
 def units(session: Session, rest: str) -> Answer:
-    """units."""
+    """units [C,R[..C,R]]."""
     names = {unit.id: unit.name for unit in session.description.units}
-    rows = tuple(
+    chosen = _chosen(session, rest)
+    rows: list[tuple[Any, ...]] = [
         (
             names[state.unit],
             state.status,
@@ -141,22 +138,56 @@ def units(session: Session, rest: str) -> Answer:
             state.detail,
         )
         for state in session.machine.unit_states()
+        if chosen is None or state.unit in chosen.units
+    ]
+    for name, glance in chosen.others if chosen is not None else ():
+        rows.append((name, glance.detail, None, None, glance.task))
+    return Answer(
+        columns=("unit", "status", "since", "instruction", "detail"), rows=tuple(rows), name="units"
     )
-    return Answer(columns=("unit", "status", "since", "instruction", "detail"), rows=rows, name="units")
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What lies in an area: units of the description, and elements that have none (not watched)."""
+
+    units: set[int]
+    others: list[tuple[str, Glance]]
+
+
+def _chosen(session: Session, rest: str) -> _Chosen | None:
+    """What a place or a rectangle asks for; None if nothing is asked."""
+    if not rest.strip():
+        return None
+    machine, fabric, area = session.machine, fabric_of(session), area_of(session, rest)
+    if not isinstance(machine, HasElements):
+        raise UsageError("the elements of this machine cannot be looked into one by one")
+    found, others = set[int](), list[tuple[str, Glance]]()
+    for row in range(area.row, area.row + area.rows):
+        for column in range(area.column, area.column + area.columns):
+            own = machine.units_of_element(column, row)
+            found.update(own)
+            if not own and len(others) < MOST_ELEMENTS:
+                others.append((fabric.label(column, row), machine.glance(column, row)))
+    return _Chosen(found, others)
 
 
 def hazards(session: Session, rest: str) -> Answer:
-    """hazards."""
-    columns = ("cycle", "unit", "instruction", "hazard", "level", "detail")
+    """hazards [C,R[..C,R]]."""
+    columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail")
     machine = session.machine
+    names = labels_in(session, area_of(session, rest)) if rest.strip() else None
     if not isinstance(machine, HasHazards):
         note = "this machine does not look for hazards; none shown does not mean none there"
         return Answer(columns=columns, name="hazards", note=note)
-    rows = tuple(
-        (h.cycle, h.unit, h.instruction if h.instruction >= 0 else None, h.kind, h.level, h.text)
-        for h in machine.hazards()
-    )
-    return Answer(columns=columns, rows=rows, name="hazards", note="" if rows else "none up to this cycle")
+    found = [h for h in machine.hazards() if names is None or h.unit.partition(".")[0] in names]
+    rows: list[tuple[Any, ...]] = []
+    for group in group_hazards(found):
+        first = group.first
+        index = first.instruction if first.instruction >= 0 else None
+        rows.append((first.cycle, first.unit, index, first.kind, first.level, group.count, group.text))
+    note = "" if rows else "none up to this cycle"
+    return Answer(columns=columns, rows=tuple(rows), name="hazards", note=note)
 
 
 def semaphores(session: Session, rest: str) -> Answer:

@@ -139,7 +139,7 @@ class KernelMachine(ABC):
         result, hits = self._kernel.advance(until, stops, events)
         if hits.any():
             ids = tuple(sorted({int(stops[index, 5]) for index in np.flatnonzero(hits)}))
-            return StopReason(StopKind.BREAKPOINT, self.cycle, ids, self._hit_unit(hits))
+            return self._hit_reason(ids, hits)
         if result == RESULT_UNTIL:
             return StopReason(StopKind.UNTIL, self.cycle)
         if result == RESULT_FINISHED:
@@ -148,9 +148,9 @@ class KernelMachine(ABC):
             return StopReason(StopKind.EVENTS_FULL, self.cycle)
         return self._broken(result)
 
-    def _hit_unit(self, hits: np.ndarray) -> str:
-        """The unit that hit words tell of; "" if they tell of none."""
-        return ""
+    def _hit_reason(self, ids: tuple[int, ...], hits: np.ndarray) -> StopReason:
+        """The stop at breakpoints, with what hit words tell of it: a unit, an instruction, a sentence."""
+        return StopReason(StopKind.BREAKPOINT, self.cycle, ids)
 
     @abstractmethod
     def _broken(self, result: int) -> StopReason:

@@ -4,6 +4,8 @@ from typing import Any
 
 from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count
+from npuviz.debug.hazard_groups import group_hazards
+from npuviz.sim.machine import Hazard
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
 from npuviz.workbench.headless.host_operators import host_lines
 
@@ -82,11 +84,14 @@ def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
+    each = [Hazard(h["cycle"], h["unit"], h.get("instruction", -1), h["kind"], h["detail"], h["level"])
+            for h in hazards]  # fmt: skip
+    groups = group_hazards(each)
     lines = [
-        f"  hazard    {h['kind']} at cycle {format_count(h['cycle'])}, {h['unit']}: {h['detail']}"
-        for h in hazards[:MAX_ROWS]
+        f"  hazard    {g.first.kind} at cycle {format_count(g.first.cycle)}, {g.first.unit}: {g.text}"
+        for g in groups[:MAX_ROWS]
     ]
-    more = len(hazards) - MAX_ROWS
+    more = len(groups) - MAX_ROWS
     return [*lines, f"  ... and {more} more hazards (--json lists all)"] if more > 0 else lines
 
 

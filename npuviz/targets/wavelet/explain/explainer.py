@@ -2,12 +2,15 @@
 
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
-from npuviz.sim.machine import Hazard
+from npuviz.sim.machine import Hazard, WaitLink
+from npuviz.targets.wavelet.explain.chains import Chains
 from npuviz.targets.wavelet.explain.hazards import Hazards
 from npuviz.targets.wavelet.explain.places import Places
+from npuviz.targets.wavelet.explain.senders import Senders
 from npuviz.targets.wavelet.explain.waits import Waits
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
+from npuviz.targets.wavelet.view.description import Numbering
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH
@@ -47,6 +50,8 @@ class Explainer:
         self._places = Places(engine, listing)
         self._waits = Waits(engine, observer, self._places)
         self._hazards = Hazards(engine, observer, self._places)
+        senders = Senders(engine, observer, listing)
+        self._chains = Chains(engine, observer, self._places, self._waits, senders)
 
     def source(self, instruction: int) -> str:
         """ "pe.csl:12: " of an instruction, "" if unknown."""
@@ -123,6 +128,10 @@ class Explainer:
     def waits(self) -> DetailTable:
         """Who waits for whom now, as a report."""
         return self._waits.table(self._waits.all())
+
+    def chain(self, numbering: Numbering, unit: int) -> list[WaitLink]:
+        """From what a unit waits for now to the reason."""
+        return self._chains.of_unit(numbering, unit)
 
     def hazards(self) -> list[Hazard]:
         """What the hardware leaves to the programmer and went wrong so far, by cycle."""

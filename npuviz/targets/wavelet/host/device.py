@@ -1,5 +1,7 @@
 """A simulated chip that a host program drives while it runs."""
 
+import sys
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -12,13 +14,43 @@ from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
-"""Cycles between two looks at Ctrl+C."""
+"""Cycles between two looks at Ctrl+C after the last command."""
+FIRST_CHUNK_CYCLES = 1 << 12
+CHUNK_SECONDS = 0.25
+"""Time between two looks at Ctrl+C, and two lines about how far it is, while a command runs."""
+SLOW_CYCLES = 1 << 20
+NOTICE_SECONDS = 2.0
+NOTICE_WIDTH = 78
 IDLE_CYCLES = 1 << 22
 """Longest run after the last command, for work that goes on when the host is served."""
 
 
 class DeviceError(TargetError):
     """The simulated chip cannot go on: fault, deadlock, or no end in sight."""
+
+
+class Notice:
+    """Says on a terminal how far a long command is: one line on stderr that rewrites itself."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._is_shown = False
+
+    def tell(self, text: str) -> None:
+        """Show a text, once what goes on has taken a while."""
+        seconds = time.monotonic() - self._begin
+        if seconds < NOTICE_SECONDS or not sys.stderr.isatty():
+            return
+        self._is_shown = True
+        sys.stderr.write("\r" + f"{text}, {seconds:.0f} s"[:NOTICE_WIDTH].ljust(NOTICE_WIDTH))
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away: it is done."""
+        if self._is_shown:
+            sys.stderr.write("\r" + " " * NOTICE_WIDTH + "\r")
+            sys.stderr.flush()
+        self._begin, self._is_shown = time.monotonic(), False
 
 
 class Device:
@@ -33,6 +65,7 @@ class Device:
         self.limit = limit
         self.on_slow: Callable[[], None] = _nothing
         """Called when a command takes long: what has been asked so far may have to be explained."""
+        self.notice = Notice()
         self._waiting: dict[int, Callable[[np.ndarray], None]] = {}
 
     def submit(self, command: HostCommand, on_result: Callable[[np.ndarray], None] | None = None) -> int:
@@ -45,19 +78,30 @@ class Device:
 
     def wait(self, index: int) -> None:
         """Run until a command is done. Raises DeviceError."""
-        deadline = self.machine.cycle + self.limit
+        deadline, chunk, is_slow = self.machine.cycle + self.limit, FIRST_CHUNK_CYCLES, False
         while not self.machine.is_done(index):
             left = deadline - self.machine.cycle
             if left <= 0:
                 text = f"{_of(self.commands[index])} is not done after {self.limit} cycles"
                 raise DeviceError(f"{text}; at cycle {self.machine.cycle}")
-            if left == self.limit - CHUNK_CYCLES:
+            if not is_slow and self.limit - left >= SLOW_CYCLES:
+                is_slow = True
                 self.on_slow()
-            before = self.machine.cycle
-            reason = self.machine.run_until_done(index, min(CHUNK_CYCLES, left))
+            before, begin = self.machine.cycle, time.monotonic()
+            reason = self.machine.run_until_done(index, min(chunk, left))
+            seconds = time.monotonic() - begin
+            chunk = (
+                2 * chunk
+                if seconds < CHUNK_SECONDS / 2
+                else max(1, chunk // 2)
+                if seconds > CHUNK_SECONDS
+                else chunk
+            )
+            self.notice.tell(f"{_of(self.commands[index])}: cycle {self.machine.cycle:,}")
             is_stuck = self.machine.cycle == before or reason.kind in (StopKind.FAULT, StopKind.DEADLOCK)
             if is_stuck and not self.machine.is_done(index):
                 raise DeviceError(f"{_of(self.commands[index])}: {_why(reason)}")
+        self.notice.clear()
         self.deliver()
 
     def deliver(self) -> None:

@@ -5,6 +5,7 @@ is a figure per word (assumed).
 """
 
 from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.host_commands import (
     COMMAND,
@@ -29,6 +30,13 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.time.events import block_of, fault, open_router, wake_processor
+from npuviz.targets.wavelet.kernels.time.stops import (
+    ELEMENT_BITS,
+    MARK_HOST,
+    PART_HOST,
+    watch_bytes,
+    watch_part,
+)
 
 
 @kernel
@@ -50,9 +58,10 @@ def _symbol(machine, command, code):
 
 
 @kernel
-def _copy_words(machine, command, pe, place):
-    """Copy the words of one PE between host words and its memory; a fault outside the memory."""
+def _copy_words(machine, index, pe, place, t):
+    """Copy the words of one PE between a command's words and its memory; a fault outside the memory."""
     wafer, host = machine.wafer, machine.host
+    command = COMMAND(host, FIRST_COMMAND, index)
     symbol = _symbol(machine, command, pe.code)
     address = symbol.address
     memory = pe.memory
@@ -67,6 +76,9 @@ def _copy_words(machine, command, pe, place):
         fault(wafer, pe.node, FAULT_ADDRESS, address + size * count)
         return
     is_in = command.kind == HOST_COPY_IN
+    if is_in and is_watched(machine):
+        mark = ((index + 1) << ELEMENT_BITS) | MARK_HOST
+        watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + size * count, mark), t)
     for i in range(count):
         at = address + i * size
         if is_in:
@@ -142,6 +154,8 @@ def _start(machine, index, t):
     progress.end = -1
     progress.left = 0
     wafer.active += 1
+    if is_watched(machine):
+        watch_part(machine, -1, PART_HOST, ((index + 1) << ELEMENT_BITS) | MARK_HOST, t)
     if kind == HOST_COPY_IN or kind == HOST_COPY_OUT:
         # A row of PEs is fed from its end, word after word (assumed).
         progress.end = t + program.host_setup + command.words * width * program.host_word
@@ -168,7 +182,7 @@ def _finish(machine, index, t):
                 if node >= 0 and _program_of(program, node) >= 0:
                     pe = BLOCK(wafer, block_of(wafer, program, node))
                     place = command.data + (y * width + x) * command.words
-                    _copy_words(machine, command, pe, place)
+                    _copy_words(machine, index, pe, place, t)
     progress = COMMAND_STATE(wafer, wafer.commands, index)
     progress.state = 2
     progress.end = t

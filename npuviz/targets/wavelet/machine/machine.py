@@ -9,17 +9,27 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.machine import Hazard, Peak, Region
+from npuviz.sim.machine import Hazard, Peak, Region, WaitLink
 from npuviz.sim.parts.kernel_machine import KernelMachine
-from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.sim.stop import (
+    NO_STOPS,
+    PART_HOST,
+    PART_ROUTER,
+    STOP_INSTRUCTION,
+    STOP_PART,
+    StopKind,
+    StopReason,
+    stop_table,
+)
 from npuviz.targets.wavelet.explain.explainer import Explainer
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.machine.payload import WaferPayload
 from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.view.description import describe, number, write_tracks
+from npuviz.targets.wavelet.view.description import ROUTER, describe, number, write_tracks
 from npuviz.targets.wavelet.view.fabric import FabricViews
 from npuviz.targets.wavelet.view.frames import FrameViews
+from npuviz.targets.wavelet.view.hits import Hit, read_hit
 from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.view.probes import make_probes
@@ -97,9 +107,39 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         unit, detail = self.explainer.endless(limit)
         return StopReason(StopKind.HANG, self.cycle, unit=unit, detail=detail)
 
-    def _hit_unit(self, hits: np.ndarray) -> str:
-        element = int(hits.max()) - 2
-        return self.fabric.label(*divmod(element, self.fabric.columns)[::-1]) if element >= 0 else ""
+    def _hit_reason(self, ids: tuple[int, ...], hits: np.ndarray) -> StopReason:
+        found = read_hit(hits)
+        unit = ""
+        if found.element >= 0:
+            unit = self.fabric.label(*divmod(found.element, self.fabric.columns)[::-1])
+        elif found.command >= 0:
+            unit = "host"
+        detail = self._hit_text(found)
+        return StopReason(StopKind.BREAKPOINT, self.cycle, ids, unit, detail, found.instruction)
+
+    def _hit_text(self, found: Hit) -> str:
+        if found.command >= 0:
+            return f"host command {found.command}: {self.observer.command_text(found.command)}"
+        if found.instruction >= 0:
+            return self.listing.where(found.instruction)
+        if found.color < 0:
+            return ""
+        column, row = found.element % self.fabric.columns, found.element // self.fabric.columns
+        return self.wavelet_text(self._node(column, row), found)
+
+    def unit_stops(self, unit: int) -> np.ndarray:
+        """Stop rows that hit when a unit starts an instruction, operation or command, or passes a word on."""
+        place = self.element_of_unit(unit)
+        if place is None:
+            return stop_table([(STOP_PART, 0, PART_HOST, 0, 0, 0)])
+        element, part = 1 + place[1] * self.fabric.columns + place[0], self.numbering.unit_part[unit]
+        if part < 0:
+            return stop_table([(STOP_INSTRUCTION, element, 0, len(self.listing), 0, 0)])
+        return stop_table([(STOP_PART, element, PART_ROUTER if part == ROUTER else part, 0, 0, 0)])
+
+    def wait_chain(self, unit: int) -> Sequence[WaitLink]:
+        """From what a unit waits for now, through colors and PEs, to a line that has not run."""
+        return self.explainer.chain(self.numbering, unit)
 
     # --- the host --------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import Numbering, queue_name
 from npuviz.targets.wavelet.view.details import pe_tables
+from npuviz.targets.wavelet.view.hits import Hit
 from npuviz.targets.wavelet.view.observe import Observer, queue_entries
 
 OFF, IDLE, RUNNING, WAITING, HELD, HALTED, FAULT = range(7)
@@ -336,6 +337,46 @@ class FabricViews:
         return WordPath(
             word, color, bool(payload & sk.MARK_CONTROL), payload & 0xFFFF_FFFF, tuple(hops), under_way
         )
+
+    def is_sent(self, word: int) -> bool:
+        """Whether a word has been sent up to now."""
+        node, number = word >> 32, word & 0xFFFF_FFFF
+        is_known = 0 <= node < len(self.engine.program.nodes.x)
+        return is_known and int(self.observer.block_row(node).sequence) > number
+
+    def words_of_element(self, column: int, row: int) -> Sequence[int]:
+        """Ids of the words in the router and the queues of an element now, of each one time."""
+        node = self._node(column, row)
+        if node < 0 or not self.observer.block(node):
+            return ()
+        found = [
+            identity
+            for _, channel in self.observer.channels(node)
+            for port in range(NUM_PORTS)
+            for _, identity, _ in _ring_entries(channel, port)
+        ]
+        for number, place in enumerate(self.observer.layout(node).queue.tolist()):
+            if place:
+                found += [int(entry.identity) for entry in queue_entries(self.observer.queue(node, number))]
+        return tuple(dict.fromkeys(found))
+
+    def wavelet_text(self, node: int, hit: Hit) -> str:
+        """A word that came to the processor of a node in the last cycle: what it is, and who sent it."""
+        value = np.array([hit.data], np.uint32).view(np.float32)[0]
+        kind = "control wavelet" if hit.is_control else "wavelet"
+        text = f"{kind} {hit.data:#010x} (f32 {value:.6g}) of color {hit.color}"
+        mark = hit.data | (sk.MARK_CONTROL if hit.is_control else 0)
+        number = int(
+            sk.CHANNEL(self.observer.block_row(node), self.observer.layout(node).channel[hit.color]).queue
+        )
+        same = [e for e in queue_entries(self.observer.queue(node, number)) if int(e.payload) == mark]
+        if not same:
+            return text
+        path = self.word_path(int(same[-1].identity))
+        column, row = self._origin(int(same[-1].identity))
+        sent = next((hop for hop in path.hops if hop.kind == "sent"), None) if path is not None else None
+        by = f" by {sent.source} in cycle {sent.cycle}" if sent is not None and sent.source else ""
+        return f"{text}, sent from {self.fabric.label(column, row)}{by}"
 
     def _is_under_way(self, word: int) -> bool:
         return bool((self.words(self.fabric.whole)["id"] == word).any())

@@ -127,6 +127,14 @@ class WaveletListing:
         place = owner.places[line]
         return Place(place.file, place.line, place.column)
 
+    def where(self, index: int) -> str:
+        """ "pe.csl:42 in compute" of an instruction, as far as known."""
+        node = self.node_of(index)
+        name = self.functions[node][1].name if node >= 0 else ""
+        place = self.place_of(index) if 0 <= index < self._count else None
+        text = f"{self.sources[place.file].name}:{place.line}" if place is not None else ""
+        return " ".join(part for part in (text, f"in {name}" if name else "") if part)
+
     @cached_property
     def _lines(self) -> dict[int, dict[int, list[tuple[int, int]]]]:
         """File -> line -> instruction ranges."""

@@ -146,7 +146,8 @@ class Observer:
         """Entries of a queue now, head first."""
         position, number = self._numbering.queues[queue]
         queue_row = self.queue(self._numbering.watched[position].node, number)
-        return [QueueEntry(text) for text in queue_texts(queue_row)]
+        words = [int(entry.identity) for entry in queue_entries(queue_row)]
+        return [QueueEntry(text, word=word) for text, word in zip(queue_texts(queue_row), words, strict=True)]
 
     # --- units -----------------------------------------------------------------------------------------
 
@@ -175,11 +176,14 @@ class Observer:
         for index in range(int(wafer.oldest), int(wafer.next)):
             state, left, start, _ = self._engine.command_state(index)
             if state == 1:
-                command = self._engine.commands[index]
                 detail = f"{left} PEs left" if left else ""
-                text = f"{_HOST_WORDS.get(command.kind, 'stream out')} {command.subject}"
-                return UnitState(0, text, "idle", detail, -1, start)
+                return UnitState(0, self.command_text(index), "idle", detail, -1, start)
         return UnitState(0, "idle", "idle")
+
+    def command_text(self, index: int) -> str:
+        """What a command of the host does: "copy to A", "launch compute"."""
+        command = self._engine.commands[index]
+        return f"{_HOST_WORDS.get(command.kind, 'stream out')} {command.subject}"
 
     def task_name(self, node: int) -> str:
         """Name of the task that runs on a node, "" if none."""

@@ -2,6 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
+from npuviz.sim.parts.watch_kernels import is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
@@ -17,6 +18,7 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     save_address,
     send_word,
     set_operand,
+    watch_target,
     write_fifo,
     write_memory,
 )
@@ -44,6 +46,7 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room
 from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
+from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch_part
 
 NUM_CURSORS = 8
 
@@ -217,6 +220,8 @@ def start_operation(machine, pe, operation, t):
     step_from(pe, number, dispatch)
     pe.stalled &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
     pe.threads |= 1 << number
+    if is_watched(machine):
+        watch_part(machine, element_of(program, pe.node), number, mark_of(pe.line), t)
     if is_async:
         if thread.result >= 0:
             wafer[thread.result] = 1
@@ -318,6 +323,8 @@ def write_cursor(machine, pe, operand, value, t):
     """OP_MAP_WRITE to a cursor that is ready."""
     kind = operand.kind
     operand.left -= 1
+    if is_watched(machine):
+        watch_target(machine, pe, operand, pe.line, t)
     if kind == KIND_OUTPUT:
         send_word(machine, pe, operand, Element(value, ZERO, operand.left == 0), t)
         # It may have taken the room of a thread with the same color.

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
+from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
@@ -45,6 +46,7 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import Word, drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.kernels.time.events import Stage, band_of, fault, hazard, leave_trail, wake_router
+from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""
@@ -405,6 +407,25 @@ def read_fifo(machine, pe, operand):
     fifo.read = (fifo.read + size) % settings.size
     fifo.fill -= size
     return value
+
+
+@kernel
+def target_of(machine, pe, operand):
+    """Address of the element that is written next to a memory or a FIFO, -1 for other operands."""
+    if operand.kind == KIND_FIFO:
+        fifo = FIFO(machine.wafer, operand.record)
+        settings = settings_of(machine.program, pe, operand)
+        return settings.address + (fifo.read + fifo.fill) % settings.size if settings.size else -1
+    is_memory = operand.kind == KIND_LINE or operand.kind == KIND_SHAPE or operand.kind == KIND_RING
+    return operand.address if is_memory else -1
+
+
+@kernel
+def watch_target(machine, pe, operand, instruction, t):
+    """Test stop rows about the element that is written next."""
+    at = target_of(machine, pe, operand)
+    if at >= 0:
+        watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (at, at + operand.bytes, mark_of(instruction)), t)
 
 
 @kernel

@@ -10,7 +10,6 @@ from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
     record_interval,
-    watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import element
@@ -33,6 +32,7 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     read_memory,
     save_address,
     send_word,
+    watch_target,
     write_fifo,
     write_line,
     write_memory,
@@ -70,6 +70,7 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room, head_entry, is_full
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
+from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1
@@ -192,6 +193,7 @@ def _elements(machine, pe, thread, count, t):
     factor = third.address
     third_reads = third.kind != KIND_NOTHING and third.kind != KIND_VALUE
     reduces = thread.reduces != 0
+    is_seen = is_watched(machine) and destination.kind != KIND_LINE
     for i in range(count):
         left = thread.value if reduces else _read(machine, pe, first, t)
         right = _read(machine, pe, second, t) if has_second else 0
@@ -205,6 +207,8 @@ def _elements(machine, pe, thread, count, t):
             value = element(op, (right, left, ZERO), half, is_fused)
         else:
             value = element(op, (left, right, factor), half, is_fused)
+        if is_seen:
+            watch_target(machine, pe, destination, thread.line, t)
         if reduces:
             thread.value = value
             if i == count - 1:
@@ -216,8 +220,9 @@ def _elements(machine, pe, thread, count, t):
 
 
 @kernel
-def _clear_source(wafer, pe, thread):
+def _clear_source(machine, pe, thread, t):
     """Clear the memory of a source as the `zero` field of a fabric destination asks."""
+    wafer = machine.wafer
     flags = thread.operands[0].flags
     operand = thread.operands[1]
     if flags & FLAG_ZERO_SECOND and thread.operands[2].kind != KIND_NOTHING:
@@ -227,6 +232,9 @@ def _clear_source(wafer, pe, thread):
     address = operand.base
     for _ in range(thread.total - thread.left):
         if is_inside(pe, address, operand.bytes):
+            if is_watched(machine):
+                touched = (address, address + operand.bytes, mark_of(thread.line))
+                watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, touched, t)
             if operand.bytes == 2:
                 store_16(wafer, pe.memory, address, ZERO)
             else:
@@ -249,7 +257,7 @@ def finish_operation(machine, pe, number, by_control, span):
             save_address(wafer, operand)
     clears = thread.operands[0].flags & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND)
     if clears and thread.operands[0].kind == KIND_OUTPUT:
-        _clear_source(wafer, pe, thread)
+        _clear_source(machine, pe, thread, t)
     pe.threads &= ~(1 << number)
     if by_control and thread.control == 2:
         activate(machine, pe, thread.control_id, thread.line)
@@ -283,23 +291,20 @@ def finish_operation(machine, pe, number, by_control, span):
 
 @kernel
 def _watch_memory(machine, pe, thread, count, t):
-    """Test stop rows about the memory that a step reads and writes."""
-    program = machine.program
-    memory = TRACKS(program, program.tracks, pe.node).memory
-    if memory < 0:
-        return
+    """Test stop rows about memory read by a step, and lines it writes; `_elements` sees other writes."""
+    mark = mark_of(thread.line)
     for i in range(4):
         operand = thread.operands[i]
         kind = operand.kind
-        if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
+        test = STOP_MEMORY_WRITE if i == 0 else STOP_MEMORY_READ
+        if kind == KIND_LINE:
             low = operand.address
-            high = low
-            if kind == KIND_LINE:
-                high = low + (count - 1) * operand.step
-            if high < low:
-                low, high = high, low
-            test = STOP_MEMORY_WRITE if i == 0 else STOP_MEMORY_READ
-            watch_subject(machine, test, memory, (low, high + operand.bytes), t)
+            for k in range(count):
+                at = low + k * operand.step
+                watch_bytes(machine, pe.node, test, (at, at + operand.bytes, mark), t)
+        elif i > 0 and (kind == KIND_SHAPE or kind == KIND_RING):
+            at = operand.address
+            watch_bytes(machine, pe.node, test, (at, at + operand.bytes, mark), t)
 
 
 @kernel

@@ -12,7 +12,6 @@ from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
     record_interval,
-    watch_subject,
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.registers import binary, compare, converted, function_of, unary
@@ -36,7 +35,6 @@ from npuviz.targets.wavelet.kernels.program_records import (
     FUNCTION,
     INSTRUCTION,
     LAYOUT,
-    NODE,
     OPERATION,
     TRACKS,
 )
@@ -53,7 +51,12 @@ from npuviz.targets.wavelet.kernels.records import (
     ONE,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
-from npuviz.targets.wavelet.kernels.time.stops import watch_instruction
+from npuviz.targets.wavelet.kernels.time.stops import (
+    element_of,
+    mark_of,
+    watch_bytes,
+    watch_instruction,
+)
 
 SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""
@@ -192,16 +195,20 @@ def _address(registers, base, offset):
 @kernel
 def _memory_instruction(machine, pe, registers, instruction, t):
     """OP_LD .. OP_FILL; returns cycles beyond the table's."""
-    wafer, program = machine.wafer, machine.program
+    wafer = machine.wafer
     op, r, base, index = instruction.op, instruction.a, instruction.b, instruction.c
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
-    if is_watched(machine) and op <= isa.OP_STX:
+    if is_watched(machine):
         address = _address(registers, base, imm)
-        if op >= isa.OP_LDX:
+        size = size_of(kind)
+        if op == isa.OP_LDX or op == isa.OP_STX:
             address += registers[index] * aux
-        memory = TRACKS(program, program.tracks, pe.node).memory
+        elif op == isa.OP_COPY:
+            address, size = registers[r], aux
+        elif op == isa.OP_FILL:
+            address, size = registers[r] + imm, size * aux
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
-        watch_subject(machine, test, memory, (address, address + size_of(kind)), t)
+        watch_bytes(machine, pe.node, test, (address, address + size, mark_of(pe.line)), t)
     if op == isa.OP_LD:
         _load(wafer, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:
@@ -440,9 +447,7 @@ def scalar_step(machine, pe, t):
             band_of(wafer, pe).instructions += 1
             pe.line = code.first + pc
             if is_watched(machine):
-                place = NODE(program, program.nodes, pe.node)
-                element = place.row * program.columns + place.column
-                watch_instruction(machine, element, pe.depth, pe.line, t)
+                watch_instruction(machine, element_of(program, pe.node), pe.depth, pe.line, t)
         if op == isa.OP_DSD:
             operation = OPERATION(program, code.operations, instruction.imm)
             if start_operation(machine, pe, operation, t):

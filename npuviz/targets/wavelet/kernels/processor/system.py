@@ -1,6 +1,7 @@
 """OP_SYS: timers, random numbers, configuration of router and queues, prints, the host's command stream."""
 
 from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.memory import store_16
@@ -26,6 +27,7 @@ from npuviz.targets.wavelet.kernels.time.events import (
     open_router,
     wake_processor,
 )
+from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 PRNG_MASK = (1 << 23) - 1
 
@@ -45,7 +47,10 @@ def random_16(pe):
 
 
 @kernel
-def _write_48(wafer, pe, address, value):
+def _write_48(machine, pe, address, value, t):
+    wafer = machine.wafer
+    if is_watched(machine):
+        watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + 6, mark_of(pe.line)), t)
     if not is_inside(pe, address, 6):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
@@ -202,7 +207,7 @@ def _queue_system(machine, pe, number, arguments, t):
 
 
 @kernel
-def _timer_system(wafer, pe, number, first, t):
+def _timer_system(machine, pe, number, first, t):
     if number == isa.S_TSC_ENABLE:
         if pe.tsc_stopped >= 0:
             pe.tsc = t - pe.tsc_stopped
@@ -216,9 +221,9 @@ def _timer_system(wafer, pe, number, first, t):
             pe.tsc_stopped = 0
     elif number == isa.S_TSC_READ:
         stopped = pe.tsc_stopped
-        _write_48(wafer, pe, first, stopped if stopped >= 0 else t - pe.tsc)
+        _write_48(machine, pe, first, stopped if stopped >= 0 else t - pe.tsc, t)
     else:
-        _write_48(wafer, pe, first, pe.busy)
+        _write_48(machine, pe, first, pe.busy, t)
 
 
 @kernel
@@ -238,7 +243,7 @@ def system_call(machine, pe, number, arguments, t):
     node = pe.node
     place = NODE(program, program.nodes, node)
     if number <= isa.S_PERF_READ:
-        _timer_system(wafer, pe, number, first, t)
+        _timer_system(machine, pe, number, first, t)
     elif number == isa.S_RANDOM16:
         return random_16(pe)
     elif number == isa.S_UNBLOCK_COMMANDS:

@@ -59,7 +59,7 @@ from npuviz.targets.wavelet.kernels.time.events import (
     wake_processor,
     wake_router,
 )
-from npuviz.targets.wavelet.kernels.time.stops import watch_word
+from npuviz.targets.wavelet.kernels.time.stops import PART_ROUTER, element_of, watch_part, watch_word
 from npuviz.targets.wavelet.kernels.time.wheel import postpone
 
 LATER, OPEN, BUSY, FULL = 0, 1, 2, 3
@@ -134,8 +134,7 @@ def _watch_arrival(machine, pe, channel, payload, t):
     """Test stop rows about a word for the processor and about the queue it enters."""
     program, node, number = machine.program, pe.node, channel.queue
     place = NODE(program, program.nodes, node)
-    element = place.row * program.columns + place.column
-    watch_word(machine, element, channel.color, payload, t)
+    watch_word(machine, element_of(program, node), channel.color, payload, t)
     first = TRACKS(program, program.tracks, node).queues
     if first >= 0:
         layout = LAYOUT(program, place.layout)
@@ -210,6 +209,8 @@ def _move(machine, pe, channel, port, outputs):
     drop_head(machine, pe, channel, port, t)
     channel.served = t
     color = channel.color
+    if is_watched(machine):
+        watch_part(machine, element_of(machine.program, pe.node), PART_ROUTER, ZERO, t)
     going_on = payload & ~MARK_ADVANCE
     if payload & MARK_CONTROL:
         commands = command_effect(wafer, pe, channel, payload & 0xFFFF_FFFF, t)

@@ -1,15 +1,27 @@
-"""Stop rows that a fabric of elements has: instructions of one element, words that reach a processor.
+"""Stop rows that a fabric of elements has: instructions and parts of an element, its memory, words it gets.
 
-The hit word of a row becomes 2 + the element, so that the stop can name it.
+The hit word of a row tells what made it hit: 2 + the element in its low bits, and above them 1 + an
+instruction, 1 + a command of the host under MARK_HOST, or a word under MARK_WORD: its 32 bits, its color
+and whether it is a control word.
 """
 
-from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, compares, hit, stop_row
 from npuviz.targets.wavelet.kernels.arithmetic.floats import double_of, single_of
+from npuviz.targets.wavelet.kernels.program_records import NODE, TRACKS
 from npuviz.targets.wavelet.kernels.records import MARK_CONTROL
+
+ELEMENT_BITS = 24
+COLOR_SHIFT = ELEMENT_BITS + 32
+CONTROL_SHIFT = COLOR_SHIFT + 5
+MARK_HOST = 1 << 61
+MARK_WORD = 1 << 62
 
 # The numbers of npuviz.sim.stop; a test keeps them equal.
 STOP_WORD = 7
+STOP_PART = 8
+PART_ROUTER = 16
+PART_HOST = 17
 WORD_ANY = 0
 WORD_DATA = 1
 WORD_FLOAT = 2
@@ -28,7 +40,43 @@ def watch_instruction(machine, element, depth, index, cycle):
         if row.subject > 0 and row.subject != element + 1:
             continue
         if row.comparison == 0 or depth <= row.comparison:
-            hit(machine, i, 2 + element, cycle)
+            hit(machine, i, (2 + element) | ((index + 1) << ELEMENT_BITS), cycle)
+
+
+@inlined
+def element_of(program, node):
+    """Number of the element of a node: row * columns + column of the whole grid."""
+    place = NODE(program, program.nodes, node)
+    return place.row * program.columns + place.column
+
+
+@kernel
+def watch_part(machine, element, part, mark, cycle):
+    """Test rows about a part of an element that begins something; `mark` tells what, above the element."""
+    for i in range(machine.call.stops):
+        row = stop_row(machine, i)
+        if row.test == STOP_PART and row.subject == element + 1 and row.low == part:
+            hit(machine, i, (2 + element) | mark, cycle)
+
+
+@kernel
+def watch_bytes(machine, node, test, touched, cycle):
+    """Test rows about bytes of a node's memory; touched: from, to before, and what tells who touches them."""
+    low, high, mark = touched
+    program = machine.program
+    memory = TRACKS(program, program.tracks, node).memory
+    if memory < 0:
+        return
+    for i in range(machine.call.stops):
+        row = stop_row(machine, i)
+        if row.test == test and row.subject == memory and low < row.high and high > row.low:
+            hit(machine, i, (2 + element_of(program, node)) | mark, cycle)
+
+
+@inlined
+def mark_of(instruction):
+    """What a hit word says of an instruction, above the element."""
+    return (instruction + 1) << ELEMENT_BITS
 
 
 @kernel
@@ -55,4 +103,5 @@ def watch_word(machine, element, color, payload, cycle):
         elif what == WORD_CONTROL:
             matches = is_control
         if matches:
-            hit(machine, i, 2 + element, cycle)
+            mark = (2 + element) | (data << ELEMENT_BITS) | (color << COLOR_SHIFT) | MARK_WORD
+            hit(machine, i, mark | ((1 if is_control else 0) << CONTROL_SHIFT), cycle)

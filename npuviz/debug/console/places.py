@@ -1,0 +1,57 @@
+"""A place or a rectangle of places of a grid, as text commands take it: `3,1` or `0,0..7,7`."""
+
+from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
+from npuviz.debug.console.arguments import number_of
+from npuviz.debug.session import Session
+from npuviz.sim.fabric import Area, FabricShape
+
+
+def fabric_of(session: Session) -> FabricShape:
+    """The grid of a machine. Raises UsageError for one without."""
+    fabric = session.fabric
+    if fabric is None:
+        raise UsageError("this machine has no grid of processing elements")
+    return fabric
+
+
+def is_place(text: str) -> bool:
+    """Whether a word looks like a place or a rectangle."""
+    return text[:1].isdigit() and "," in text
+
+
+def area_of(session: Session, text: str) -> Area:
+    """Grid places of `C,R` or of `C,R..C,R`, corner to corner, counted from the corner of the program.
+
+    Raises UsageError outside the program.
+    """
+    fabric = fabric_of(session)
+    first, dots, last = "".join(text.split()).partition("..")
+    left, top = _place(fabric, first)
+    right, bottom = _place(fabric, last) if dots else (left, top)
+    columns, rows = abs(right - left) + 1, abs(bottom - top) + 1
+    program = fabric.program
+    return Area(program.column + min(left, right), program.row + min(top, bottom), columns, rows)
+
+
+def labels_in(session: Session, area: Area) -> set[str]:
+    """Names of the elements of an area."""
+    fabric = fabric_of(session)
+    return {
+        fabric.label(area.column + column, area.row + row)
+        for column in range(area.columns)
+        for row in range(area.rows)
+    }
+
+
+def _place(fabric: FabricShape, text: str) -> tuple[int, int]:
+    column_text, comma, row_text = text.partition(",")
+    if not comma:
+        raise UsageError(
+            f"{echo(text)!r}: expected column and row, such as 0,0, or corners, such as 0,0..3,3"
+        )
+    column, row = number_of(column_text, "a column"), number_of(row_text, "a row")
+    area = fabric.program
+    if column >= area.columns or row >= area.rows:
+        raise UsageError(f"{echo(text)}: the program has {area.columns} x {area.rows} {fabric.element}s")
+    return column, row
