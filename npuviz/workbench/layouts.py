@@ -51,24 +51,29 @@ LAYOUTS: tuple[Layout, ...] = (
         ), 55),
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
-            Cell(("queues", "semaphores", "floorplan"), 34),
+            Cell(("queues", "semaphores", "floorplan", "search"), 34),
             Cell(("memory",), 38),
         ), 45),
     )),
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
-            Cell(("costs",), 44), Cell(("counters", "queues", "semaphores"), 28),
+            Cell(("costs", "search"), 44), Cell(("counters", "queues", "semaphores"), 28),
             Cell(("graph", "floorplan", "console", "log", "hazards"), 28),
         ), 34),
     )),
     Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
-        Row((Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "console"), 24)), 34),
+        Row((
+            Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "search", "console"), 24),
+        ), 34),
     )),
     Layout("fabric", "Fabric", "Ctrl+Alt+4", (
         Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
-        Row((Cell(("timeline",), 68), Cell(("breakpoints", "hazards", "queues", "log", "console"), 32)), 30),
+        Row((
+            Cell(("timeline",), 68),
+            Cell(("breakpoints", "hazards", "queues", "search", "log", "console"), 32),
+        ), 30),
     ), ("routed fabric",)),
     Layout("sweep", "Sweep", "Ctrl+Alt+5", (Row((Cell(("sweep",), 100),), 100),), ("sweep results",)),
 )  # fmt: skip

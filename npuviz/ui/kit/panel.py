@@ -1,6 +1,6 @@
 """The contract of a panel: what a dock declares, and when the window calls it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
+from npuviz.workbench.run_search import Found
 from npuviz.workbench.selection import Selection, SelectionModel
 from npuviz.workbench.sessions.bookmarks import BookmarkList
 from npuviz.workbench.settings import Settings
@@ -25,9 +26,13 @@ QUIET_MS = 120
 """Verbs that end sooner, such as one step, do not announce that they began."""
 
 
+LogLines = Callable[[], Iterable[Found]]
+"""Tells the lines of a log, to be searched."""
+
+
 @dataclass(frozen=True)
 class PanelContext:
-    """What every panel may use."""
+    """What every panel may use; who keeps a log puts its lines into `log_lines`."""
 
     model: SessionModel
     selection: SelectionModel
@@ -37,6 +42,7 @@ class PanelContext:
     hazards: HazardWatch
     requests: Requests = field(default_factory=Requests)
     bookmarks: BookmarkList = field(default_factory=BookmarkList)
+    log_lines: list[LogLines] = field(default_factory=list[LogLines])
 
 
 @dataclass(frozen=True)

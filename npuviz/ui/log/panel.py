@@ -1,6 +1,7 @@
 """What the program assumes, why runs stopped, what failed, and how long work took."""
 
 import time
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from npuviz.ui.log.table import (
     LogTable,
     entries_as_text,
 )
+from npuviz.workbench.run_search import Found
 from npuviz.workbench.selection import Selection
 
 NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here. Open a model to begin."
@@ -49,6 +51,7 @@ class LogPanel(Panel):
         )
         self._lay_out()
         context.model.failed.connect(self._add_failure)
+        context.log_lines.append(self._lines)
         self.on_theme_changed()
         self.on_session_changed()
 
@@ -143,6 +146,11 @@ class LogPanel(Panel):
             tool.setVisible(count > 0)
         if was_at_end and len(entries) < 3:
             self.view.scrollToBottom()
+
+    def _lines(self) -> Iterator[Found]:
+        for entry in self.table.rows:
+            here = Selection(node=entry.node) if entry.node >= 0 else Selection()
+            yield Found("log", entry.text, f"{entry.severity} {entry.code}", here, entry.cycle)
 
     def _stop_text(self, stop: StopReason) -> str:
         """Which breakpoints hit, or what the machine says."""

@@ -39,6 +39,10 @@ class ViewCommands:
                     doc="Every command by name"),
             Command("view.find", "Find Unit, Track or Operator ...", self._palettes.show_finder, is_open,
                     ("Ctrl+P", "/"), "View", order=1, icon="mdi6.magnify"),
+            Command("view.search", "Search the Run ...", partial(self._docks.show_panel, "search"),
+                    lambda: self._is_open() and "search" in self._docks.all,
+                    ("Ctrl+Shift+F",), "View", order=2, icon="mdi6.text-search",
+                    doc="Find a text in operators, tensors, units, log, hazards and instructions"),
             Command("view.zoom_fit", "Fit the Run", self._zoom_fit, is_open, (), "View", 1, 0,
                     "mdi6.fit-to-page-outline", doc="Show the whole run in the timeline"),
             # Enabled only while there is work: an idle Esc belongs to the focused panel, then to the window.
