@@ -20,7 +20,7 @@ from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, column, line, muted_label, paint_icons, pop_up
 from npuviz.ui.kit.table_view import make_table, on_key
-from npuviz.workbench.places import selection_of
+from npuviz.workbench.finding.places import selection_of
 from npuviz.workbench.sessions.bookmarks import Bookmark
 
 NO_SESSION = "Open a model to set breakpoints on cycles, operators, instructions, queues and memory."

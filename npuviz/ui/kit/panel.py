@@ -15,7 +15,7 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
-from npuviz.workbench.run_search import Found
+from npuviz.workbench.finding.run_search import Found
 from npuviz.workbench.selection import Selection, SelectionModel
 from npuviz.workbench.sessions.bookmarks import BookmarkList
 from npuviz.workbench.settings import Settings

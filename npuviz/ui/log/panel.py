@@ -25,7 +25,7 @@ from npuviz.ui.log.table import (
     LogTable,
     entries_as_text,
 )
-from npuviz.workbench.run_search import Found
+from npuviz.workbench.finding.run_search import Found
 from npuviz.workbench.selection import Selection
 
 NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here. Open a model to begin."

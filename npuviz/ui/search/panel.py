@@ -12,7 +12,7 @@ from npuviz.ui.kit.parts import add_keys, column, filter_line, line, muted_label
 from npuviz.ui.kit.row_model import RowModel
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.theme.theme import Theme
-from npuviz.workbench.run_search import Found, RunSearch
+from npuviz.workbench.finding.run_search import Found, RunSearch
 
 SLICE_SECONDS = 0.008
 TYPING_MS = 150

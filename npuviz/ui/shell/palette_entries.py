@@ -7,9 +7,9 @@ from pathlib import Path
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.shell.palette import Palette, PaletteEntry
 from npuviz.workbench.commands import Command, CommandRegistry
-from npuviz.workbench.fuzzy import best
+from npuviz.workbench.finding.fuzzy import best
+from npuviz.workbench.finding.places import EXPECTED, Place, places
 from npuviz.workbench.opening import OpenOptions
-from npuviz.workbench.places import EXPECTED, Place, places
 from npuviz.workbench.recent import recent_files
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings

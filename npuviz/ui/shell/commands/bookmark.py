@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from npuviz.ui.kit.panel import PanelContext
 from npuviz.ui.shell.docks import Docks
 from npuviz.workbench.commands import Command
-from npuviz.workbench.places import bookmark_of, selection_of
+from npuviz.workbench.finding.places import bookmark_of, selection_of
 
 LIST = "breakpoints"
 """The panel that lists bookmarks."""

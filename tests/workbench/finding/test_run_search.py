@@ -1,7 +1,7 @@
 """Searching a run: everything with a name, every instruction, in slices."""
 
 from npuviz.sim.machine import Hazard
-from npuviz.workbench.run_search import MAX_OF_A_SORT, Found, RunSearch
+from npuviz.workbench.finding.run_search import MAX_OF_A_SORT, Found, RunSearch
 from npuviz.workbench.selection import Selection
 from tests.toy.session import make_session
 

@@ -1,4 +1,4 @@
-from npuviz.workbench.fuzzy import best, score
+from npuviz.workbench.finding.fuzzy import best, score
 
 
 def test_letters_must_come_in_order() -> None:

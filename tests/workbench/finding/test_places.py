@@ -1,7 +1,7 @@
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.workbench.places import parse_cycle
+from npuviz.workbench.finding.places import parse_cycle
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from npuviz.base.units import format_count, format_cycles_as_time
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.trace.reader import TraceReader
-from npuviz.workbench.fuzzy import best
+from npuviz.workbench.finding.fuzzy import best
 from npuviz.workbench.selection import Selection
 from npuviz.workbench.sessions.bookmarks import Bookmark
 

@@ -1,0 +1,1 @@
+"""Finds places, names and texts in what is open."""
