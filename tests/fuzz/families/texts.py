@@ -15,8 +15,8 @@ from npuviz.debug.session import Session
 from npuviz.debug.translate import parse_value
 from npuviz.sim.probe import Probe
 from npuviz.workbench import arguments
-from npuviz.workbench.finding import fuzzy, places
 from npuviz.workbench.choosing import find_file
+from npuviz.workbench.finding import fuzzy, places
 from npuviz.workbench.headless.bundles import parse_window
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.resources import sample_models_path
