@@ -59,6 +59,7 @@ def _samples() -> list[Row]:
 def _judged(kind: str, path: Path, *more: str) -> dict[str, Any]:
     """What benchmarks.nki_judge says about a file."""
     environment = {**os.environ, "NPUVIZ_KERNELS": "wait", "PYTHONPATH": str(ROOT)}
+    environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "benchmarks.nki_judge", kind, str(path), *more]
     try:
         done = subprocess.run(

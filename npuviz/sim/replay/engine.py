@@ -30,7 +30,8 @@ AnyContents = TypeVar("AnyContents", bound=Contents)
 class ReplayLimits:
     """What going back may cost.
 
-    keep_seconds    a state is kept when so much time has passed since the last one
+    keep_seconds    a state is kept when so much time has passed since the last one, and nine times as much as
+                    keeping that took
     kept_states, kept_bytes  how many, and what only they hold
     undone_entries  entries at the end of a way that can be undone one by one; 0: none
     undo_bytes      overwritten bytes kept for that
@@ -66,6 +67,7 @@ class Replay(Generic[AnyContents]):
         self._num_known = 0
         self._hazards: list[ValueHazard] = []
         self._last_kept = time.monotonic()
+        self._keep_after = self.limits.keep_seconds
 
     @property
     def is_made(self) -> bool:
@@ -194,7 +196,7 @@ class Replay(Generic[AnyContents]):
                 self._place = (position, self._place[1])
                 if visit is not None:
                     visit(position - 1, entry)
-                elif time.monotonic() - self._last_kept > self.limits.keep_seconds:
+                elif time.monotonic() - self._last_kept > self._keep_after:
                     self._keep()
             self._apply_edits(target, undone_from)
 
@@ -210,9 +212,12 @@ class Replay(Generic[AnyContents]):
             self._place = (position, applied)
 
     def _keep(self) -> None:
-        # By time: how often a state is worth keeping depends on what it costs to compute it again.
+        # By time: how often a state is worth keeping depends on what it costs to compute it again. Keeping
+        # large states takes time itself: at most a tenth of it.
+        begin = time.monotonic()
         self._snapshots.take(Snapshot(self._place, self.contents.keep(), tuple(self._hazards)))
         self._last_kept = time.monotonic()
+        self._keep_after = max(self.limits.keep_seconds, 9 * (self._last_kept - begin))
 
     def _report(self, kind: str, text: str) -> None:
         if len(self._hazards) < MAX_HAZARDS:

@@ -28,6 +28,8 @@ def environment() -> dict[str, str]:
     found = dict(os.environ)
     old = found.get("PYTHONPATH", "")
     found["PYTHONPATH"] = f"{SHIMS}{os.pathsep}{old}" if old else str(SHIMS)
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        found.setdefault(name, "1")  # products of tiles are small: threads cost more than they save
     return found
 
 

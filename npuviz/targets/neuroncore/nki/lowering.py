@@ -4,7 +4,7 @@ Memory of a tile is taken at the first step that touches it and given back after
 of successive iterations alternate. Which instruction waits for which is found by the builder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,31 +13,24 @@ import numpy as np
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import Progress
 from npuviz.onnx.errors import CannotLower
-from npuviz.program.dtypes import dtype_name
-from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note
-from npuviz.program.tensor import Tensor as GraphTensor
 from npuviz.targets.neuroncore.compiler.assembly import assemble
-from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import descriptors, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
-from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Engine
-from npuviz.targets.neuroncore.nki.partitions import with_copies
-from npuviz.targets.neuroncore.nki.record.element_types import name_of
+from npuviz.targets.neuroncore.nki.engine_choice import COMMUTATIVE, engine_for
+from npuviz.targets.neuroncore.nki.placing import Placing, storages_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
-from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 _ASSUMED = (
     "each call of nki is one instruction, engines keep the program's order, and what waits for what follows "
     "from the bytes they touch (assumed: the vendor's scheduler is not public)"
 )
-MAX_SHOWN = 5
-"""Live tiles that a capacity error names."""
 
 
 @dataclass(frozen=True)
@@ -59,53 +52,8 @@ def lower(
     return Lowering(recording, inputs, outputs, spec).run(progress)
 
 
-class Lowering:
+class Lowering(Placing):
     """One program under construction."""
-
-    def __init__(
-        self, recording: Recording, inputs: Sequence[Storage], outputs: Sequence[Tensor], spec: NeuronSpec
-    ) -> None:
-        self._recording = recording
-        self._spec = spec
-        self._steps = with_copies(recording)
-        self._lines: list[int] = []
-        self._nodes: dict[tuple[int, str], int] = {}
-        self._graph, self._tensor_of = self._make_graph(inputs, outputs)
-        self._builder = Builder(self._graph, spec)
-        self._tiles: dict[int, Tile] = {}
-        self._homes: dict[int, HbmView] = {}
-        self._ends: dict[int, list[Storage]] = {}
-        self._outputs = outputs
-
-    def _make_graph(
-        self, inputs: Sequence[Storage], outputs: Sequence[Tensor]
-    ) -> tuple[Graph, dict[int, int]]:
-        """A node for each instruction of each line; tensors for what comes in and goes out."""
-        nodes: list[Node] = []
-        for step in self._steps:
-            key = (step.place, step.op)
-            if key not in self._nodes:
-                self._nodes[key] = len(nodes)
-                self._lines.append(step.place)
-                nodes.append(Node(len(nodes), self._recording.where(step.place), step.op, "nki", (), ()))
-        tensors: list[GraphTensor] = []
-        tensor_of: dict[int, int] = {}
-        for storage in (*inputs, *(each.storage for each in outputs)):
-            if storage.id in tensor_of:
-                continue
-            tensor_of[storage.id] = len(tensors)
-            kind = "input" if storage.kind == "input" else "output"
-            tensors.append(
-                GraphTensor(len(tensors), storage.name, storage.shape, dtype_name(storage.dtype), kind)
-            )
-        graph = Graph(
-            "kernel",
-            tuple(nodes),
-            tuple(tensors),
-            tuple(tensor_of[each.id] for each in inputs),
-            tuple(dict.fromkeys(tensor_of[each.storage.id] for each in outputs)),
-        )
-        return graph, tensor_of
 
     def run(self, progress: Progress) -> Lowered:
         """Emit everything."""
@@ -115,8 +63,12 @@ class Lowering:
             if number % 256 == 0:
                 progress.report(number / max(1, len(self._steps)), "lowering the kernel")
             builder.emitter.node = self._nodes[step.place, step.op]
+            self._now, self._needed = number, {each.id for each in storages_of(step)}
             try:
                 getattr(self, f"_{step.op}")(step)
+                for each in (step.target, *step.more):
+                    if each is not None:
+                        self._spilling.written(each.storage)
             except DoesNotFit as error:
                 raise KernelError(f"{self._where(step)}: {error}{self._live(number)}") from None
             except (CannotLower, SimulationError, ValueError) as error:
@@ -133,96 +85,13 @@ class Lowering:
         tables = assemble(builder, homes)
         notes = [Note("info", "assumed", _ASSUMED)]
         notes += [Note("info", "assumed", text) for text in self._recording.notes]
+        if self._spilling.saved_bytes:
+            notes.append(Note("warning", "spilled", self._spill_text()))
         placement = {node.id: "Core" for node in self._graph.nodes}
         compiled = Compiled(
             self._graph, tables, places_of(self._spec, tables.variables), (*notes, *builder.notes), placement
         )
         return Lowered(compiled, tuple(self._lines))
-
-    def _where(self, step: Step) -> str:
-        return self._recording.where(step.place)
-
-    def _find_lifetimes(self) -> None:
-        for number, step in enumerate(self._steps):
-            for each in (step.target, *step.sources, *step.more):
-                if each is None:
-                    continue
-                for storage in (each.storage, each.row_index[0].storage if each.row_index else None):
-                    if storage is not None:
-                        storage.first = number if storage.first < 0 else storage.first
-                        storage.last = number
-        for storage in self._recording.storages:
-            if storage.last >= 0 and storage.space != HBM:
-                self._ends.setdefault(storage.last, []).append(storage)
-
-    def _live(self, number: int) -> str:
-        """The largest tiles alive at a step, for a message."""
-        live = [
-            storage
-            for storage in self._recording.storages
-            if storage.space != HBM and storage.id in self._tiles and storage.last >= number
-        ]
-        live.sort(key=lambda each: -self._tiles[each.id].size)
-        shown = ", ".join(
-            f"{each.name} {self._tiles[each.id].size} bytes ({self._recording.where(each.place)})"
-            for each in live[:MAX_SHOWN]
-        )
-        more = f" and {len(live) - MAX_SHOWN} more" if len(live) > MAX_SHOWN else ""
-        return f"; alive: {shown}{more}" if live else ""
-
-    # --- operands ------------------------------------------------------------------------------
-
-    def _tile(self, storage: Storage) -> Tile:
-        tile = self._tiles.get(storage.id)
-        if tile is None:
-            partitions, count = storage.shape
-            make = self._builder.tiles.psum if storage.space == PSUM else self._builder.tiles.sbuf
-            tile = self._tiles[storage.id] = make(partitions, (count,), name_of(storage.dtype)).tile
-        return tile
-
-    def _view(self, tensor: Tensor | None) -> View:
-        assert tensor is not None
-        tile = self._tile(tensor.storage)
-        address = tile.address + tensor.offset * tensor.dtype.itemsize
-        return View(
-            tile,
-            tensor.start,
-            tensor.shape[0],
-            address,
-            name_of(tensor.dtype),
-            tensor.shape[1:],
-            tensor.steps[1:],
-        )
-
-    def _optional(self, tensor: Tensor | None, number: Any) -> Any:
-        return number if tensor is None else self._view(tensor)
-
-    def _home(self, storage: Storage) -> HbmView:
-        home = self._homes.get(storage.id)
-        if home is None:
-            hbm = self._builder.hbm
-            tensor = self._tensor_of.get(storage.id, -1)
-            dtype = dtype_name(storage.dtype)
-            kind: Any = storage.kind
-            if tensor >= 0 and kind == "scratch":
-                kind = "output"
-            home = self._homes[storage.id] = hbm.add(
-                storage.name, kind, dtype, storage.shape, storage.data, tensor
-            )
-            hbm.draft(home).is_mutable = storage.is_written
-        return home
-
-    def _hbm(self, tensor: Tensor | None) -> HbmView:
-        assert tensor is not None
-        home = self._home(tensor.storage)
-        item = tensor.dtype.itemsize
-        return HbmView(
-            home.variable,
-            tensor.offset * item,
-            dtype_name(tensor.dtype),
-            tensor.shape,
-            tuple(s * item for s in tensor.steps),
-        )
 
     # --- movement ------------------------------------------------------------------------------
 
@@ -291,10 +160,20 @@ class Lowering:
 
     # --- engines -------------------------------------------------------------------------------
 
+    def _on_engine(self, step: Step, emit: Callable[[Engine | None], None]) -> None:
+        """Emit an instruction for the first engine that can run it, of those that the step's rule names."""
+        options = engine_for(step, self._spec)
+        for engine in options[:-1]:
+            try:
+                emit(engine)
+            except CannotLower:
+                continue
+            return
+        emit(options[-1] if options else None)
+
     def _tensor_copy(self, step: Step) -> None:
-        self._builder.isa.copy(
-            self._view(step.target), self._view(step.sources[0]), step.values.get("engine")
-        )
+        target, source = self._view(step.target), self._view(step.sources[0])
+        self._on_engine(step, lambda engine: self._builder.isa.copy(target, source, engine))
 
     def _copy_predicated(self, step: Step) -> None:
         self._builder.isa.copy_predicated(
@@ -302,7 +181,8 @@ class Lowering:
         )
 
     def _memset(self, step: Step) -> None:
-        self._builder.isa.memset(self._view(step.target), step.values["value"])
+        target, value = self._view(step.target), step.values["value"]
+        self._on_engine(step, lambda engine: self._builder.isa.memset(target, value, engine))
 
     def _transpose(self, step: Step) -> None:
         target, source = self._view(step.target), self._view(step.sources[0])
@@ -338,24 +218,22 @@ class Lowering:
 
     def _tensor_tensor(self, step: Step) -> None:
         a, b = (self._view(each) for each in step.sources)
-        self._builder.isa.tensor_tensor(
-            self._view(step.target), a, b, step.values["op"], step.values["engine"]
-        )
+        target, op = self._view(step.target), step.values["op"]
+        self._on_engine(step, lambda engine: self._builder.isa.tensor_tensor(target, a, b, op, engine))
 
     def _tensor_scalar(self, step: Step) -> None:
         values = step.values
         data, first, second = step.sources
-        self._builder.isa.tensor_scalar(
-            self._view(step.target),
-            self._view(data),
-            values["op0"],
-            self._optional(first, values["x0"]),
-            values["op1"],
-            self._optional(second, values["x1"]),
-            values["reverse0"],
-            values["reverse1"],
-            values["engine"],
-            _is_integer(step),
+        target, source = self._view(step.target), self._view(data)
+        x0, x1 = self._optional(first, values["x0"]), self._optional(second, values["x1"])
+        swap0 = values["reverse0"] and values["op0"] not in COMMUTATIVE
+        swap1 = values["reverse1"] and values["op1"] not in COMMUTATIVE
+        integer = _is_integer(step)
+        self._on_engine(
+            step,
+            lambda engine: self._builder.isa.tensor_scalar(
+                target, source, values["op0"], x0, values["op1"], x1, swap0, swap1, engine, integer
+            ),
         )
 
     def _scalar_tensor_tensor(self, step: Step) -> None:

@@ -86,7 +86,7 @@ def expanded(line):
         ("DVE tensor_reduce.maximum bf16:s8/1 <- bf16:s8/401 cmd=1", 201),
         ("DVE bn_stats f32:s8/6 <- f32:s8/300", 300),
         ("DVE bn_aggr f32:s8/2 <- f32:s8/30", 130),
-        ("DVE reciprocal f32:s8/30 <- f32:s8/30", 240),
+        ("DVE reciprocal f32:s8/30 <- f32:s8/30", 83),
         ("DVE memset bf16:s8/300", 150),
         ("Pool memset bf16:s8/300 imm=1", 300),
         ("DVE max8 f32:s8/8 <- f32:s8/300", 300),

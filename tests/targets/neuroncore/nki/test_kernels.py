@@ -157,11 +157,13 @@ def test_tiles_that_are_dead_make_room(tmp_path) -> None:
     )
     x = random(128, 8192)
     assert (ran(tmp_path, text, {"x": x}) == x).all()
-    keeping = text.replace(
-        "src=tiles[3])", "src=tiles[3])\n    for tile in tiles: nisa.dma_copy(dst=out, src=tile)"
+    together = text.replace(
+        "src=tiles[3])",
+        "src=tiles[3])\n    wide = [nl.ndarray((128, 32000), x.dtype, nl.sbuf) for n in range(2)]\n"
+        "    nisa.tensor_copy(dst=wide[0], src=wide[1])",
     )
-    with pytest.raises(Exception, match=r"kernel.py:\d+: .*in each SBUF partition.*alive: "):
-        ran(tmp_path, keeping, {"x": x})
+    with pytest.raises(Exception, match=r"kernel.py:\d+: .*in each SBUF partition"):
+        ran(tmp_path, together, {"x": x})
 
 
 def test_instructions_know_their_lines(tmp_path) -> None:
@@ -284,3 +286,33 @@ def test_masks_of_composites_and_tiles_that_begin_anywhere(tmp_path) -> None:
     assert np.array_equal(got[:40, 32:40], -np.sort(-x[:40, :20], axis=1)[:, :8])
     assert np.array_equal(got[3:5, 40:48], x[3:5, :8])
     assert not got[5:, 40:48].any()
+
+
+SPILLED = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 8192), dtype=nl.float32, buffer=nl.shared_hbm)
+    tiles = []
+    for n in range(8):
+        tile = nl.ndarray((128, 8192), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[128 * n : 128 * (n + 1), :])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=n + 1.0)
+        tiles.append(tile)
+    total = tiles[0]
+    for tile in tiles[1:]:
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+"""
+)
+
+
+def test_tiles_that_do_not_fit_wait_in_hbm(tmp_path) -> None:
+    x = random(1024, 8192)
+    spec, program = loaded(tmp_path, SPILLED, {"x": x})
+    (got,) = outputs_of(spec, program)
+    wanted = sum((n + 1) * x[128 * n : 128 * (n + 1)] for n in range(8))
+    assert np.allclose(got, wanted, atol=1e-4)
+    assert [note.code for note in program.notes if note.severity == "warning"] == ["spilled"]

@@ -23,7 +23,7 @@ Descriptors = tuple[Descriptor, ...]
 
 _WIDE = {"int64": "int32", "uint64": "uint32"}
 """64-bit integers in HBM and what the engines compute of them: their low words."""
-_DMA_FLOATS = frozenset(("float8_e4m3fn", "float8_e5m2", "float16", "float32", "bfloat16"))
+_DMA_FLOATS = frozenset(("float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "bfloat16"))
 _DMA_INTEGERS = frozenset(("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"))
 _DMA_TYPES = _DMA_FLOATS | _DMA_INTEGERS
 """Types that DMA casts. Ref: NEFFDOC; bool is moved as uint8."""

@@ -179,11 +179,12 @@ class Instructions:
         """dst = src where predicate is not 0, else unchanged."""
         self._engines.run(Opcode.TENSOR_COPY_PREDICATED, (dst, src, predicate), reads_target=True)
 
-    def memset(self, dst: View, value: float | int) -> None:
+    def memset(self, dst: View, value: float | int, engine: Engine | None = None) -> None:
         """dst = value; exact for integers."""
         is_word = dst.dtype in _WORDS
         flags = int(Flag.INTEGER) if is_word else 0
-        self._engines.run(Opcode.MEMSET, (dst,), flags=flags, imm=immediates((value, 0, 0), is_word))
+        imm = immediates((value, 0, 0), is_word)
+        self._engines.run(Opcode.MEMSET, (dst,), engine=engine, flags=flags, imm=imm)
 
     def reciprocal(self, dst: View, src: View) -> None:
         """dst = 1 / src, precise (Vector)."""

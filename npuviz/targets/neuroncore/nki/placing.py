@@ -1,0 +1,188 @@
+"""Where tensors of a recording are while it becomes a program: tiles, variables in HBM, and their views."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from npuviz.base.errors import DoesNotFit
+from npuviz.program.dtypes import dtype_name
+from npuviz.program.graph import Graph, Node
+from npuviz.program.tensor import Tensor as GraphTensor
+from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
+from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.nki.partitions import with_copies
+from npuviz.targets.neuroncore.nki.record.element_types import name_of
+from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.spilling import Spilling
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+MAX_SHOWN = 5
+"""Live tiles that a capacity error names."""
+
+
+class Placing:
+    """Where tensors of a recording are: tiles on the chip for as long as they live, variables in HBM."""
+
+    def __init__(
+        self, recording: Recording, inputs: Sequence[Storage], outputs: Sequence[Tensor], spec: NeuronSpec
+    ) -> None:
+        self._recording = recording
+        self._spec = spec
+        self._steps = with_copies(recording)
+        self._lines: list[int] = []
+        self._nodes: dict[tuple[int, str], int] = {}
+        self._graph, self._tensor_of = self._make_graph(inputs, outputs)
+        self._builder = Builder(self._graph, spec)
+        self._tiles: dict[int, Tile] = {}
+        self._homes: dict[int, HbmView] = {}
+        self._ends: dict[int, list[Storage]] = {}
+        self._uses: dict[int, list[int]] = {}
+        self._spilling = Spilling(self._builder, self._uses)
+        self._storages = {each.id: each for each in recording.storages}
+        self._now = 0
+        self._needed: set[int] = set()
+        self._outputs = outputs
+
+    def _make_graph(
+        self, inputs: Sequence[Storage], outputs: Sequence[Tensor]
+    ) -> tuple[Graph, dict[int, int]]:
+        """A node for each instruction of each line; tensors for what comes in and goes out."""
+        nodes: list[Node] = []
+        for step in self._steps:
+            key = (step.place, step.op)
+            if key not in self._nodes:
+                self._nodes[key] = len(nodes)
+                self._lines.append(step.place)
+                nodes.append(Node(len(nodes), self._recording.where(step.place), step.op, "nki", (), ()))
+        tensors: list[GraphTensor] = []
+        tensor_of: dict[int, int] = {}
+        for storage in (*inputs, *(each.storage for each in outputs)):
+            if storage.id in tensor_of:
+                continue
+            tensor_of[storage.id] = len(tensors)
+            kind = "input" if storage.kind == "input" else "output"
+            tensors.append(
+                GraphTensor(len(tensors), storage.name, storage.shape, dtype_name(storage.dtype), kind)
+            )
+        graph = Graph(
+            "kernel",
+            tuple(nodes),
+            tuple(tensors),
+            tuple(tensor_of[each.id] for each in inputs),
+            tuple(dict.fromkeys(tensor_of[each.storage.id] for each in outputs)),
+        )
+        return graph, tensor_of
+
+    def _spill_text(self) -> str:
+        found = self._spilling
+        return (
+            f"tiles that do not fit into SBUF are saved to HBM and loaded again: {found.saved_bytes} and "
+            f"{found.loaded_bytes} bytes (which ones is assumed: those needed last)"
+        )
+
+    def _where(self, step: Step) -> str:
+        return self._recording.where(step.place)
+
+    def _find_lifetimes(self) -> None:
+        for number, step in enumerate(self._steps):
+            for storage in storages_of(step):
+                storage.first = number if storage.first < 0 else storage.first
+                storage.last = number
+                self._uses.setdefault(storage.id, []).append(number)
+        for storage in self._recording.storages:
+            if storage.last >= 0 and storage.space != HBM:
+                self._ends.setdefault(storage.last, []).append(storage)
+
+    def _live(self, number: int) -> str:
+        """The largest tiles alive at a step, for a message."""
+        live = [
+            storage
+            for storage in self._recording.storages
+            if storage.space != HBM and storage.id in self._tiles and storage.last >= number
+        ]
+        live.sort(key=lambda each: -self._tiles[each.id].size)
+        shown = ", ".join(
+            f"{each.name} {self._tiles[each.id].size} bytes ({self._recording.where(each.place)})"
+            for each in live[:MAX_SHOWN]
+        )
+        more = f" and {len(live) - MAX_SHOWN} more" if len(live) > MAX_SHOWN else ""
+        return f"; alive: {shown}{more}" if live else ""
+
+    # --- operands ------------------------------------------------------------------------------
+
+    def _tile(self, storage: Storage) -> Tile:
+        tile = self._tiles.get(storage.id)
+        if tile is None:
+            tile = self._tiles[storage.id] = self._placed(storage)
+            self._spilling.load(storage, tile)
+        return tile
+
+    def _placed(self, storage: Storage) -> Tile:
+        """A place for a tile; others make room where SBUF has none. Raises DoesNotFit."""
+        partitions, count = storage.shape
+        make = self._builder.tiles.psum if storage.space == PSUM else self._builder.tiles.sbuf
+        while True:
+            try:
+                return make(partitions, (count,), name_of(storage.dtype)).tile
+            except DoesNotFit:
+                if storage.space == PSUM or not self._spilling.make_room(
+                    self._tiles, self._storages, self._now, self._needed
+                ):
+                    raise
+
+    def _view(self, tensor: Tensor | None) -> View:
+        assert tensor is not None
+        tile = self._tile(tensor.storage)
+        address = tile.address + tensor.offset * tensor.dtype.itemsize
+        return View(
+            tile,
+            tensor.start,
+            tensor.shape[0],
+            address,
+            name_of(tensor.dtype),
+            tensor.shape[1:],
+            tensor.steps[1:],
+        )
+
+    def _optional(self, tensor: Tensor | None, number: Any) -> Any:
+        return number if tensor is None else self._view(tensor)
+
+    def _home(self, storage: Storage) -> HbmView:
+        home = self._homes.get(storage.id)
+        if home is None:
+            hbm = self._builder.hbm
+            tensor = self._tensor_of.get(storage.id, -1)
+            dtype = dtype_name(storage.dtype)
+            kind: Any = storage.kind
+            if tensor >= 0 and kind == "scratch":
+                kind = "output"
+            home = self._homes[storage.id] = hbm.add(
+                storage.name, kind, dtype, storage.shape, storage.data, tensor
+            )
+            hbm.draft(home).is_mutable = storage.is_written
+        return home
+
+    def _hbm(self, tensor: Tensor | None) -> HbmView:
+        assert tensor is not None
+        home = self._home(tensor.storage)
+        item = tensor.dtype.itemsize
+        return HbmView(
+            home.variable,
+            tensor.offset * item,
+            dtype_name(tensor.dtype),
+            tensor.shape,
+            tuple(s * item for s in tensor.steps),
+        )
+
+
+def storages_of(step: Step) -> list[Storage]:
+    """What a step touches, those of row indices too."""
+    found: list[Storage] = []
+    for each in (step.target, *step.sources, *step.more):
+        if each is not None:
+            found.append(each.storage)
+            if each.row_index is not None:
+                found.append(each.row_index[0].storage)
+    return found
