@@ -36,8 +36,8 @@ def read_model(
     given       what the run gets: shapes that depend on values are those that it makes
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
-    whole       which operators of language models the machine runs as they are, none by default; with
-                `optimize`, the others are written with operators of the standard
+    whole       which operators of `onnx.passes.contrib` stay as they are, by default recurrent ones; with
+                `optimize`, the others are written with plainer operators
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
     Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
@@ -64,10 +64,10 @@ def read_model(
 
 def _write_out(draft: Draft, given: Given, whole: Callable[[onnx.NodeProto], bool] | None) -> None:
     """Write operators of language models with those of the standard; their sizes are those of a run."""
-    from npuviz.onnx.passes.contrib.expand import expand_contrib, has_contrib, of_none
+    from npuviz.onnx.passes.contrib.expand import expand_contrib, has_contrib, only_recurrent
 
-    if has_contrib(draft, whole or of_none):
+    if has_contrib(draft, whole or only_recurrent):
         assumed = list(draft.assumptions)
         shapes = infer_shapes(draft, given)
         draft.assumptions[:] = assumed
-        expand_contrib(draft, shapes, whole or of_none)
+        expand_contrib(draft, shapes, whole or only_recurrent)

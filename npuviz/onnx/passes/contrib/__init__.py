@@ -1,1 +1,1 @@
-"""Operators of language models that ONNX Runtime has beside the standard, written with its operators."""
+"""Operators of language models and recurrent ones, written with plainer operators of the standard."""

@@ -158,7 +158,7 @@ def _rows_where(writer: Writer, operator: str, before: str, total: int) -> str:
     key = (operator, before, total)
     if not writer.shared(key):
         numbers = writer.constant(f"numbers{total}", np.arange(total, dtype=np.int64).reshape(1, 1, total, 1))
-        batch = writer.add("Unsqueeze", [before, writer.constant("axes", np.array([2, 3], np.int64))])
+        batch = writer.widened(before, [2, 3])
         writer.share(key, writer.add(operator, [numbers, batch]))
     return writer.shared(key)
 
@@ -171,8 +171,7 @@ def _cache_bias(writer: Writer, before: str, lengths: str, sizes: Heads) -> str:
     if writer.shared(key):
         return writer.shared(key)
     numbers = writer.constant("numbers", np.arange(sizes.cached, dtype=np.int64).reshape(1, 1, 1, -1))
-    axes = writer.constant("axes", np.array([2, 3], np.int64))
-    end = writer.add("Unsqueeze", [before, axes])
+    end = writer.widened(before, [2, 3])
     counts = writer.add("Less", [numbers, end])
     if window > 0:
         rows = np.tile(np.arange(sizes.rows), sizes.group).reshape(1, 1, -1, 1)

@@ -8,6 +8,7 @@ from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
+from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
@@ -20,22 +21,23 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "RotaryEmbedding": write_rotary,
     "SkipLayerNormalization": write_skip,
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
+    **RECURRENT,
 }
+_STANDARD = frozenset(("RotaryEmbedding", *RECURRENT))
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
 program has them written where the cache lies, instead of a copy of the whole cache."""
-OLDEST_OPSET = 13
-"""From here on, the sizes of Split and the axes of Unsqueeze are inputs."""
+OLDEST_OPSET = 9
+"""From here on, the standard has Where."""
 
 
 Whole = Callable[[NodeProto], bool]
 """Whether the machine runs a node as it is."""
 
 
-def of_none(node: NodeProto) -> bool:
-    """No machine runs it as it is."""
-    del node
-    return False
+def only_recurrent(node: NodeProto) -> bool:
+    """Recurrent operators stay as they are, all others are written out."""
+    return node.op_type in RECURRENT
 
 
 def in_plain_form(names: Collection[str]) -> Whole:
@@ -49,14 +51,16 @@ def in_plain_form(names: Collection[str]) -> Whole:
     return is_plain
 
 
-def has_contrib(draft: Draft, whole: Whole = of_none) -> bool:
+def has_contrib(draft: Draft, whole: Whole = only_recurrent) -> bool:
     """Whether the model has operators that `expand_contrib` may write out."""
     return opset_of(draft.proto) >= OLDEST_OPSET and any(
         _is_wanted(node, whole) for node in draft.proto.graph.node
     )
 
 
-def expand_contrib(draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whole = of_none) -> list[str]:
+def expand_contrib(
+    draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whole = only_recurrent
+) -> list[str]:
     """Write out operators of language models, in place; returns the names of those that stay as they are.
 
     shapes  of the model's tensors;  whole  which nodes the machine runs as they are
@@ -64,7 +68,7 @@ def expand_contrib(draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whol
     """
     made: list[NodeProto] = []
     left: list[str] = []
-    writer = Writer(shapes, draft.weights)
+    writer = Writer(shapes, draft.weights, opset_of(draft.proto))
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
     with reading(draft.path, "operators of language models"):
@@ -95,7 +99,7 @@ def expand_contrib(draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whol
 
 
 def _is_wanted(node: NodeProto, whole: Whole) -> bool:
-    if node.op_type not in WRITERS or (standard(node) and node.op_type != "RotaryEmbedding"):
+    if node.op_type not in WRITERS or (standard(node) and node.op_type not in _STANDARD):
         return False
     return not whole(node)
 

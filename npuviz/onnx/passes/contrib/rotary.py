@@ -34,8 +34,7 @@ def write_rotary(writer: Writer, node: NodeProto) -> None:
             size = (1, size[1])
         angles = angles_at(writer, (cos, sin), at, size, axis)
     else:
-        place = writer.constant("axis", np.array([axis], np.int64))
-        angles = (writer.add("Unsqueeze", [cos, place]), writer.add("Unsqueeze", [sin, place]))
+        angles = (writer.widened(cos, [axis]), writer.widened(sin, [axis]))
     is_paired = bool(writer.attribute("interleaved", 0))
     turned = turn(writer, (placed, whole), angles, partial or whole[-1], is_paired)
     writer.reshape(turned, shape, writer.wanted(0))

@@ -8,6 +8,8 @@ import onnx
 from onnx import NodeProto, helper
 
 TypeAndShape = tuple[int, tuple[int, ...]]
+LISTS_ARE_INPUTS = 13
+"""The operator set from which on sizes of Split and axes of Unsqueeze are inputs, no attributes."""
 MASKED = -30000.0
 """Added to a score that must not count: far below any score, and within the range of fp16."""
 
@@ -24,8 +26,11 @@ class Writer:
     only_new_rows  whether a cache is given as its new rows only
     """
 
-    def __init__(self, types: Mapping[str, TypeAndShape], constants: Mapping[str, np.ndarray]) -> None:
+    def __init__(
+        self, types: Mapping[str, TypeAndShape], constants: Mapping[str, np.ndarray], opset: int
+    ) -> None:
         self._types = types
+        self._opset = opset
         self._constants = constants
         self._shared: dict[tuple[Any, ...], str] = {}
         self._before: dict[tuple[Any, ...], str] = {}
@@ -118,10 +123,19 @@ class Writer:
         """A tensor with another element type."""
         return self.add("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def widened(self, name: str, axes: Sequence[int]) -> str:
+        """A tensor with new axes of size 1, at these places of the result."""
+        if self._opset < LISTS_ARE_INPUTS:
+            return self.add("Unsqueeze", [name], axes=list(axes))
+        text = "_".join(map(str, axes))
+        return self.add("Unsqueeze", [name, self.constant(f"axes_{text}", np.array(axes, np.int64))])
+
     def split(self, name: str, sizes: Sequence[int], axis: int) -> list[str]:
         """A tensor cut along an axis."""
         if len(sizes) == 1:
             return [name]
+        if self._opset < LISTS_ARE_INPUTS:
+            return self.add_many("Split", [name], [""] * len(sizes), axis=axis, split=list(sizes))
         text = "_".join(map(str, sizes))
         parts = self.constant(f"parts_{text}", np.array(sizes, np.int64))
         return self.add_many("Split", [name, parts], [""] * len(sizes), axis=axis)

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.passes.contrib import recurrent
 from npuviz.onnx.passes.contrib.expand import WRITERS
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
@@ -200,6 +201,42 @@ def test_sums_that_are_normalised(tmp_path: Path, operator: str) -> None:
     weights = {"gamma": floats(16), "beta": floats(16), "bias": floats(16)}
     kept = {name: array for name, array in weights.items() if name in inputs}
     compare(tmp_path, node, {"x": floats(2, 3, 16), "skip": floats(2, 3, 16)}, kept)
+
+
+@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("is_late", [0, 1])
+@pytest.mark.parametrize("opset", [11, 21])
+def test_recurrent_operators_step_by_step(
+    tmp_path: Path, operator: str, direction: str, is_late: int, opset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recurrent, "MIN_WEIGHTS", 0)
+    gates, directions = (4 if operator == "LSTM" else 3), (2 if direction == "bidirectional" else 1)
+    weights = {
+        "w": floats(directions, gates * 6, 5),
+        "r": floats(directions, gates * 6, 6),
+        "b": floats(directions, 2 * gates * 6),
+    }
+    arrays = {"x": floats(4, 2, 5)}
+    inputs = ["x", "w", "r"]
+    if is_late:
+        arrays["h"] = floats(directions, 2, 6)
+        inputs += ["b", "", "h"]
+        if operator == "LSTM":
+            arrays["c"] = floats(directions, 2, 6)
+            inputs.append("c")
+    kept = {name: array for name, array in weights.items() if name in inputs}
+    more: dict[str, Any] = {"linear_before_reset": is_late} if operator == "GRU" else {}
+    outputs = ["y", "y_h", "y_c"] if operator == "LSTM" else ["y", "y_h"]
+    node = helper.make_node(operator, inputs, outputs, direction=direction, hidden_size=6, **more)
+    file, expected = model(tmp_path, node, arrays, kept, len(outputs), opset)
+    graph = read_model(file, given=Given(arrays), whole=lambda _: False)
+    assert operator not in {each.op_type for each in graph.nodes}
+    found = run_reference(graph, arrays, graph.outputs)
+    for tensor in graph.outputs:
+        name = graph.tensors[tensor].name
+        np.testing.assert_allclose(found[tensor], expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
+    assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [operator]
 
 
 def test_an_operator_in_a_form_that_is_not_known_stays_whole(tmp_path: Path) -> None:
