@@ -30,6 +30,7 @@ SUBCOMMANDS = (
     "csl",
     "nki",
     "mcp",
+    "dap",
 )
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

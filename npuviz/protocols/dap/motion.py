@@ -1,0 +1,144 @@
+"""Running and stepping as editors ask for it: by line, call and instruction, both ways."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from npuviz.debug.element_steps import LineStep
+from npuviz.debug.session import Session
+from npuviz.program.source import HasSource
+from npuviz.protocols.dap.breakpoints import Breakpoints
+from npuviz.protocols.dap.places import Places
+from npuviz.sim.machine import HasHazards, Hazard, LogsHazards
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
+
+MOST_RANGES = 2000
+"""Of instructions outside a line; with more, a step goes to the next instruction."""
+
+Verb = Callable[[], StopReason]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why everything stopped, as a client sees it; `kind` None: the breakpoints that hit do not count."""
+
+    reason: StopReason
+    kind: str
+    hazard: Hazard | None = None
+
+    @property
+    def is_exception(self) -> bool:
+        """Whether it is a fault of the chip or a hazard."""
+        return self.kind == "exception"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of an element or unit: how calls are treated, by "instruction" or else line, and where to."""
+
+    subject: int
+    how: LineStep
+    granularity: str = "statement"
+    is_back: bool = False
+
+
+class Motion:
+    """Verbs of a session for one client."""
+
+    def __init__(self, session: Session, places: Places, breakpoints: Breakpoints) -> None:
+        self._session, self._places, self._breakpoints = session, places, breakpoints
+        self.stops_at_hazards = False
+        self.stops_at_faults = True
+
+    def run(self, say: Callable[[str], None]) -> Stop:
+        """Run until a breakpoint counts, or to the end."""
+        return self._until_it_counts(self._session.run, say, is_forward=True)
+
+    def run_back(self, say: Callable[[str], None]) -> Stop:
+        """Go back until a breakpoint counts, or to the first cycle."""
+        return self._until_it_counts(self._session.run_back, say, is_forward=False)
+
+    def step(self, step: Step, say: Callable[[str], None]) -> Stop:
+        """Step an element or unit, or to a breakpoint that counts before that."""
+        verb = self._element_verb(step) if self._places.has_elements else self._unit_verb(step)
+        stop = self._until_it_counts(verb, say, is_forward=not step.is_back)
+        return replace(stop, kind="step") if stop.kind == "goto" else stop
+
+    # ---- inside
+
+    def _until_it_counts(self, verb: Verb, say: Callable[[str], None], is_forward: bool) -> Stop:
+        before = self._session.cycle
+        while True:
+            reason = verb()
+            is_hit = reason.kind is StopKind.BREAKPOINT
+            if not is_hit or self._breakpoints.counts(reason.breakpoints, say):
+                return self._checked(Stop(reason, self._kind(reason)), before, is_forward)
+
+    def _kind(self, reason: StopReason) -> str:
+        """The reason of a stopped event."""
+        if reason.kind in BROKEN:
+            return "exception"
+        if reason.kind is StopKind.BREAKPOINT:
+            return self._breakpoints.reason(reason.breakpoints)
+        names = {StopKind.INTERRUPTED: "pause", StopKind.START: "entry", StopKind.FINISHED: "pause"}
+        return names.get(reason.kind, "goto")
+
+    def _checked(self, stop: Stop, before: int, is_forward: bool) -> Stop:
+        """The stop, or the first hazard that came before it."""
+        machine = self._session.machine
+        if not (self.stops_at_hazards and is_forward) or not isinstance(machine, HasHazards):
+            return stop
+        is_free = isinstance(machine, LogsHazards) and machine.logs_hazards
+        if not is_free and not self._session.is_finished:
+            return stop
+        found = [hazard for hazard in machine.hazards() if before < hazard.cycle <= stop.reason.cycle]
+        if not found:
+            return stop
+        first = min(found, key=lambda hazard: hazard.cycle)
+        reason = self._session.go_to(first.cycle)
+        return Stop(reason, "exception", first)
+
+    def _element_verb(self, step: Step) -> Verb:
+        session = self._session
+        if step.granularity == "instruction":
+            return session.step_back if step.is_back else session.step
+        by_line = session.step_line_back if step.is_back else session.step_line
+        return lambda: by_line(step.subject, step.how)
+
+    def _unit_verb(self, step: Step) -> Verb:
+        """A unit's next line, or instruction where it has no lines; its instructions call nothing."""
+        session, unit, is_back = self._session, step.subject, step.is_back
+        text = "" if step.granularity == "instruction" else self._other_lines(unit)
+        if not text:
+            by_one = session.step_instruction_back if is_back else session.step_instruction
+            return lambda: by_one(unit)
+
+        def travel() -> StopReason:
+            made = session.breakpoints.add(text)
+            try:
+                reason = session.run_back() if is_back else session.run()
+            finally:
+                session.breakpoints.remove(made.id)
+            others = tuple(hit for hit in reason.breakpoints if hit != made.id)
+            if reason.kind is StopKind.BREAKPOINT and not others:
+                name = next(each.name for each in session.description.units if each.id == unit)
+                return StopReason(StopKind.UNTIL, reason.cycle, (), name, "another line")
+            return StopReason(reason.kind, reason.cycle, others, reason.unit, reason.detail)
+
+        return travel
+
+    def _other_lines(self, unit: int) -> str:
+        """A condition: the unit starts an instruction of another line; "" where lines are unknown."""
+        listing = self._session.program.listing
+        spots = self._places.spots(1 + unit)
+        if not isinstance(listing, HasSource) or not spots:
+            return ""
+        place = listing.place_of(spots[0].instruction)
+        here = listing.ranges_of_line(place.file, place.line) if place is not None else []
+        parts: list[str] = []
+        for low, high in listing.ranges_of_unit(unit):
+            for first, last in here:
+                if first < high and last > low:
+                    parts += [f"instr {low}..{first}"] if first > low else []
+                    low = last
+            parts += [f"instr {low}..{high}"] if high > low else []
+        return " or ".join(parts) if len(parts) <= MOST_RANGES else ""

@@ -1,0 +1,231 @@
+"""What a client sees as threads (elements or units), frames (calls or instructions) and texts."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
+from npuviz.debug.session import Session
+from npuviz.program.source import HasSource, SourceFile
+from npuviz.protocols.dap.arguments import Arguments, number_in, text_in
+from npuviz.sim.frames import Frame, HasFrames
+
+MOST_THREADS = 1000
+PAGE = 1000
+"""Instructions of one page of the listing."""
+MOST_PAGES = 100
+"""That are listed; all others are reached by frames."""
+FIRST_PAGE = 1 << 20
+"""Source reference of the first page; below it those of texts without a file."""
+FRAMES_PER_THREAD = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a frame is: an instruction (-1 none), the call it is in, if there is one, and its thread."""
+
+    thread: int
+    instruction: int
+    frame: Frame | None = None
+
+
+class Places:
+    """Threads, frames and texts of a session. Ids of threads are 1 + element or 1 + unit.
+
+    folder  of the program: texts that were compiled elsewhere are looked for there, by name and content
+    """
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
+        listing = session.program.listing
+        self.sources = tuple(listing.sources) if isinstance(listing, HasSource) else ()
+        self._paths = tuple(_path_of(source, folder) for source in self.sources)
+        self.has_elements = isinstance(session.machine, HasFrames) and session.fabric is not None
+        self.threads = tuple(self._elements() if self.has_elements else self._units())
+
+    # ---- threads
+
+    def _elements(self) -> list[tuple[int, str]]:
+        fabric = self._session.fabric
+        assert fabric is not None
+        area = fabric.program
+        places = [
+            (area.column + number % area.columns, area.row + number // area.columns)
+            for number in range(min(area.columns * area.rows, MOST_THREADS))
+        ]
+        return [(1 + row * fabric.columns + column, fabric.label(column, row)) for column, row in places]
+
+    def _units(self) -> list[tuple[int, str]]:
+        listing = self._session.program.listing
+        running = self._session.machine.next_instructions()
+        units = self._session.description.units
+        found = [unit for unit in units if unit.id in running or listing.ranges_of_unit(unit.id)]
+        return [(1 + unit.id, unit.name) for unit in (found or units)[:MOST_THREADS]]
+
+    def subject(self, arguments: Arguments) -> int:
+        """The element or unit of the thread that a request names."""
+        thread = number_in(arguments, "threadId", self.threads[0][0])
+        if not any(thread == known for known, _ in self.threads):
+            raise UsageError(f"no thread {thread}")
+        return thread - 1
+
+    def thread_at(self, instructions: Sequence[tuple[int, int]], name: str) -> int | None:
+        """The thread of this name, or the first that stands in these half-open ranges; None without any."""
+        for thread, known in self.threads:
+            if known == name:
+                return thread
+        for thread, _ in self.threads:
+            now = self.spots(thread)[:1]
+            if now and any(low <= now[0].instruction < high for low, high in instructions):
+                return thread
+        return None
+
+    # ---- frames
+
+    def spots(self, thread: int) -> list[Spot]:
+        """Frames of a thread, innermost first; one that runs nothing has none."""
+        machine = self._session.machine
+        if self.has_elements and isinstance(machine, HasFrames):
+            frames = machine.frames(thread - 1)[:FRAMES_PER_THREAD]
+            return [Spot(thread, frame.instruction, frame) for frame in frames]
+        unit = thread - 1
+        state = next((state for state in machine.unit_states() if state.unit == unit), None)
+        index = state.instruction if state is not None else -1
+        index = index if index >= 0 else machine.next_instructions().get(unit, -1)
+        if index < 0 and machine.cycle == 0:
+            ranges = self._session.program.listing.ranges_of_unit(unit)
+            index = ranges[0][0] if ranges else -1
+        return [Spot(thread, index)] if 0 <= index < len(self._session.program.listing) else []
+
+    def frames(self, thread: int, first: int, count: int) -> dict[str, Any]:
+        """The body of a stackTrace response."""
+        spots = self.spots(thread)
+        chosen = spots[first : first + count if count > 0 else None]
+        return {
+            "stackFrames": [self._frame(spot, first + depth) for depth, spot in enumerate(chosen)],
+            "totalFrames": len(spots),
+        }
+
+    def _frame(self, spot: Spot, depth: int) -> dict[str, Any]:
+        name = spot.frame.name if spot.frame is not None else self._name(spot.instruction)
+        return {
+            "id": spot.thread * FRAMES_PER_THREAD + depth,
+            "name": name,
+            "instructionPointerReference": hex(spot.instruction),
+            **self.location(spot.instruction),
+        }
+
+    def spot(self, frame: int) -> Spot:
+        """The spot of a frame id. Raises UsageError when it is no more."""
+        thread, depth = divmod(frame, FRAMES_PER_THREAD)
+        spots = self.spots(thread) if any(thread == known for known, _ in self.threads) else []
+        if depth >= len(spots):
+            raise UsageError(f"no frame {frame} now")
+        return spots[depth]
+
+    def _name(self, instruction: int) -> str:
+        found = self._session.program.listing.describe(instruction)
+        nodes = self._session.program.graph.nodes
+        operator = f"{nodes[found.node].name}: " if 0 <= found.node < len(nodes) else ""
+        return f"{operator}{found.opcode} #{instruction}"
+
+    # ---- texts
+
+    def location(self, instruction: int) -> dict[str, Any]:
+        """Source, line and column of an instruction: its text, else its line of the listing."""
+        listing = self._session.program.listing
+        place = listing.place_of(instruction) if isinstance(listing, HasSource) else None
+        if place is not None:
+            return {"source": self.source(place.file), "line": place.line, "column": place.column}
+        page, line = divmod(instruction, PAGE)
+        return {"source": self.page(page), "line": line + 1, "column": 1}
+
+    def source(self, file: int) -> dict[str, Any]:
+        """A program text as a client knows it: by path where there is a file, else by reference."""
+        text = self.sources[file]
+        hint = {"presentationHint": "deemphasize"} if text.library else {}
+        if self._paths[file]:
+            return {"name": text.name, "path": self._paths[file], **hint}
+        return {"name": text.name, "sourceReference": 1 + file, **hint}
+
+    def page(self, page: int) -> dict[str, Any]:
+        """A page of the listing."""
+        first = page * PAGE
+        last = min(first + PAGE, len(self._session.program.listing)) - 1
+        return {"name": f"instructions {first} to {last}", "sourceReference": FIRST_PAGE + page}
+
+    def all_sources(self) -> list[dict[str, Any]]:
+        """Program texts, then pages of the listing."""
+        pages = min(-(-len(self._session.program.listing) // PAGE), MOST_PAGES)
+        return [*map(self.source, range(len(self.sources))), *map(self.page, range(pages))]
+
+    def text(self, reference: int) -> str:
+        """The content of a source reference. Raises UsageError."""
+        if 1 <= reference <= len(self.sources):
+            return self.sources[reference - 1].text
+        listing = self._session.program.listing
+        first = (reference - FIRST_PAGE) * PAGE
+        if not 0 <= first < len(listing):
+            raise UsageError(f"no source {reference}")
+        last = min(first + PAGE, len(listing))
+        return "\n".join(f"#{index}  {listing.describe(index).text}" for index in range(first, last))
+
+    def file_of(self, source: Arguments) -> int | None:
+        """Number of the program text that a client means, by reference, path or name; None for others."""
+        reference = number_in(source, "sourceReference", 0)
+        if 1 <= reference <= len(self.sources):
+            return reference - 1
+        path = text_in(source, "path", "")
+        if path:
+            wanted = Path(path.removeprefix("file://")).resolve()
+            for number, known in enumerate(self._paths):
+                if known and Path(known).resolve() == wanted:
+                    return number
+        name = text_in(source, "name", "") or os.path.basename(path)
+        named = [number for number, file in enumerate(self.sources) if file.name == name]
+        return named[0] if len(named) == 1 and not path else None
+
+    def page_of(self, source: Arguments) -> int | None:
+        """Number of the page of the listing that a client means, None for other sources."""
+        page = number_in(source, "sourceReference", 0) - FIRST_PAGE
+        return page if 0 <= page * PAGE < len(self._session.program.listing) else None
+
+    def line_with_code(self, file: int, line: int) -> int:
+        """The line itself if it has code, else the next one that has. Raises UsageError behind the last."""
+        listing = self._session.program.listing
+        lines = listing.lines_with_code(file) if isinstance(listing, HasSource) else ()
+        found = next((each for each in lines if each >= line), None)
+        if found is None:
+            raise UsageError(f"no instruction comes from line {line} or a later one")
+        return found
+
+    def lines(self, file: int, first: int, last: int) -> list[int]:
+        """Lines from `first` to `last` that instructions come from."""
+        listing = self._session.program.listing
+        found = listing.lines_with_code(file) if isinstance(listing, HasSource) else ()
+        return [line for line in found if first <= line <= last]
+
+    def known(self, source: Arguments) -> str:
+        """A key of a source, for what is kept by source."""
+        file = self.file_of(source)
+        page = self.page_of(source)
+        if file is None and page is None:
+            return echo(text_in(source, "path", "") or text_in(source, "name", "?"))
+        return f"file {file}" if file is not None else f"page {page}"
+
+
+def _path_of(source: SourceFile, folder: Path) -> str:
+    """Where a text is now, "" if nowhere: its own file, else one of the program's folder that is equal."""
+    if source.path and os.path.isfile(source.path):
+        return os.path.abspath(source.path)
+    if source.library:
+        return ""
+    found = folder / source.name
+    try:
+        is_same = found.is_file() and found.read_text(encoding="utf-8") == source.text
+    except (OSError, ValueError):
+        is_same = False
+    return str(found.resolve()) if is_same else ""
