@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from npuviz.program.graph import Graph
+from npuviz.ui.graph.bands import Routes, in_bands
 
 NODE_WIDTH = 148.0
 NODE_HEIGHT = 40.0
@@ -42,6 +43,7 @@ class GraphLayout:
     path_start     (edges + 1,) int32 into path_points
     path_points    (points, 2) float32: each edge's way from box border to box border
     num_nodes      operators; box id == node id below it
+    is_banded      rows stand in bands from left to right
     """
 
     x: np.ndarray
@@ -54,6 +56,7 @@ class GraphLayout:
     num_nodes: int
     terminals: tuple[Terminal, ...]
     direction: Direction = "down"
+    is_banded: bool = False
 
     @property
     def num_boxes(self) -> int:
@@ -73,8 +76,10 @@ class GraphLayout:
         return self.path_points[self.path_start[edge] : self.path_start[edge + 1]]
 
 
-def lay_out_graph(graph: Graph, direction: Direction = "down") -> GraphLayout:
+def lay_out_graph(graph: Graph, direction: Direction = "down", aspect: float = 0.0) -> GraphLayout:
     """Arrange a graph so that data flow downwards or to the right.
+
+    aspect  width by height that a long drawing shall have: it is cut into bands; 0: in one piece
 
     A line of ranks for 20 000 operators takes well under a second.
 
@@ -85,7 +90,14 @@ def lay_out_graph(graph: Graph, direction: Direction = "down") -> GraphLayout:
     num_nodes = len(graph.nodes)
     num_boxes = num_nodes + len(terminals)
     positions, routes = _positions(num_boxes, source, sink)
-    if direction == "right":
+    is_banded = False
+    if direction == "down":
+        room = (NODE_WIDTH + COLUMN_GAP, NODE_HEIGHT + ROW_GAP)
+        pairs = list(zip(source, sink, strict=True))
+        whole = positions
+        positions, routes = in_bands(positions, routes, pairs, aspect, room)
+        is_banded = positions is not whole
+    else:
         positions = _turn(positions)
         routes = {
             pair: [(float(p[0]), float(p[1])) for p in _turn(np.array(w))] for pair, w in routes.items()
@@ -103,6 +115,7 @@ def lay_out_graph(graph: Graph, direction: Direction = "down") -> GraphLayout:
         num_nodes,
         tuple(terminals),
         direction,
+        is_banded,
     )
 
 
@@ -151,9 +164,6 @@ def _ranks(num_boxes: int, source: list[int], sink: list[int]) -> list[int]:
             if not waiting[other]:
                 ready.append(other)
     return ranks
-
-
-Routes = dict[tuple[int, int], list[tuple[float, float]]]
 
 
 def _positions(num_boxes: int, source: list[int], sink: list[int]) -> tuple[np.ndarray, Routes]:

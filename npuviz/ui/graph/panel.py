@@ -131,11 +131,12 @@ class GraphPanel(Panel):
         chosen = str(self.bar.direction.currentData())
         is_wide = self.view.width() > WIDE * max(1, self.view.height())
         direction = cast(Direction, chosen or ("right" if is_wide else "down"))
+        aspect = 0.0 if chosen else self.view.width() / max(1, self.view.height())
         units = [u.id for u in self.model.description.units] if self.model.description else []
         self.bar.status.setText("laying out\u2026")
 
         def work() -> tuple[GraphLayout, GraphProgress]:
-            layout = lay_out_graph(program.graph, direction)
+            layout = lay_out_graph(program.graph, direction, aspect)
             return layout, GraphProgress(program.listing, len(program.graph.nodes), units)
 
         if self._job.ask(work, 0.0):

@@ -25,7 +25,9 @@ class GraphToolBar(QWidget):
         self.direction = choice(self, "Direction of the graph")
         for title, value in _DIRECTIONS:
             self.direction.addItem(title, value)
-        self.direction.setToolTip("Where data flow to; Auto follows the shape of the panel")
+        self.direction.setToolTip(
+            "Where data flow to; Auto follows the shape of the panel, and lays a long graph in bands"
+        )
         self.direction.currentIndexChanged.connect(lambda: self.direction_changed.emit())
         self.follow = button(
             self, "Follow", "Keep the operator that is being worked on in view",

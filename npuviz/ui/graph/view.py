@@ -101,14 +101,17 @@ class GraphView(CameraCanvas):
             self.camera = whole
             return
         camera = GraphCamera(READABLE_SCALE)
-        along = layout.x if layout.direction == "right" else layout.y
-        first = int(along.argmin())
+        along, across = (layout.x, layout.y) if layout.direction == "right" else (layout.y, layout.x)
+        first = int(np.lexsort((across, np.round(along)))[0])
         x, y = float(layout.x[first]), float(layout.y[first])
         if layout.direction == "right":
             camera = camera.centred_on(
                 x + self.width() / 2 / camera.scale - NODE_WIDTH * 0.7, y, self.width(), self.height()
             )
         else:
+            if layout.is_banded:
+                # Bands are read from left to right.
+                x = left + self.width() / 2 / camera.scale - NODE_WIDTH / 4
             camera = camera.centred_on(
                 x, y + self.height() / 2 / camera.scale - NODE_HEIGHT, self.width(), self.height()
             )

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, Qt
@@ -368,3 +370,31 @@ def test_a_step_draws_only_what_changed_and_all_of_that(
             panel.view.render(image, rect.topLeft(), QRegion(rect))
         assert image == panel.view.grab().toImage()
     assert num_partial > 5
+
+
+@pytest.mark.parametrize("skips", [{}, {9: 2, 60: 20, 90: 5}])
+def test_a_long_graph_lies_in_bands_that_fill_the_view(skips: dict[int, int]) -> None:
+    graph = chain(120, skips)
+    layout = lay_out_graph(graph, "down", 1.6)
+    assert layout.is_banded
+    _, _, width, height = layout.bounds()
+    assert 0.7 < width / height < 3.5
+    assert overlaps(layout) == 0
+    whole, line = fit(layout.bounds(), 800, 500), fit(lay_out_graph(graph).bounds(), 800, 500)
+    assert whole.scale > 3 * line.scale
+    for edge in range(len(layout.source)):
+        way = layout.path(edge)
+        a, b = int(layout.source[edge]), int(layout.sink[edge])
+        assert way[0].tolist()[0] == pytest.approx(layout.x[a])
+        assert way[-1].tolist()[0] == pytest.approx(layout.x[b])
+        # Between two bands an edge runs through no box: its upright pieces lie beside them.
+        for one, other in pairwise(way[1:-1].tolist()):
+            low, high = sorted((one[1], other[1]))
+            hit = (np.abs(layout.x - one[0]) < NODE_WIDTH / 2 - 1) & (layout.y > low) & (layout.y < high)
+            assert one[0] != other[0] or not hit.any()
+
+
+def test_a_short_graph_and_a_chosen_direction_stay_in_one_piece() -> None:
+    assert not lay_out_graph(chain(10), "down", 1.6).is_banded
+    assert not lay_out_graph(chain(120), "down").is_banded
+    assert not lay_out_graph(chain(120), "right", 1.6).is_banded
