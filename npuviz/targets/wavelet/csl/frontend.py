@@ -14,6 +14,7 @@ from npuviz.targets.wavelet.csl.comptime import expressions, modules, statements
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
 from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import LAST_COLOR
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleInstance, PeRegistry, key_of
 from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS, FileParts, LayoutState, Session, Tile
@@ -157,7 +158,7 @@ def _bind(parts: FileParts, params: Mapping[str, int], colors: Mapping[str, int]
 
 
 def _color(name: str, value: int) -> Scalar:
-    if not 0 <= value <= 23:
+    if not 0 <= value <= LAST_COLOR:
         raise UsageError(f"color {name}:{value} is out of range; colors are 0 to 23")
     return Scalar(t.COLOR, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of, number_of
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of, routable
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, string_of
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -118,7 +118,7 @@ def _set_color_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
 
 def _channel(comptime: Comptime, node: BuiltinCall, first: int, scope: Scope) -> Channel:
     argument = node.arguments[first]
-    color = number_of(comptime.evaluate(argument, scope), t.COLOR, f"@{node.name}", argument.at)
+    color = routable(comptime.evaluate(argument, scope), f"@{node.name}", argument.at)
     value = comptime.evaluate(node.arguments[first + 1], scope)
     return channel_of(comptime.session.arch, color, value, node.at)
 

@@ -48,7 +48,7 @@ def channel_of(arch: str, color: int, value: Value, at: Span) -> Channel:
     if routes is None:
         raise CslError(at, "a color configuration needs .routes", "it may be empty: .{}")
     receive, transmit, swap, old_pop = _routes(routes, at)
-    switches = _switches(config.get("switches"), receive, transmit, at)
+    switches = _switches(config.get("switches"), (receive, transmit), arch, at)
     positions, position, ring, pop = switches
     has_switches = len(positions) > 1
     if has_switches and arch == "wse3" and color not in SWITCH_COLORS_WSE3:
@@ -127,23 +127,26 @@ def _routes(value: Value, at: Span) -> tuple[int, int, int, int]:
 
 
 def _pop(value: Value, at: Span) -> int:
-    for name, inner in _struct(value, tuple(POP_MODES), ".pop_mode", at).items():
+    given = _struct(value, (*POP_MODES, *map(str.upper, POP_MODES)), ".pop_mode", at)
+    for name, inner in given.items():
         if boolean_of(inner, at):
-            return POP_MODES[name]
+            return POP_MODES[name.lower()]
     return isa.POP_NEVER
 
 
 def _switches(
-    value: Value | None, receive: int, transmit: int, at: Span
+    value: Value | None, routes: tuple[int, int], arch: str, at: Span
 ) -> tuple[tuple[tuple[int, int] | None, ...], int, bool, int]:
     """(positions, current position, ring mode, pop mode)."""
+    receive, transmit = routes
     if value is None:
-        return ((receive, transmit),), 0, False, isa.POP_NEVER
+        return (routes,), 0, False, isa.POP_NEVER
     allowed = ("pos1", "pos2", "pos3", "current_switch_pos", "ring_mode", "pop_mode")
     fields = _struct(value, allowed, ".switches", at)
-    positions: list[tuple[int, int] | None] = [(receive, transmit)]
+    positions: list[tuple[int, int] | None] = [routes]
     for name in ("pos1", "pos2", "pos3"):
-        found = _position(fields[name], receive, transmit, name, at) if name in fields else None
+        given = _position(fields[name], name, arch, at) if name in fields else None
+        found = None if given is None else (given[0] or receive, given[1] or transmit)
         positions.append(found)
         # The half that a position does not give is that of the position before it: cholesky and
         # 25-pt-stencil rely on it (EX), and topic-06 does not tell.
@@ -158,7 +161,8 @@ def _switches(
     return tuple(positions), current, ring, pop
 
 
-def _position(value: Value, receive: int, transmit: int, name: str, at: Span) -> tuple[int, int] | None:
+def _position(value: Value, name: str, arch: str, at: Span) -> tuple[int, int] | None:
+    """(receive mask, transmit mask) that a switch position gives, 0 for a half that it leaves out."""
     if _is_mask(value):
         mask = integer_of(value, at)
         new_receive, new_transmit = mask & _RECEIVE, mask >> TRANSMIT_SHIFT
@@ -166,15 +170,15 @@ def _position(value: Value, receive: int, transmit: int, name: str, at: Span) ->
         fields = _struct(value, ("rx", "tx", "invalid"), f".{name}", at)
         if "invalid" in fields and boolean_of(fields["invalid"], at):
             return None
-        if "rx" in fields and "tx" in fields:
-            raise CslError(at, f".{name} gives .rx or .tx, not both")
+        if "rx" in fields and "tx" in fields and arch == "wse2":
+            raise CslError(at, f".{name} gives .rx or .tx, not both, on WSE-2")
         new_receive = directions(fields["rx"], at) if "rx" in fields else 0
         new_transmit = directions(fields["tx"], at) if "tx" in fields else 0
         if new_receive.bit_count() > 1:
             raise CslError(at, f".{name} has one .rx direction, found {names(new_receive)}")
     if not new_receive and not new_transmit:
         return None
-    return new_receive or receive, new_transmit or transmit
+    return new_receive, new_transmit
 
 
 def _filter(value: Value, at: Span) -> dict[str, int]:

@@ -24,7 +24,6 @@ _FAULTS = {
         sk.FAULT_STACK: "the stack would end at {value:#x}, beyond the PE's memory",
         sk.FAULT_REGISTERS: "calls nest too deeply",
         sk.FAULT_OPCODE: "no instruction {value}",
-        sk.FAULT_EDGE: "a word of color {low} leaves the fabric by {port}",
         sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}: this PE has no route for the color",
         sk.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
         sk.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
@@ -36,6 +35,7 @@ _FAULTS = {
         sk.FAULT_EMPTY: "input queue {value} is empty: two operands of an operation take its words",
         sk.FAULT_ROOM: "color {value} has no room for the second word of a step",
         sk.FAULT_SOURCE: "dfilt has no source in the fabric",
+        sk.FAULT_REGISTER: "configuration register {value:#x} is not simulated",
         sk.FAULT_ARGUMENTS: "function {value} takes fewer arguments than the call gives",
     }.items()
 }
@@ -75,9 +75,9 @@ class Explainer:
 
     def _route(self, code: int, node: int, value: int) -> str:
         """Where the route is configured that a fault is about, "" for other faults."""
-        if code not in (sk.FAULT_EDGE, sk.FAULT_UNROUTED):
+        if code != sk.FAULT_UNROUTED:
             return ""
-        sender = node if code == sk.FAULT_EDGE else self._waits.neighbour(node, value >> 8 & 7)
+        sender = self._waits.neighbour(node, value >> 8 & 7)
         text = self._places.route_source(self._observer.program_of(sender), sender, value & 0xFF)
         return f"{text}: " if text else ""
 

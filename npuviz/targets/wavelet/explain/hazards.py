@@ -65,21 +65,25 @@ _LOGGED = {
             "switch-stays",
             "SWITCH_ADV on color {value} at the last position without ring_mode has no effect",
         ),
+        sk.LOG_LEFT: (
+            "leaves-rectangle",
+            "a wavelet of color {low} leaves the rectangle by {port}: it is dropped",
+        ),
         sk.LOG_UNBOUND_TASK: (
             "task-unbound",
             "id {value} is activated and no local task is bound to it",
         ),  # T1
     }.items()
 }
-_ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE)
-"""Kinds whose value is a color and whose source is the color's configuration."""
+_ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE, sk.LOG_LEFT)
+"""Kinds whose value begins with a color and whose source is the color's configuration."""
 
 
 _WARNINGS = frozenset(
     (
         *("words-left", "teardown-left", "control-unbound", "control-blocked", "switch-stays"),
         *("task-blocked", "thread-blocked", "operand-lengths", "activation-absorbed"),
-        *("upper-half-lost", "print-left"),
+        *("upper-half-lost", "print-left", "leaves-rectangle"),
     )
 )
 """Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
@@ -116,7 +120,7 @@ class Hazards:
                 text = text.format(**self._words(node, value))
             source = self._places.source(instruction)
             if kind in _ROUTED:
-                source = self._places.route_source(self._observer.program_of(node), node, value)
+                source = self._places.route_source(self._observer.program_of(node), node, value & 0xFF)
             yield self._hazard(cycle, node, word, text, source, instruction)
 
     def _hazard(
@@ -131,6 +135,7 @@ class Hazards:
         return {
             "value": value,
             "low": value & 0xFF,
+            "port": PORT_NAMES[min(queue, len(PORT_NAMES) - 1)],
             "queue": f"output queue {queue}: " if queue < 8 else "",
             "queue_id": queue,
             "direction": "output" if value >> 16 & 1 else "input",

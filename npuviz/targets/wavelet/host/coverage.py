@@ -16,6 +16,7 @@ from npuviz.targets.wavelet.load.loader import (
     SCRIPT_PATTERN,
     SDK_LAYOUT_MACRO,
     ScriptRun,
+    arch_of,
     run_script,
 )
 
@@ -123,11 +124,6 @@ def run(arguments: Sequence[str]) -> int:
     if request.as_json:
         print(json.dumps([{**asdict(outcome), "seconds": round(outcome.seconds, 3)} for outcome in outcomes]))
     return 0 if all(outcome.kind == PASS for outcome in outcomes) else 1
-
-
-def arch_of(script: Path) -> str:
-    """The architecture that the name of a script tells."""
-    return script.stem.removeprefix("commands_")
 
 
 def try_program(script: Path, root: Path, seconds: float) -> Outcome:

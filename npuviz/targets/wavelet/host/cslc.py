@@ -11,6 +11,8 @@ from npuviz.base.names import is_number
 from npuviz.targets.wavelet.wafer import Wafer
 
 ARCHITECTURES = ("wse2", "wse3")
+DEFAULT_ARCHITECTURE = "wse2"
+"""Of the vendor's compiler, where a command line names none."""
 FP16_FORMATS = ("f16", "cb16", "bf16")
 MOST_CHANNELS = 16
 TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
@@ -23,7 +25,7 @@ _VALUES = (
     *("--fp16-format", "--link-section-start-address-bytes", "--max-parallelism"),
 )
 USAGE = (
-    "cslc FILE.csl --arch=wse2|wse3 --fabric-dims=W,H --fabric-offsets=X,Y [--params=N:V,..] "
+    "cslc FILE.csl [--arch=wse2|wse3] --fabric-dims=W,H --fabric-offsets=X,Y [--params=N:V,..] "
     "[--colors=N:V,..] [-o DIR] [--memcpy --channels=N]"
 )
 
@@ -37,7 +39,7 @@ class CompileOptions:
 
     file: Path
     out: Path
-    arch: str = "wse3"
+    arch: str = DEFAULT_ARCHITECTURE
     fabric: tuple[int, int] = (0, 0)
     offset: tuple[int, int] = (-1, -1)
     params: dict[str, int] = field(default_factory=dict[str, int])
@@ -89,7 +91,7 @@ def _options(file: Path, given: dict[str, list[str]]) -> CompileOptions:
     return CompileOptions(
         file=file,
         out=Path(last("-o", "out")),
-        arch=_choice("--arch", last("--arch", "wse3"), ARCHITECTURES),
+        arch=_choice("--arch", last("--arch", DEFAULT_ARCHITECTURE), ARCHITECTURES),
         fabric=_pair("--fabric-dims", last("--fabric-dims", "0,0")),
         offset=_pair("--fabric-offsets", given["--fabric-offsets"][-1])
         if "--fabric-offsets" in given
@@ -135,6 +137,8 @@ def _bindings(name: str, texts: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         for part in text.split(","):
+            if not part.strip():  # a comma at the end, or two
+                continue
             key, colon, value = part.partition(":")
             if not colon or not key.strip():
                 raise UsageError(f"{name} {part[:60]!r}: expected NAME:VALUE")

@@ -129,11 +129,9 @@ class SdkRuntime:
 
     # ---- symbols
 
-    def get_id(self, name: str) -> int:
-        """The number of an exported symbol."""
-        if name not in self.wafer.exported:
-            raise UsageError(f"{name[:60]!r}: not exported; exported: {', '.join(self._names)[:200]}")
-        return self._names.index(name)
+    def get_id(self, name: str) -> int | None:
+        """The number of an exported symbol, None without such a symbol; transfers refuse it."""
+        return self._names.index(name) if name in self.wafer.exported else None
 
     def read_symbol(self, x: int, y: int, name: str, dtype: str | np.dtype | None = None) -> np.ndarray:
         """Elements of a variable of a PE, in coordinates of the layout."""
@@ -147,13 +145,13 @@ class SdkRuntime:
     # ---- transfers
 
     def memcpy_h2d(
-        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """Copy to a symbol of the PEs of a region, or stream wavelets of a color to them."""
         return self._copy_in("memcpy_h2d", dest, src, (px, py, w, h), (h, w, elem_per_pe), options)
 
     def memcpy_d2h(
-        self, dest: np.ndarray, src: int, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self, dest: np.ndarray, src: int | None, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """Copy from a symbol of the PEs of a region, or take wavelets of a color from them."""
         given = TransferOptions(**options)
@@ -168,20 +166,20 @@ class SdkRuntime:
         return self._end(index, given.nonblock)
 
     def memcpy_h2d_rowbcast(
-        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One column of data [h][elements]: all PEs of a row get the same."""
         return self._copy_in("memcpy_h2d_rowbcast", dest, src, (px, py, w, h), (h, 1, elem_per_pe), options)
 
     def memcpy_h2d_colbcast(
-        self, dest: int, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
     ) -> Task:
         """One row of data [w][elements]: all PEs of a column get the same."""
         return self._copy_in("memcpy_h2d_colbcast", dest, src, (px, py, w, h), (1, w, elem_per_pe), options)
 
     def memcpy_h2d_stride(
         self,
-        dest: int,
+        dest: int | None,
         src: np.ndarray,
         px: int,
         py: int,
@@ -211,7 +209,7 @@ class SdkRuntime:
     def _copy_in(
         self,
         name: str,
-        dest: int,
+        dest: int | None,
         src: np.ndarray,
         area: tuple[int, int, int, int],
         shape: tuple[int, int, int],
@@ -227,7 +225,7 @@ class SdkRuntime:
 
     def _transfer_in(
         self,
-        dest: int,
+        dest: int | None,
         data: np.ndarray,
         region: tuple[int, int, int, int],
         given: TransferOptions,
@@ -238,18 +236,21 @@ class SdkRuntime:
         command = HostCommand(kind, subject, region, data.shape[2], data, is_16bit, given.nonblock)
         return self._end(self._running().submit(command), given.nonblock)
 
-    def _subject(self, symbol: int, given: TransferOptions, what: str) -> tuple[str | int, bool]:
+    def _subject(self, symbol: int | None, given: TransferOptions, what: str) -> tuple[str | int, bool]:
         if given.streaming:
-            if not 0 <= symbol < 24:
+            if symbol is None or not 0 <= symbol < 24:
                 raise UsageError(f"{what}: expected a color 0 to 23, found {symbol}")
             return int(symbol), False
-        if not 0 <= symbol < len(self._names):
-            raise UsageError(f"{what}: expected an id of get_id(), found {symbol}")
+        if symbol is None or not 0 <= symbol < len(self._names):
+            known = ", ".join(self._names)[:200]
+            raise UsageError(f"{what}: expected an id of get_id(), found {symbol}; exported: {known}")
         return self._names[symbol], given.data_type is MemcpyDataType.MEMCPY_16BIT
 
-    def _subject_text(self, symbol: int, given: TransferOptions) -> str:
+    def _subject_text(self, symbol: int | None, given: TransferOptions) -> str:
         if given.streaming:
             return f"color {symbol}"
+        if symbol is None:
+            return "a symbol that is not exported"
         return self._names[symbol] if 0 <= symbol < len(self._names) else f"symbol {symbol}"
 
     def _region(self, x: int, y: int, width: int, height: int, what: str) -> tuple[int, int, int, int]:

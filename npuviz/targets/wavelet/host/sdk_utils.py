@@ -36,3 +36,8 @@ def calculate_cycles(timestamp_buf: np.ndarray) -> int:
     start = words[0] | words[1] << 16 | words[2] << 32
     end = words[3] | words[4] << 16 | words[5] << 32
     return int(end - start)
+
+
+def output_array_from_u32(words: np.ndarray, dtype: np.dtype | type | str) -> np.ndarray:
+    """The low bits of every 32-bit word as elements of a type, in a new array (SDK 0.9 and before)."""
+    return memcpy_view(words, dtype).copy()

@@ -31,7 +31,8 @@ def write_shims(folder: Path) -> tuple[Path, ...]:
     path = shlex.quote(str(PYTHON_PATH))
     scripts = {
         "cslc": f'exec {python} -P -m npuviz.targets.wavelet.host.cslc "$@"',
-        "cs_python": f'PYTHONPATH={path}${{PYTHONPATH:+:$PYTHONPATH}} exec {python} "$@"',
+        "cs_python": f"PYTHONPATH={path}${{PYTHONPATH:+:$PYTHONPATH}} "
+        f'exec {python} -P -m npuviz.targets.wavelet.host.script "$@"',
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name in scripts:

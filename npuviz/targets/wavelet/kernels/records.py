@@ -122,7 +122,6 @@ FAULT_ASSERT = np.int64(2)
 FAULT_STACK = np.int64(3)
 FAULT_REGISTERS = np.int64(4)
 FAULT_OPCODE = np.int64(5)
-FAULT_EDGE = np.int64(6)  # a route leaves the fabric
 FAULT_UNROUTED = np.int64(7)  # a word arrives where its color is not configured
 FAULT_QUEUE = np.int64(8)  # an operand names a queue that has no color
 FAULT_FIFO = np.int64(10)  # the FIFO action "fault"
@@ -134,6 +133,7 @@ FAULT_OPERAND = np.int64(16)
 FAULT_EMPTY = np.int64(17)  # an operation takes two words of a queue that has one
 FAULT_ROOM = np.int64(18)  # a step sends two words where there is room for one
 FAULT_SOURCE = np.int64(19)  # dfilt without a source in the fabric
+FAULT_REGISTER = np.int64(21)  # a configuration register that is not simulated
 FAULT_ARGUMENTS = np.int64(20)  # a call by value gives more arguments than the function takes
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
@@ -152,6 +152,7 @@ LOG_OUTPUT_BUSY = np.int64(14)
 LOG_REBOUND = np.int64(15)
 LOG_MIXED = np.int64(16)
 LOG_BOUNDS = np.int64(17)
+LOG_LEFT = np.int64(18)  # a word leaves the rectangle; value: color | port << 8
 LOG_CHUNK_ROWS = 64
 SEEN_WORDS = 1024  # a power of two
 MOST_HAZARDS = 1 << 15

@@ -1,6 +1,7 @@
 """From files to a spec and a program: a compiled folder, a layout file, a folder with command scripts."""
 
 import importlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +15,13 @@ from npuviz.base.interrupts import shielded
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note, Program
 from npuviz.sim.target import LoadRequest
-from npuviz.targets.wavelet.host.cslc import CompileOptions, compile_wafer, parse_arguments
+from npuviz.targets.wavelet.host.cslc import (
+    ARCHITECTURES,
+    DEFAULT_ARCHITECTURE,
+    CompileOptions,
+    compile_wafer,
+    parse_arguments,
+)
 from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE, environment, write_shims
 from npuviz.targets.wavelet.load.compiled import (
     RUN_FILE,
@@ -28,9 +35,10 @@ from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
-SCRIPT_PATTERN = "commands_*.sh"
+SCRIPT_PATTERN = "commands*.sh"
 DEFAULT_SCRIPT = "commands_wse3.sh"
 SCRIPT_SECONDS = 600
+_ARCH = re.compile(r"--arch[= ]\s*['\"]?(wse[23])")
 MOST_NEIGHBOURS = 1000
 SDK_LAYOUT_MACRO = "%python_sdk_paint"
 COMPILE_SETTINGS = ("arch", "params", "colors", "fabric-dims", "fabric-offsets", "import-path", "fp16-format")
@@ -80,6 +88,15 @@ def accepts_folder(path: Path) -> bool:
 def scripts_of(folder: Path) -> tuple[Path, ...]:
     """The command scripts of a program folder."""
     return tuple(sorted(folder.glob(SCRIPT_PATTERN)))
+
+
+def arch_of(script: Path) -> str:
+    """The architecture of a command script: as its name says, else its compiler options. Raises OSError."""
+    named = script.stem.removeprefix("commands").lstrip("_-")
+    if named in ARCHITECTURES:
+        return named
+    found = _ARCH.search(script.read_text(encoding="utf-8", errors="replace"))
+    return found[1] if found else DEFAULT_ARCHITECTURE
 
 
 def scripts_to_run(path: Path) -> tuple[Path, ...]:
@@ -193,10 +210,12 @@ def _script(folder: Path, settings: Mapping[str, str]) -> Path:
     scripts = scripts_of(folder)
     wanted = settings.get("script") or (f"commands_{settings['arch']}.sh" if "arch" in settings else "")
     if wanted:
-        for script in scripts:
-            if script.name == wanted:
-                return script
-        raise UsageError(f"{folder}: no {wanted}; found {', '.join(script.name for script in scripts)}")
+        fitting = [script for script in scripts if script.name == wanted]
+        if not fitting and "script" not in settings:
+            fitting = [script for script in scripts if arch_of(script) == settings["arch"]]
+        if not fitting:
+            raise UsageError(f"{folder}: no {wanted}; found {', '.join(script.name for script in scripts)}")
+        return fitting[0]
     return next((script for script in scripts if script.name == DEFAULT_SCRIPT), scripts[0])
 
 

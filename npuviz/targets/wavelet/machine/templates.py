@@ -162,18 +162,22 @@ def _frame_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
 
 
 def _longest_chain(program: PeProgram, reached: Sequence[int], sizes: dict[int, int], most: int) -> int:
-    """The largest sum of sizes over a chain of calls; where calls are open or recursive, all functions
-    together, and 256 at least, but no more than `most`."""
+    """The largest sum of sizes over a chain of calls, `most` at most: all of it where calls are recursive.
+
+    Calls of function values count as all functions together, and 256 at least.
+    """
     callees = _callees(program)
     longest: dict[int, int] = {}
-    limit = min(most, max(256, sum(sizes.values())))
+    open_limit = min(most, max(256, sum(sizes.values())))
 
     def depth(number: int, above: frozenset[int]) -> int:
-        if number in above or callees[number][1] or len(above) > 200:
-            return limit
+        if number in above or len(above) > 200:
+            return most if sizes[number] else 0
         if number not in longest:
             called = [depth(each, above | {number}) for each in callees[number][0] if each in sizes]
-            longest[number] = min(limit, sizes[number] + max(called, default=0))
+            if callees[number][1]:
+                called.append(open_limit)
+            longest[number] = min(most, sizes[number] + max(called, default=0))
         return longest[number]
 
     return max((depth(root, frozenset()) for root in _roots(program) if root in sizes), default=0)

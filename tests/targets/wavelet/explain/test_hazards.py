@@ -169,11 +169,14 @@ def test_a_color_without_a_route_on_the_next_pe_is_a_fault(tmp_path: Path) -> No
     assert "color 1 arrives from WEST: this PE has no route for the color" in stop.detail
 
 
-def test_a_route_out_of_the_fabric_is_a_fault(tmp_path: Path) -> None:
+def test_words_that_leave_the_rectangle_are_dropped(tmp_path: Path) -> None:
     text = ENDS + SEND + " @fmovs(out, part, .{ .async = true });" + IGNORE
-    stop, _ = run(tmp_path, text, 2, EASTWARD.replace("EAST}", "NORTH}"))
-    assert stop.kind is StopKind.FAULT
-    assert "a word of color 1 leaves the fabric by NORTH" in stop.detail
+    stop, machine = run(tmp_path, text, 2, EASTWARD.replace("EAST}", "NORTH}"))
+    assert stop.kind is StopKind.FINISHED
+    (hazard,) = of_kind(machine, "leaves-rectangle")
+    expected = "layout.csl:9: PE(0,0): a wavelet of color 1 leaves the rectangle by NORTH: it is dropped"
+    assert hazard.text == expected
+    assert hazard.level == "warning"
 
 
 def test_a_dsd_beyond_its_array(tmp_path: Path) -> None:

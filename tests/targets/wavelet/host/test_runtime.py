@@ -108,7 +108,7 @@ def test_a_function_that_never_unblocks_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda r: r.get_id("b"), "exported: a, h"),
+        (lambda r: r.memcpy_h2d(r.get_id("b"), np.zeros(4, np.float32), 0, 0, 1, 1, 4), "exported: a, h"),
         (lambda r: r.launch("scale", 1.0), "expected 2 arguments"),
         (lambda r: r.launch("scale", 1.0, 1.5), "expected an integer"),
         (lambda r: r.launch("a"), "no exported function"),

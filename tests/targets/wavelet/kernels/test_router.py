@@ -245,9 +245,10 @@ def test_a_word_without_a_route_is_a_fault() -> None:
     commands = [HostCommand(HOST_LAUNCH, "go")]
     machine = build(wafer([sender(np.arange(3))], [[0]], {(0, 0): (route(COLOR, RAMP, EAST),)}), commands)
     stop = run(machine)
-    assert stop.kind is StopKind.FAULT
-    assert "leaves the fabric by EAST" in stop.detail
-    assert stop.unit == "PE(0,0).task"
+    assert stop.kind is StopKind.FINISHED
+    (hazard,) = (each for each in machine.hazards() if each.kind == "leaves-rectangle")
+    assert "PE(0,0): a wavelet of color" in hazard.text
+    assert "leaves the rectangle by EAST: it is dropped" in hazard.text
     channels = {(0, 0): (route(COLOR, RAMP, EAST),), (1, 0): (route(COLOR + 1, WEST, RAMP),)}
     machine = build(wafer([sender(np.arange(3)), collector()], [[0, -1]], channels), commands)
     stop = run(machine)

@@ -19,7 +19,7 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     make_array,
 )
-from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 Signatures = Callable[[FunctionValue], t.FunctionType | None]
@@ -243,4 +243,4 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
         return Scalar(target, floats.from_bits(target, bits))
     if isinstance(target, t.EnumType):
         return Scalar(target, target.backing.wrap(bits))
-    raise CslError(at, f"@bitcast to {target} is not possible at compile time")
+    raise NotComptime(at, f"@bitcast to {target} is not possible at compile time")

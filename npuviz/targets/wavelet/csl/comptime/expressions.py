@@ -152,7 +152,21 @@ def _dereference(comptime: Comptime, node: tree.Dereference, scope: Scope) -> Va
 
 @expression(tree.AddressOf)
 def _address_of(comptime: Comptime, node: tree.AddressOf, scope: Scope) -> Value:
-    return memory.place(comptime, node.operand, scope)
+    function = _function_named(comptime, node.operand, scope)
+    return memory.place(comptime, node.operand, scope) if function is None else function
+
+
+def _function_named(comptime: Comptime, node: tree.Expression, scope: Scope) -> FunctionValue | None:
+    """The function that a name or a member of a module stands for: its address is the function value."""
+    entry: object = None
+    if isinstance(node, tree.Name):
+        entry = comptime.lookup(node.text, scope, node.at)
+    elif isinstance(node, tree.Member) and isinstance(node.base, tree.Name):
+        module = comptime.lookup(node.base.text, scope, node.base.at)
+        if isinstance(module, Global) and not module.is_var:
+            module = comptime.global_value(module)
+        entry = module.instance.member(node.name) if isinstance(module, ModuleValue) else None
+    return entry if isinstance(entry, FunctionValue) else None
 
 
 @expression(tree.TensorAccess)

@@ -45,7 +45,7 @@ def _of_entry(comptime: Comptime, entry: object, at: Span) -> PointerValue:
     if isinstance(entry, RuntimeLocal):
         raise NotComptime(at, f"the address of {entry.name} is only known at run time")
     if isinstance(entry, FunctionValue):
-        raise CslError(at, "a function value is already a pointer", "write the name without &")
+        raise CslError(at, f"{entry.node.name} is a function: it has no elements or fields")
     if isinstance(entry, Value):
         cell = Cell("constant", entry.type, entry, mutable=False)
         return PointerValue(t.pointer(entry.type, const=True), cell)

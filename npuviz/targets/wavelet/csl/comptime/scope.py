@@ -252,12 +252,16 @@ def key_of(value: Value) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class TaskBinding:
-    """`@bind_local_task`, `@bind_data_task`, `@bind_control_task`; kind isa.ID_LOCAL / DATA / CONTROL."""
+    """`@bind_local_task`, `@bind_data_task`, `@bind_control_task`; kind isa.ID_LOCAL / DATA / CONTROL.
+
+    is_old  `@bind_task` of earlier SDKs: colors name tasks on this PE
+    """
 
     function: FunctionValue
     kind: int
     id: int
     at: tree.Span
+    is_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)

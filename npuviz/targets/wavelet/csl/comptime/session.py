@@ -17,6 +17,9 @@ from npuviz.targets.wavelet.wafer import Channel
 LIBRARY = Path(__file__).parents[1] / "library"
 """npuviz's own libraries: `<name>` is `name.csl` in here."""
 
+OLD_LIBRARIES = {"memcpy_multi": "memcpy"}
+"""Folder of libraries in SDK 0.9 and before -> what it is called today."""
+
 FP16_FORMATS: dict[str, t.FloatType] = {"f16": t.F16, "bf16": t.BF16, "cb16": t.CB16}
 
 _EAGER = frozenset(("import_module", "allocate_fifo"))
@@ -91,6 +94,7 @@ class Session:
     prints: list[tuple[tree.Span, str]] = field(default_factory=list[tuple[tree.Span, str]])
     import_depth: int = 0
     named: t.Known = field(default_factory=dict[tuple[object, ...], t.Type])
+    _old: set[str] = field(default_factory=set[str])
     _resolved: dict[tuple[str, int | None], Path] = field(default_factory=dict[tuple[str, int | None], Path])
     _by_path: dict[Path, FileParts] = field(default_factory=dict[Path, FileParts])
     _type_values: dict[t.Type, TypeValue] = field(default_factory=dict[t.Type, TypeValue])
@@ -113,6 +117,10 @@ class Session:
     def _search(self, name: str, importer: FileParts | None, at: tree.Span | None) -> Path:
         if name.startswith("<") and name.endswith(">"):
             inner = name[1:-1]
+            first, slash, rest = inner.partition("/")
+            if slash and first in OLD_LIBRARIES:
+                inner = f"{OLD_LIBRARIES[first]}/{rest}"
+                self.note_old(at, f"<{first}/{rest}>", f"<{inner}>")
             candidates = [LIBRARY / f"{inner}.csl"]
             for directory in self.import_paths:
                 candidates += [directory / f"{inner}.csl", directory / inner]
@@ -122,12 +130,25 @@ class Session:
             candidates = [base / name]
             if importer is not None and not name.endswith(".csl"):
                 candidates.append(base / f"{name}.csl")
+            root = self._root()
+            if root is not None:
+                candidates += [root / name, root / f"{name}.csl"]
             candidates += [directory / name for directory in self.import_paths]
             hint = f"looked in {base or '.'}"
         for candidate in candidates:
             if os.path.isfile(candidate):
                 return Path(os.path.normpath(candidate))
         raise CslError(at, f"there is no file {echo(name)}", hint)
+
+    def note_old(self, at: tree.Span | None, old: str, new: str) -> None:
+        """Warn that `old` belongs to an earlier SDK, where it is written for the first time."""
+        if old not in self._old:
+            self._old.add(old)
+            self.warnings.append((at, f"{old} is of an earlier SDK; today it is {new}"))
+
+    def _root(self) -> Path | None:
+        """The folder of the file that was opened first: the one with the layout block."""
+        return Path(self.files[0].path).parent if self.files else None
 
     def open(self, path: Path, at: tree.Span | None = None) -> FileParts:
         """A file, parsed once. Raises CslError."""

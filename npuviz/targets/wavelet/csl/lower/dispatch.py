@@ -66,6 +66,9 @@ def lower_statement(f: FunctionLowering, node: tree.Statement) -> None:
 
 def type_of(f: FunctionLowering, node: tree.Expression) -> t.Type:
     """The type that an expression denotes."""
+    if isinstance(node, tree.Call):
+        # A type is always made at compile time, also by a call.
+        node = tree.ComptimeExpression(node.at, node)
     value = f.require_known(node, "a type", t.TYPE)
     if not isinstance(value, TypeValue):
         raise CslError(node.at, f"expected a type, found a value of type {value.type}")

@@ -118,7 +118,7 @@ def _check_tasks(lowering: PeLowering) -> None:
         if binding.kind == isa.ID_CONTROL and registry.control_table is not None:
             continue
         other = taken.setdefault(binding.id, binding)
-        if other.kind != binding.kind:
+        if other.kind != binding.kind and not (binding.is_old and other.function is binding.function):
             raise CslError(
                 binding.at,
                 f"{binding.function.node.name} and {other.function.node.name} are bound to id {binding.id}: "

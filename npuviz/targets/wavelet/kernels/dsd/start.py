@@ -106,7 +106,10 @@ def _set_rate(program, thread):
 
 @kernel
 def _count(wafer, pe, thread):
-    """Elements of an operation: of its first source that has a length, else of its destination."""
+    """Elements of an operation: of its first source that has a length, else of its destination.
+
+    A destination in memory that is shorter ends it: what lies behind is not written.
+    """
     length = -1
     for i in range(1, 4):
         operand = thread.operands[i]
@@ -124,6 +127,8 @@ def _count(wafer, pe, thread):
         length = fifo_length(wafer, operand, ZERO) if operand.kind == KIND_FIFO else operand.length
     elif operand.length >= 0 and operand.length != length:
         hazard(wafer, pe.node, LOG_LENGTHS, operand.length, pe.line)
+        if operand.length < length and operand.kind != KIND_OUTPUT:
+            length = operand.length
     return length if length >= 0 else 1
 
 

@@ -32,6 +32,7 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     read_memory,
     save_address,
     send_word,
+    swap_has_room,
     watch_target,
     write_fifo,
     write_line,
@@ -83,6 +84,10 @@ def can_step(machine, pe, thread, t):
     """Whether a thread can take a step at cycle `t`: 1 yes, 0 waits for others, -1 ends, c > 1: from c on."""
     wafer = machine.wafer
     later = 0
+    if thread.left <= 0:
+        # Nothing to wait for: an operation of length 0.
+        thread.wait = WAIT_NONE
+        return 1
     for i in range(4):
         operand = thread.operands[i]
         kind = operand.kind
@@ -104,6 +109,9 @@ def can_step(machine, pe, thread, t):
                 if is_full(channel, ZERO):
                     return 0
                 # The word that left in this cycle makes room in the next one.
+                later = t + 1
+            elif machine.program.swap and not swap_has_room(machine.program, pe, channel, t):
+                thread.wait = WAIT_OUTPUT
                 later = t + 1
         elif kind == KIND_FIFO:
             state = fifo_ready(machine, pe, thread, operand, i)

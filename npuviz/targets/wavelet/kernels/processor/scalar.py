@@ -28,6 +28,11 @@ from npuviz.targets.wavelet.kernels.dsd.dispatch import (
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.dsd.steps import KIND_SCALAR
 from npuviz.targets.wavelet.kernels.memory import load_bytes, size_of, store_bytes, wrapped
+from npuviz.targets.wavelet.kernels.processor.configuration import (
+    is_register,
+    read_register,
+    write_register,
+)
 from npuviz.targets.wavelet.kernels.processor.system import system_call
 from npuviz.targets.wavelet.kernels.processor.task import activate, block, frame_of, open_frame, registers_of
 from npuviz.targets.wavelet.kernels.program_records import (
@@ -75,10 +80,13 @@ def end_scalar_run(machine, pe, t):
 
 
 @kernel
-def _load(wafer, pe, registers, instruction, address):
-    kind = instruction.type
+def _load(machine, pe, registers, instruction, address, t):
+    wafer, kind = machine.wafer, instruction.type
     size = size_of(kind)
     if not is_inside(pe, address, size):
+        if size == 2 and is_register(machine.program, address):
+            registers[instruction.a] = wrapped(read_register(machine, pe, address >> 1, t), kind)
+            return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
     value = load_bytes(wafer, pe.memory, address, size)
@@ -86,9 +94,13 @@ def _load(wafer, pe, registers, instruction, address):
 
 
 @kernel
-def _store(wafer, pe, value, address, kind):
+def _store(machine, pe, value, address, kind, t):
+    wafer = machine.wafer
     size = size_of(kind)
     if not is_inside(pe, address, size):
+        if size == 2 and is_register(machine.program, address):
+            write_register(machine, pe, address >> 1, value & 0xFFFF, t)
+            return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
     store_bytes(wafer, pe.memory, address, size, value)
@@ -210,13 +222,15 @@ def _memory_instruction(machine, pe, registers, instruction, t):
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
         watch_bytes(machine, pe.node, test, (address, address + size, mark_of(pe.line)), t)
     if op == isa.OP_LD:
-        _load(wafer, pe, registers, instruction, _address(registers, base, imm))
+        _load(machine, pe, registers, instruction, _address(registers, base, imm), t)
     elif op == isa.OP_ST:
-        _store(wafer, pe, registers[r], _address(registers, base, imm), kind)
+        _store(machine, pe, registers[r], _address(registers, base, imm), kind, t)
     elif op == isa.OP_LDX:
-        _load(wafer, pe, registers, instruction, _address(registers, base, imm) + registers[index] * aux)
+        address = _address(registers, base, imm) + registers[index] * aux
+        _load(machine, pe, registers, instruction, address, t)
     elif op == isa.OP_STX:
-        _store(wafer, pe, registers[r], _address(registers, base, imm) + registers[index] * aux, kind)
+        address = _address(registers, base, imm) + registers[index] * aux
+        _store(machine, pe, registers[r], address, kind, t)
     elif op == isa.OP_COPY:
         _copy(wafer, pe, registers[r], registers[base] + imm, aux)
         return aux // 4

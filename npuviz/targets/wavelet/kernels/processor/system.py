@@ -5,11 +5,16 @@ from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.memory import store_16
+from npuviz.targets.wavelet.kernels.processor.configuration import (
+    channel_of,
+    keep_half,
+    read_register,
+    write_register,
+)
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     FAULT_ADDRESS,
-    FAULT_COLOR,
     FAULT_OPERAND,
     FIFO,
     FRONTIER,
@@ -59,15 +64,6 @@ def _write_48(machine, pe, address, value, t):
 
 
 @kernel
-def channel_of(machine, pe, color):
-    """Place of a color's channel in the block; a fault and 0 if the router has no room for the color."""
-    place = LAYOUT(machine.program, pe.layout).channel[color] if color >= 0 and color < 24 else 0
-    if place == 0:
-        fault(machine.wafer, pe.node, FAULT_COLOR, color)
-    return place
-
-
-@kernel
 def _router_system(machine, pe, number, arguments, t):
     first, second, third = arguments
     place = channel_of(machine, pe, first)
@@ -79,7 +75,7 @@ def _router_system(machine, pe, number, arguments, t):
         channel.positions[0] = (second & 0x1F) | ((third & 0x1F) << 8) | (1 << 16)
         channel.routed = 1
         for k in range(1, 4):
-            _keep_half(channel, k, before)
+            keep_half(channel, k, before)
     elif number == isa.S_ROUTE_TOGGLE:
         channel.positions[0] ^= (second & 0x1F) | ((third & 0x1F) << 8)
     elif number == isa.S_SWITCH_SET:
@@ -116,17 +112,6 @@ def _router_system(machine, pe, number, arguments, t):
     # It may send to others now.
     pe.channels |= FRONTIER
     open_router(machine.wafer, pe, t + 1)
-
-
-@kernel
-def _keep_half(channel, position, before):
-    """A switch position that has a half from position 0 takes it from the new one."""
-    word = channel.positions[position]
-    if word >> 16:
-        now = channel.positions[0]
-        receive = now & 0x1F if (word & 0x1F) == (before & 0x1F) else word & 0x1F
-        send = now & 0x1F00 if (word & 0x1F00) == (before & 0x1F00) else word & 0x1F00
-        channel.positions[position] = receive | send | (1 << 16)
 
 
 @kernel
@@ -270,6 +255,10 @@ def system_call(machine, pe, number, arguments, t):
         return 0
     elif number >= isa.S_QUEUE_FLUSH and number <= isa.S_QUEUE_BIND:
         return _queue_system(machine, pe, number, arguments, t)
+    elif number == isa.S_CONFIG_GET:
+        return read_register(machine, pe, first, t)
+    elif number == isa.S_CONFIG_SET:
+        write_register(machine, pe, first, second, t)
     elif number == isa.S_PRIORITY_TASK:
         if first >= 0 and first < 63:
             pe.high = pe.high | (1 << first) if second else pe.high & ~(1 << first)

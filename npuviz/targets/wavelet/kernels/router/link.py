@@ -4,9 +4,9 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import is_recording, record_interval
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
-from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_EDGE, FAULT_UNROUTED, FRONTIER
+from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_UNROUTED, FRONTIER
 from npuviz.targets.wavelet.kernels.router.ring import opposite
-from npuviz.targets.wavelet.kernels.time.events import band_of, block_of, fault, fault_of
+from npuviz.targets.wavelet.kernels.time.events import band_of, block_of, fault_of
 from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind
 
 LINKS = 0x1E
@@ -62,15 +62,11 @@ def end_link_run(machine, pe, port):
 
 
 @kernel
-def find_neighbour(machine, pe, color, port):
-    """Remember the node behind an output port, with a fault if there is none.
-
-    Returns the word of its block, 0 without.
-    """
+def find_neighbour(machine, pe, port):
+    """Remember the node behind an output port. Returns the word of its block, 0 at the edge of the fabric."""
     wafer, program = machine.wafer, machine.program
     receiver = NODE(program, program.nodes, pe.node).neighbour[port]
     if receiver < 0:
-        fault(wafer, pe.node, FAULT_EDGE, color | (port << 8))
         return 0
     neighbour = block_of(wafer, program, receiver)
     pe.links[port].block = neighbour

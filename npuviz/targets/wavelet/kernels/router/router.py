@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     FAR,
     FRONTIER,
+    LOG_LEFT,
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_CONTROL,
@@ -103,9 +104,10 @@ def _is_open(machine, pe, channel, outputs, payload):
             return BUSY
         b = link.block
         if b == 0:
-            b = find_neighbour(machine, pe, channel.color, port)
+            b = find_neighbour(machine, pe, port)
             if b == 0:
-                return LATER
+                # The edge of the fabric takes every word.
+                continue
         neighbour = BLOCK(wafer, b)
         if program.swap:
             if not _swap_has_room(program, neighbour, channel.color, port, t):
@@ -175,8 +177,11 @@ def _send_over(machine, pe, channel, port, word):
     wafer, program = machine.wafer, machine.program
     t = wafer.now
     link = pe.links[port]
-    neighbour = BLOCK(wafer, link.block)
     color = channel.color
+    if link.block == 0:
+        _leave_fabric(wafer, pe, color, port, word)
+        return
+    neighbour = BLOCK(wafer, link.block)
     ready = t + program.hop
     arriving = Word(word.payload, word.identity, ready)
     if program.swap:
@@ -195,6 +200,14 @@ def _send_over(machine, pe, channel, port, word):
     link.free = free + program.link
     band_of(wafer, pe).hops += 1
     note_link(machine, pe, port, color, t)
+
+
+@kernel
+def _leave_fabric(wafer, pe, color, port, word):
+    """A word that a route sends over the edge of the fabric is dropped, with a hazard."""
+    hazard(wafer, pe.node, LOG_LEFT, color | (port << 8), NONE)
+    band_of(wafer, pe).dropped += 1
+    leave_trail(wafer, pe, word.identity, Stage(TRAIL_DROPPED, ZERO, color, ZERO), word.payload)
 
 
 @inlined
@@ -233,7 +246,7 @@ def _move(machine, pe, channel, port, outputs):
         if port > 0:
             b = pe.links[port].block
             if b == 0:
-                b = find_neighbour(machine, pe, color, port)
+                b = find_neighbour(machine, pe, port)
             sender = BLOCK(wafer, b)
             sender.shut = 0
             wake_router(wafer, sender, t + 1)

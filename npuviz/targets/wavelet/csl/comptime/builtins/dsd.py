@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, choice_of, settings_of
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, choice_of, routable, settings_of
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -37,7 +37,7 @@ DSD_FIELDS: dict[t.Type, tuple[str, ...]] = {
 }
 """DSD type -> fields of `@get_dsd` [DSD]."""
 
-SIMD_MODES = {"simd_32": 1, "simd_64": 2, "simd_32_or_64": 3}
+SIMD_MODES = {"simd_32": 1, "simd_64": 2, "simd_32_or_64": 3, "simd_max": 3}
 ZERO_SOURCES = {"first_source": 1, "second_source": 2}
 ACTIONS = {"test_or_suspend": 0, "terminate": 1, "suspend": 2, "fault": 3}
 _ACCESS_FIELDS = ("base_address", "offset", "stride", "extent")
@@ -168,7 +168,7 @@ def _fabric_dsd(kind: t.Type, fields: dict[str, Value], at: Span) -> DsdValue:
         if not isinstance(given, Scalar) or given.kind is not wanted:
             raise CslError(at, f".{name} needs a {wanted}, found {given.type}")
         if wanted is t.COLOR:
-            color = given.integer
+            color = routable(given, ".fabric_color", at)
         else:
             queue = given.integer
     flags = {name: boolean_of(fields[name], at) for name in _FLAGS if name in fields}

@@ -38,6 +38,8 @@ OUTPUT_QUEUES = {"wse2": 6, "wse3": 8}
 """[DSD]: queues 6 and 7 have no output on WSE-2."""
 FIRST_LOCAL_ID = {"wse2": 0, "wse3": 8}
 LAST_LOCAL_ID = 30
+LAST_COLOR = 63
+"""Of WSE-2: in SDK 0.9 and before, ids of tasks were colors. Wavelets have those below NUM_COLORS."""
 CHOICES = {"high": 0, "medium": 1, "low": 2}
 
 
@@ -56,7 +58,6 @@ def _both(low: int, high: int) -> dict[str, tuple[int, int]]:
     return {"wse2": (low, high), "wse3": (low, high)}
 
 
-_make("get_color", t.COLOR, "color", _both(0, NUM_COLORS - 1))
 _make("get_input_queue", t.INPUT_QUEUE, "input queue", _both(0, 7))
 _make(
     "get_output_queue",
@@ -73,6 +74,16 @@ _make(
 _make("get_control_task_id", t.CONTROL_TASK_ID, "control task id", _both(0, 63))
 _make("get_xdsr", t.XDSR, "XDSR", _both(0, 15))
 _make("get_sr", t.SR, "SR", _both(0, 15))
+
+
+@builtin("get_color", 1)
+def _get_color(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    number = comptime.constant_integer(node.arguments[0], scope)
+    session = comptime.session
+    if session.arch == "wse2" and NUM_COLORS <= number <= LAST_COLOR:
+        session.note_old(node.at, "a color as the id of a task", "a local_task_id or control_task_id")
+        return Scalar(t.COLOR, number)
+    return Scalar(t.COLOR, check_range(number, 0, NUM_COLORS - 1, "color", node.arguments[0].at))
 
 
 @builtin("get_ut_id", 1)
@@ -95,6 +106,26 @@ def _get_data_task_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
             "WSE-2 makes data task ids from colors, WSE-3 from input queues",
         )
     return Scalar(t.DATA_TASK_ID, value.number)
+
+
+@builtin("get_color_id", 1)
+def _get_color_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    """The name of `@get_int` for colors in SDK 0.9 and before."""
+    value = comptime.evaluate(node.arguments[0], scope)
+    comptime.session.note_old(node.at, "@get_color_id", "@get_int")
+    return Scalar(t.U16, number_of(value, t.COLOR, "@get_color_id", node.at))
+
+
+@builtin("rpc", 1, effect=True)
+def _rpc(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    """Where launches of the host arrive: the machine takes them itself, so that only the id is checked."""
+    value = comptime.evaluate(node.arguments[0], scope)
+    registry(node, scope)
+    if value.type not in (t.DATA_TASK_ID, t.COLOR):
+        raise CslError(node.arguments[0].at, f"@rpc takes a data_task_id, found {value.type}")
+    if value.type is t.COLOR:
+        comptime.session.note_old(node.at, "@rpc(color)", "@rpc(@get_data_task_id(..))")
+    return VOID
 
 
 @builtin("get_dsr", 2)
@@ -153,6 +184,17 @@ def number_of(value: Value, kind: t.Type, what: str, at: Span) -> int:
     raise CslError(at, f"{what} needs a {kind}, found {value.type}")
 
 
+def routable(value: Value, what: str, at: Span) -> int:
+    """Number of a color that wavelets can have: higher ones are ids of tasks in older sources.
+
+    Raises CslError.
+    """
+    number = number_of(value, t.COLOR, what, at)
+    if number >= NUM_COLORS:
+        raise CslError(at, f"{what}: color {number} is no color of wavelets; they are 0 to {NUM_COLORS - 1}")
+    return number
+
+
 @builtin("initialize_queue", 1, 2, effect=True)
 def _initialize_queue(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     pe = registry(node, scope)
@@ -163,7 +205,7 @@ def _initialize_queue(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
     settings = settings_of(comptime, node, 1, scope, ("color", "priority", "ctrl_table_id"))
     color = -1
     if "color" in settings:
-        color = number_of(settings["color"], t.COLOR, ".color", node.at)
+        color = routable(settings["color"], ".color", node.at)
     is_wse3 = comptime.session.arch == "wse3"
     if color < 0 and (is_wse3 or not is_output):
         raise CslError(node.at, f"{queue.kind} {queue.number} needs a .color on {comptime.session.arch}")
@@ -227,6 +269,29 @@ def function_of(
     return value
 
 
+@builtin("bind_task", 2, effect=True)
+def _bind_task(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    """Of SDK 0.9 and before: a task has a color, and whatever names that starts it.
+
+    These are wavelets of the color, control wavelets with the id, and `@activate`.
+    """
+    session = comptime.session
+    task = function_of(comptime, node.arguments[0], scope, is_task=True)
+    number = number_of(comptime.evaluate(node.arguments[1], scope), t.COLOR, "@bind_task", node.at)
+    if session.arch != "wse2":
+        raise CslError(
+            node.at, "@bind_task is of SDK 0.9, for WSE-2", "use @bind_data_task, @bind_local_task"
+        )
+    session.note_old(node.at, "@bind_task", "@bind_data_task, @bind_local_task or @bind_control_task")
+    pe = registry(node, scope)
+    kinds = [isa.ID_LOCAL, isa.ID_CONTROL]
+    if task.node.parameters and number < NUM_COLORS:
+        kinds.append(isa.ID_DATA)
+    for kind in kinds:
+        add_binding(pe, TaskBinding(task, kind, number, node.at, is_old=True))
+    return VOID
+
+
 _bind("bind_local_task", t.LOCAL_TASK_ID)
 _bind("bind_data_task", t.DATA_TASK_ID)
 _bind("bind_control_task", t.CONTROL_TASK_ID)
@@ -235,8 +300,18 @@ _bind("bind_control_task", t.CONTROL_TASK_ID)
 @builtin("activate", 1, effect=True)
 def _activate(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     value = comptime.evaluate(node.arguments[0], scope)
-    number = number_of(value, t.LOCAL_TASK_ID, "@activate", node.at)
-    registry(node, scope).activated.append((number, node.at))
+    pe = registry(node, scope)
+    if isinstance(value, FunctionValue) and value.is_task:
+        bound = [task.id for task in pe.tasks if task.function is value and task.kind == isa.ID_LOCAL]
+        if not bound:
+            raise CslError(node.at, f"{value.node.name} is not bound to a local task id so far")
+        number = bound[0]
+    elif isinstance(value, Scalar) and value.kind is t.COLOR and comptime.session.arch == "wse2":
+        comptime.session.note_old(node.at, "@activate(color)", "@activate(local_task_id)")
+        number = value.integer
+    else:
+        number = number_of(value, t.LOCAL_TASK_ID, "@activate", node.at)
+    pe.activated.append((number, node.at))
     return VOID
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.expressions import member
-from npuviz.targets.wavelet.csl.comptime.scope import Cell, Entry, Global, ModuleValue
+from npuviz.targets.wavelet.csl.comptime.scope import Cell, Entry, FunctionValue, Global, ModuleValue
 from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_held
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
@@ -120,6 +120,8 @@ def _address(f: FunctionLowering, node: tree.AddressOf, want: t.Type | None, int
     operand = base_of(f, node.operand) if isinstance(node.operand, tree.Name | tree.Member) else None
     if operand is None:
         operand = lower(f, node.operand)
+    if isinstance(operand, Known) and isinstance(operand.value, FunctionValue):
+        return operand
     if not isinstance(operand, Place):
         raise CslError(node.at, "this has no address", "only variables and constants in memory have one")
     kind = t.pointer(operand.kind, False, not operand.is_mutable)

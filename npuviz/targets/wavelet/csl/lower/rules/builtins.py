@@ -19,7 +19,7 @@ from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand, Span
 from npuviz.targets.wavelet.csl.lower.rules.access import base_of, member_of
-from npuviz.targets.wavelet.csl.lower.rules.calls import id_operand
+from npuviz.targets.wavelet.csl.lower.rules.calls import can_activate, id_operand
 from npuviz.targets.wavelet.csl.lower.rules.expressions import branch
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -89,6 +89,8 @@ def _bitcast(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     kind_node, source = arguments(node, 2)
     kind = type_of(f, kind_node)
     operand = lower(f, source)
+    if isinstance(kind, t.PointerType) and isinstance(operand.type, t.IntegerType):
+        operand = f.hold(f.coerce(operand, t.U16, source.at), source.at)
     have = operand.type
     if isinstance(operand, Known):
         value = f.fold(
@@ -152,6 +154,11 @@ _ID_BUILTINS: dict[str, t.Type] = {
     "get_control_task_id": t.CONTROL_TASK_ID,
     "get_ut_id": t.UT_ID,
 }
+
+
+@builtin("get_color_id")
+def _get_color_id(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
+    return _get_int(f, node, into)
 
 
 @builtin(*_ID_BUILTINS)
@@ -230,7 +237,7 @@ def _field(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
 def _activate(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     (subject,) = arguments(node, 1)
     register, kind = id_operand(f, subject)
-    if kind != isa.ID_LOCAL:
+    if not can_activate(f, kind):
         raise CslError(subject.at, "@activate takes a local_task_id or a local task")
     f.emitter.emit(isa.OP_ACTIVATE, register)
     return VOID_HELD

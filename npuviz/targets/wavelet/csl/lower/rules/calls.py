@@ -247,6 +247,13 @@ def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
     return id_of(f, lower(f, node), node.at)
 
 
+def can_activate(f: FunctionLowering, kind: int) -> bool:
+    """Whether an id of this kind starts a task: a local one, or a color where colors are bound to tasks."""
+    if kind == isa.ID_COLOR:
+        return any(binding.is_old for binding in f.pe.registry.tasks)
+    return kind == isa.ID_LOCAL
+
+
 def id_of(f: FunctionLowering, operand: Operand, at: tree.Span) -> tuple[int, int]:
     """The same for an operand."""
     if isinstance(operand, Known) and isinstance(operand.value, FunctionValue):

@@ -8,7 +8,7 @@ from npuviz.targets.wavelet.csl.lower.dispatch import arguments, builtin, lower
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS, DsdOperation, describe_forms
-from npuviz.targets.wavelet.csl.lower.rules.calls import id_of, id_operand
+from npuviz.targets.wavelet.csl.lower.rules.calls import can_activate, id_of, id_operand
 from npuviz.targets.wavelet.csl.lower.rules.dsd import PRIORITIES, known_choice, known_flag, struct_fields
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -190,7 +190,7 @@ def lower_settings(f: FunctionLowering, node: tree.Expression, row: Row) -> None
         raise CslError(node.at, "an operation can have .activate or .unblock, not both")
     if "activate" in fields:
         row[k.O_ACTIVATE], kind = _id(f, fields["activate"], node)
-        if kind != k.ID_LOCAL:
+        if not can_activate(f, kind):
             raise CslError(node.at, ".activate takes a local_task_id or a local task")
     if "unblock" in fields:
         row[k.O_UNBLOCK], row[k.O_UNBLOCK_KIND] = _id(f, fields["unblock"], node)

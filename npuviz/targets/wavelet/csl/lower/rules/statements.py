@@ -60,9 +60,7 @@ def _expression(f: FunctionLowering, node: tree.ExpressionStatement) -> None:
     if isinstance(inner, tree.BuiltinCall) and inner.name in OPERATIONS:
         lower_operation(f, inner, -1)
         return
-    operand = lower(f, inner)
-    if isinstance(inner, tree.Call) and operand.type is not t.VOID:
-        raise CslError(node.at, f"the result ({operand.type}) of this call is not used", "write `_ = ..`")
+    lower(f, inner)
 
 
 # ---- variables ----

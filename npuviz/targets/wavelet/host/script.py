@@ -1,0 +1,125 @@
+"""Runs a host program in the place of `cs_python`: what it expects of its environment, and what is missing.
+
+The vendor's Python has NumPy 1, where `words[1] << 16` of a 16-bit element makes a 64-bit number; NumPy 2
+keeps 16 bits and shifts everything out. Shifts in the program and in modules beside it are done as there; no
+file of the program changes.
+"""
+
+import ast
+import importlib.machinery
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+SHIFT = "__npuviz_shifted"
+EXTRAS = ("scipy", "pandas", "matplotlib", "tomli")
+"""Packages that programs import beside numpy: those of the extra `csl`."""
+SIMULATOR = "cerebras.sdk.runtime.sdkruntimepybind"
+
+
+def shifted(value: Any, count: Any) -> Any:
+    """`value << count`; a NumPy integer that is shifted by a number of Python becomes 64 bits wide."""
+    import numpy as np
+
+    if isinstance(value, np.integer) and type(count) is int and value.dtype != np.uint64:
+        return np.int64(value) << count
+    return value << count
+
+
+class _Shifts(ast.NodeTransformer):
+    """Calls of `shifted` for the operator."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.LShift):
+            return node
+        call = ast.Call(ast.Name(SHIFT, ast.Load()), [node.left, node.right], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+
+def code_of(text: bytes, path: str) -> CodeType:
+    """The code of a file of the program. Raises SyntaxError, ValueError."""
+    if b"<<" not in text:
+        return compile(text, path, "exec", dont_inherit=True)
+    tree = _Shifts().visit(ast.parse(text, path))
+    return compile(tree, path, "exec", dont_inherit=True)
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Modules beside the program; their code is not cached."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return code_of(self.get_data(self.path), self.path)
+
+
+def _finder_in(folder: str) -> Any:
+    """A path hook for one folder and what is below it."""
+    inner = importlib.machinery.FileFinder.path_hook((_Loader, importlib.machinery.SOURCE_SUFFIXES))
+
+    def hook(path: str) -> Any:
+        place = os.path.realpath(path or ".")
+        if place != folder and not place.startswith(folder + os.sep):
+            raise ImportError
+        return inner(path)
+
+    return hook
+
+
+def run_script(path: Path, arguments: Sequence[str]) -> None:
+    """Execute a file as `__main__`. Raises what it raises, OSError if it cannot be read."""
+    import builtins
+
+    setattr(builtins, SHIFT, shifted)
+    code = code_of(path.read_bytes(), str(path))
+    folder = os.path.realpath(path.parent)
+    sys.argv = [str(path), *arguments]
+    sys.path.insert(0, str(path.parent))
+    sys.path_hooks.insert(0, _finder_in(folder))
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=str(path), __builtins__=builtins)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """One line for a package that is not there, "" for one that npuviz knows nothing about."""
+    name = error.name or ""
+    where = _line_of(error.__traceback__)
+    if name.partition(".")[0] in EXTRAS:
+        return f"{where}imports {name}, which is not installed: pip install npuviz[csl]"
+    if name.partition(".")[0] == "cerebras":
+        return f"{where}imports {name}; npuviz has the interface of the simulator, {SIMULATOR}"
+    return ""
+
+
+def _line_of(trace: TracebackType | None) -> str:
+    frames = [frame for frame in traceback.extract_tb(trace) if "importlib" not in frame.filename]
+    return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The command: `cs_python` with anything but a file is plain Python; 2 when a package is missing."""
+    if not arguments or arguments[0].startswith("-"):
+        os.execv(sys.executable, [sys.executable, *arguments])
+    try:
+        run_script(Path(arguments[0]), arguments[1:])
+    except ModuleNotFoundError as error:
+        line = missing(error)
+        if not line:
+            raise
+        print(f"cs_python: {line}", file=sys.stderr)
+        return 2
+    except FileNotFoundError as error:
+        if error.filename != arguments[0]:
+            raise
+        print(f"cs_python: {arguments[0]}: no such file", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

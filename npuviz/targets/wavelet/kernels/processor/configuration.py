@@ -1,0 +1,199 @@
+"""Configuration registers, for the library's functions, `@get_config`, and pointers: router, time stamps.
+
+On WSE-2 the words at 0x7f20 + color and 0x7f40 + color lie in the address space of the PE. Ref: the comments
+of spmv-hypersparse (EX). Route register: outputs in bits 0-4 (west, east, south, north, ramp), inputs in 5-9,
+color swap for north and south in 10, for west and east in 11, pop mode in 12-13, teardown in 14. Switch
+register: positions 1 to 3 in bits 0-3, 4-7, 8-11 (port, 5: invalid; bit 3: it is an input), ring mode in 12,
+the current position in 13-14.
+"""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT
+from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_COLOR, FAULT_REGISTER, FRONTIER
+from npuviz.targets.wavelet.kernels.time.events import fault, open_router
+
+ROUTES, SWITCHES = 0x7F20, 0x7F40
+TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
+"""Word addresses of the time stamp counter (three words) and of what starts it. Assumed."""
+NUM_COLORS = 24
+PORT_OF = (4, 2, 3, 1, 0)
+"""Bit or number in a register -> port."""
+INVALID = 5
+VALID = 1 << 16
+TAKES_RECEIVE = 1 << 17
+TAKES_SEND = 1 << 18
+"""In a switch position: which half it gives itself, where a register says so."""
+
+
+@kernel
+def channel_of(machine, pe, color):
+    """Place of a color's channel in the block; a fault and 0 if the router has no room for the color."""
+    place = LAYOUT(machine.program, pe.layout).channel[color] if color >= 0 and color < NUM_COLORS else 0
+    if place == 0:
+        fault(machine.wafer, pe.node, FAULT_COLOR, color)
+    return place
+
+
+@kernel
+def keep_half(channel, position, before):
+    """A switch position that has a half from position 0 takes it from the new one; `before`: the old one."""
+    word = channel.positions[position]
+    if word >> 16 == 0:
+        return
+    now = channel.positions[0]
+    gives = word & (TAKES_RECEIVE | TAKES_SEND)
+    takes_receive = (word & 0x1F) == (before & 0x1F)
+    takes_send = (word & 0x1F00) == (before & 0x1F00)
+    if gives:
+        takes_receive, takes_send = (gives & TAKES_RECEIVE) == 0, (gives & TAKES_SEND) == 0
+    receive = now & 0x1F if takes_receive else word & 0x1F
+    send = now & 0x1F00 if takes_send else word & 0x1F00
+    channel.positions[position] = receive | send | VALID | gives
+
+
+@kernel
+def _bits_of(mask):
+    bits = 0
+    for i in range(5):
+        bits |= ((mask >> PORT_OF[i]) & 1) << i
+    return bits
+
+
+@kernel
+def _mask_of(bits):
+    mask = 0
+    for i in range(5):
+        mask |= ((bits >> i) & 1) << PORT_OF[i]
+    return mask
+
+
+@kernel
+def _number_of(mask):
+    """The first port of a mask as a switch register numbers it."""
+    bits = _bits_of(mask)
+    for i in range(5):
+        if (bits >> i) & 1:
+            return i
+    return INVALID
+
+
+@kernel
+def _position_field(channel, k):
+    """Four bits of the switch register for position `k`."""
+    word = channel.positions[k]
+    if word >> 16 == 0:
+        return INVALID | ((word & 1) << 3)
+    before = channel.positions[k - 1]
+    is_input = (word & TAKES_RECEIVE) != 0
+    if word & (TAKES_RECEIVE | TAKES_SEND) == 0:
+        # A position of the layout does not say which half it gave: the one that differs.
+        is_input = (word & 0x1F) != (before & 0x1F) or (word & 0x1F00) == (before & 0x1F00)
+    return 8 | _number_of(word & 0x1F) if is_input else _number_of((word >> 8) & 0x1F)
+
+
+@kernel
+def _set_position(channel, k, field):
+    code = field & 7
+    if code >= INVALID:
+        # No position, but the bit stays for programs that change the port alone.
+        channel.positions[k] = field >> 3
+        return
+    gives = TAKES_RECEIVE if field & 8 else TAKES_SEND
+    if _position_field(channel, k) == field:
+        # The register has room for one port: a position with several outputs keeps them.
+        channel.positions[k] = (channel.positions[k] & 0x1FFFF) | gives
+        return
+    last = k - 1
+    while last > 0 and channel.positions[last] >> 16 == 0:
+        last -= 1
+    before = channel.positions[last]
+    port = 1 << PORT_OF[code]
+    if field & 8:
+        channel.positions[k] = port | (before & 0x1F00) | VALID | gives
+    else:
+        channel.positions[k] = (before & 0x1F) | (port << 8) | VALID | gives
+
+
+@inlined
+def is_register(program, address):
+    """Whether a byte address is that of a register that pointers reach."""
+    word = address >> 1
+    is_route = word >= ROUTES and word < ROUTES + NUM_COLORS
+    is_switch = word >= SWITCHES and word < SWITCHES + NUM_COLORS
+    is_timer = word >= TIMER and word <= TIMER_CONTROL
+    return (address & 1) == 0 and (is_timer or (program.arch == 2 and (is_route or is_switch)))
+
+
+@kernel
+def _stamp(pe, t):
+    """The time stamp counter at cycle `t`."""
+    return pe.tsc_stopped if pe.tsc_stopped >= 0 else t - pe.tsc
+
+
+@kernel
+def _write_timer(pe, word, value, t):
+    now = _stamp(pe, t)
+    is_stopped = pe.tsc_stopped >= 0
+    if word == TIMER_CONTROL:
+        is_stopped = (value & 1) == 0
+    elif word < TIMER + 3:
+        shift = 16 * (word - TIMER)
+        now = (now & ~(0xFFFF << shift)) | ((value & 0xFFFF) << shift)
+    pe.tsc = t - now
+    pe.tsc_stopped = now if is_stopped else -1
+
+
+@kernel
+def read_register(machine, pe, word, t):
+    """A configuration register by its word address; a fault for one that is not simulated."""
+    if not is_register(machine.program, 2 * word):
+        fault(machine.wafer, pe.node, FAULT_REGISTER, word)
+        return 0
+    if word <= TIMER_CONTROL:
+        is_running = 0 if pe.tsc_stopped >= 0 else 7
+        return is_running if word == TIMER_CONTROL else (_stamp(pe, t) >> (16 * (word - TIMER))) & 0xFFFF
+    is_route = word < SWITCHES
+    place = channel_of(machine, pe, word - (ROUTES if is_route else SWITCHES))
+    if place == 0:
+        return 0
+    channel = CHANNEL(pe, place)
+    if is_route:
+        now = channel.positions[0]
+        bits = _bits_of((now >> 8) & 0x1F) | (_bits_of(now & 0x1F) << 5)
+        bits |= ((channel.swap >> 1) & 1) << 10 | (channel.swap & 1) << 11
+        return bits | (channel.pop & 3) << 12 | (channel.closed & 1) << 14
+    fields = _position_field(channel, 1) | _position_field(channel, 2) << 4 | _position_field(channel, 3) << 8
+    return fields | (channel.is_ring & 1) << 12 | (channel.position & 3) << 13
+
+
+@kernel
+def write_register(machine, pe, word, value, t):
+    """Write a configuration register by its word address; a fault for one that is not simulated."""
+    if not is_register(machine.program, 2 * word):
+        fault(machine.wafer, pe.node, FAULT_REGISTER, word)
+        return
+    if word <= TIMER_CONTROL:
+        _write_timer(pe, word, value, t)
+        return
+    is_route = word < SWITCHES
+    place = channel_of(machine, pe, word - (ROUTES if is_route else SWITCHES))
+    if place == 0:
+        return
+    channel = CHANNEL(pe, place)
+    if is_route:
+        before = channel.positions[0]
+        channel.positions[0] = _mask_of(value >> 5) | (_mask_of(value) << 8) | VALID
+        channel.swap = ((value >> 11) & 1) | ((value >> 10) & 1) << 1
+        channel.pop = (value >> 12) & 3
+        channel.closed = (value >> 14) & 1
+        channel.routed = 1
+        for k in range(1, 4):
+            keep_half(channel, k, before)
+    else:
+        for k in range(1, 4):
+            _set_position(channel, k, (value >> (4 * (k - 1))) & 0xF)
+        channel.is_ring = (value >> 12) & 1
+        channel.position = (value >> 13) & 3
+    # It may send to others now.
+    pe.channels |= FRONTIER
+    open_router(machine.wafer, pe, t + 1)

@@ -1,0 +1,92 @@
+"""Operands that end early: lengths of zero, destinations that are shorter, halves of words."""
+
+from pathlib import Path
+
+import pytest
+
+from npuviz.sim.stop import StopKind
+from tests.targets.wavelet.csl.executed import numbers
+from tests.targets.wavelet.running import variable
+from tests.targets.wavelet.small import EASTWARD, of_kind, run
+
+COPY = """
+var data = [6]i32 { 1, 2, 3, 4, 5, 6 };
+var both = [6]i32 { 0, 0, 0, 0, 70, 80 };
+const source = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{6} -> data[i] });
+const target = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{4} -> both[i] });
+fn main() void {
+  @mov32(target, source);
+  for (@range(u16, 6)) |i| { out[i] = both[i]; }
+}
+"""
+RECEIVE = """
+const oq = @get_output_queue(2);
+const iq = @get_input_queue(3);
+var buf = @zeros([8]u16);
+const mem = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> buf[i] });
+comptime {
+  if (x == 0) { @initialize_queue(oq, .{ .color = c }); } else { @initialize_queue(iq, .{ .color = c }); }
+}
+"""
+
+
+def test_a_shorter_destination_ends_the_operation(tmp_path: Path) -> None:
+    assert numbers(tmp_path, COPY, 6) == [1, 2, 3, 4, 70, 80]
+
+
+@pytest.mark.parametrize("how", [".{}", ".{ .async = true, .activate = after }"])
+def test_a_receive_of_length_zero_ends_at_once(how: str, tmp_path: Path) -> None:
+    text = """
+    const in = @get_dsd(fabin_dsd, .{ .extent = 0, .input_queue = iq });
+    const id = @get_local_task_id(9);
+    var ends: u16 = 0;
+    task after() void { ends = 1; sys.unblock_cmd_stream(); }
+    comptime { @bind_local_task(after, id); }
+    fn main() void { if (x == 1) { @mov16(mem, in, HOW); NEXT } else { sys.unblock_cmd_stream(); } }
+    """.replace("HOW", how).replace("NEXT", "" if "async" in how else "@activate(id);")
+    stop, machine = run(tmp_path, RECEIVE + text, 2, EASTWARD)
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "ends", 1) == 1
+
+
+@pytest.mark.parametrize("mode", ["simd_32", "simd_64", "simd_32_or_64", "simd_max"])
+def test_extents_count_the_halves_of_words(mode: str, tmp_path: Path) -> None:
+    text = """
+    const out = @get_dsd(fabout_dsd, .{ .extent = 8, .output_queue = oq, .simd_mode = .{ .MODE = true } });
+    const in = @get_dsd(fabin_dsd, .{ .extent = 8, .input_queue = iq, .simd_mode = .{ .MODE = true } });
+    fn main() void {
+      if (x == 0) {
+        for (@range(u16, 8)) |i| { buf[i] = 10 + i; }
+        @mov16(out, mem);
+      } else {
+        @mov16(mem, in);
+      }
+      sys.unblock_cmd_stream();
+    }
+    """.replace("MODE", mode)
+    stop, machine = run(tmp_path, RECEIVE + text, 2, EASTWARD)
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "buf", 1).tolist() == list(range(10, 18))
+    assert of_kind(machine, "words-left") == []
+    assert of_kind(machine, "operand-lengths") == []
+
+
+def test_calls_nest_as_deep_as_their_frames_fit(tmp_path: Path) -> None:
+    text = """
+    fn sum(n: i32) i32 { if (n == 0) { return 0; } return n + sum(n - 1); }
+    fn main() void { out[0] = sum(100); }
+    """
+    assert numbers(tmp_path, text) == [5050]
+
+
+def test_frames_of_recursive_calls_may_take_all_of_the_memory(tmp_path: Path) -> None:
+    text = """
+    fn sum(n: i32) i32 {
+      var part = [4]i32 { n, n, n, n };
+      const p = &part;
+      if (n == 0) { return 0; }
+      return p.*[0] + sum(n - 1);
+    }
+    fn main() void { out[0] = sum(60); }
+    """
+    assert numbers(tmp_path, text) == [1830]

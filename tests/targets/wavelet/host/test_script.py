@@ -1,0 +1,70 @@
+"""Host programs in the place of `cs_python`: shifts as in NumPy 1, packages that are missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from npuviz.targets.wavelet.host import script
+from npuviz.targets.wavelet.host.shims import environment
+
+
+def run(folder, text, *words, **others):
+    for name, part in {"run": text, **others}.items():
+        (folder / f"{name}.py").write_text(text if name == "run" else part)
+    command = [sys.executable, "-P", "-m", "npuviz.targets.wavelet.host.script", "run.py", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment())
+
+
+STAMP = """
+import numpy as np
+def make_u48(words):
+    return words[0] + (words[1] << 16) + (words[2] << 32)
+"""
+
+
+def test_a_stamp_of_16_bit_words_is_a_48_bit_number(tmp_path):
+    text = """
+import sys
+import numpy as np
+from stamp import make_u48
+words = np.zeros(3).astype(np.uint16)
+words[0], words[1], words[2] = 7, 3, 2
+print(make_u48(words), (words[1] << 16) - words[0], __name__, sys.argv, 1 << 3, words << 1)
+"""
+    found = run(tmp_path, text, "--name", "out", stamp=STAMP)
+    assert found.stderr == ""
+    expected = 7 + (3 << 16) + (2 << 32)
+    assert found.stdout == f"{expected} {(3 << 16) - 7} __main__ ['run.py', '--name', 'out'] 8 [14  6  4]\n"
+    assert not (tmp_path / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tomli", "run.py:2: imports tomli, which is not installed: pip install npuviz[csl]"),
+        ("cerebras.sdk.client", "run.py:2: imports cerebras.sdk.client; npuviz has the interface of the sim"),
+    ],
+)
+def test_a_missing_package_is_one_line(name, text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "run.py").write_text(f"\nimport {name}\n")
+    for owner, attribute in ((sys, "argv"), (sys, "path"), (sys, "path_hooks")):
+        monkeypatch.setattr(owner, attribute, list(getattr(owner, attribute)))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    assert script.run([str(tmp_path / "run.py")]) == 2
+    line = capsys.readouterr().err
+    assert text in line
+    assert line.count("\n") == 1
+
+
+def test_other_errors_stay_what_they_are(tmp_path):
+    found = run(tmp_path, "\nimport nothing_of_this_name\n")
+    assert found.returncode == 1
+    assert found.stderr.endswith("ModuleNotFoundError: No module named 'nothing_of_this_name'\n")
+    assert 'File "run.py", line 2' in found.stderr
+
+
+def test_a_file_that_is_not_there(tmp_path, capsys):
+    assert script.run([str(tmp_path / "none.py")]) == 2
+    assert capsys.readouterr().err.endswith("none.py: no such file\n")
