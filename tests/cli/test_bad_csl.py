@@ -28,7 +28,7 @@ def refused_program(folder: Path, capsys: Captured, pe: str = "", layout: str = 
         ("const m = @import_module(\"<no_such>\");", "pe.csl:1:", "no_such"),
         ("const m = @import_module(\"other.csl\");", "pe.csl:1:", "other.csl"),
         ("const q = @get_input_queue(8);\ncomptime { @initialize_queue(q, .{}); }", "pe.csl:1:", "0 to 7"),
-        ("const c = @get_color(24);\ncomptime { @comptime_print(c); }", "pe.csl:1:", "0 to 23"),
+        ("const c = @get_color(64);\ncomptime { @comptime_print(c); }", "pe.csl:1:", "0 to 23"),
         ("fn f(n: u16) u16 { return f(n + 1); }\ncomptime { @comptime_print(f(0)); }", "pe.csl:1:", "calls"),
         ("comptime { @comptime_assert(false, \"no way\"); }", "pe.csl:1:", "no way"),
         ("fn f() void { nothing(); }\ncomptime { @export_symbol(f); }", "pe.csl:", "f"),

@@ -112,9 +112,7 @@ EVERY_BIT = 0xFFFF_FFFF
 
 # A plain int is a type of its own to numba as an argument: the function it is passed to is compiled once more
 # for it. A numpy number is not.
-ZERO = np.int64(0)
-ONE = np.int64(1)
-NONE = np.int64(-1)
+ZERO, ONE, NONE = np.int64(0), np.int64(1), np.int64(-1)
 
 # --- faults ----------------------------------------------------------------------------------------
 FAULT_ADDRESS = np.int64(1)  # memory access outside
@@ -133,8 +131,8 @@ FAULT_OPERAND = np.int64(16)
 FAULT_EMPTY = np.int64(17)  # an operation takes two words of a queue that has one
 FAULT_ROOM = np.int64(18)  # a step sends two words where there is room for one
 FAULT_SOURCE = np.int64(19)  # dfilt without a source in the fabric
-FAULT_REGISTER = np.int64(21)  # a configuration register that is not simulated
 FAULT_ARGUMENTS = np.int64(20)  # a call by value gives more arguments than the function takes
+FAULT_REGISTER = np.int64(21)  # a configuration register that is not simulated
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
 LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one

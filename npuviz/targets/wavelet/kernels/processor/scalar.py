@@ -80,12 +80,12 @@ def end_scalar_run(machine, pe, t):
 
 
 @kernel
-def _load(machine, pe, registers, instruction, address, t):
+def _load(machine, pe, registers, instruction, address):
     wafer, kind = machine.wafer, instruction.type
     size = size_of(kind)
     if not is_inside(pe, address, size):
         if size == 2 and is_register(machine.program, address):
-            registers[instruction.a] = wrapped(read_register(machine, pe, address >> 1, t), kind)
+            registers[instruction.a] = wrapped(read_register(machine, pe, address >> 1, wafer.now), kind)
             return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
@@ -94,12 +94,12 @@ def _load(machine, pe, registers, instruction, address, t):
 
 
 @kernel
-def _store(machine, pe, value, address, kind, t):
+def _store(machine, pe, value, address, kind):
     wafer = machine.wafer
     size = size_of(kind)
     if not is_inside(pe, address, size):
         if size == 2 and is_register(machine.program, address):
-            write_register(machine, pe, address >> 1, value & 0xFFFF, t)
+            write_register(machine, pe, address >> 1, value & 0xFFFF, wafer.now)
             return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
@@ -222,15 +222,15 @@ def _memory_instruction(machine, pe, registers, instruction, t):
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
         watch_bytes(machine, pe.node, test, (address, address + size, mark_of(pe.line)), t)
     if op == isa.OP_LD:
-        _load(machine, pe, registers, instruction, _address(registers, base, imm), t)
+        _load(machine, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:
-        _store(machine, pe, registers[r], _address(registers, base, imm), kind, t)
+        _store(machine, pe, registers[r], _address(registers, base, imm), kind)
     elif op == isa.OP_LDX:
         address = _address(registers, base, imm) + registers[index] * aux
-        _load(machine, pe, registers, instruction, address, t)
+        _load(machine, pe, registers, instruction, address)
     elif op == isa.OP_STX:
         address = _address(registers, base, imm) + registers[index] * aux
-        _store(machine, pe, registers[r], address, kind, t)
+        _store(machine, pe, registers[r], address, kind)
     elif op == isa.OP_COPY:
         _copy(wafer, pe, registers[r], registers[base] + imm, aux)
         return aux // 4
