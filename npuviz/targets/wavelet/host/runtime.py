@@ -145,13 +145,29 @@ class SdkRuntime:
     # ---- transfers
 
     def memcpy_h2d(
-        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self,
+        dest: int | None,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        **options: Any,
     ) -> Task:
         """Copy to a symbol of the PEs of a region, or stream wavelets of a color to them."""
         return self._copy_in("memcpy_h2d", dest, src, (px, py, w, h), (h, w, elem_per_pe), options)
 
     def memcpy_d2h(
-        self, dest: np.ndarray, src: int | None, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self,
+        dest: np.ndarray,
+        src: int | None,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        **options: Any,
     ) -> Task:
         """Copy from a symbol of the PEs of a region, or take wavelets of a color from them."""
         given = TransferOptions(**options)
@@ -166,13 +182,29 @@ class SdkRuntime:
         return self._end(index, given.nonblock)
 
     def memcpy_h2d_rowbcast(
-        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self,
+        dest: int | None,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        **options: Any,
     ) -> Task:
         """One column of data [h][elements]: all PEs of a row get the same."""
         return self._copy_in("memcpy_h2d_rowbcast", dest, src, (px, py, w, h), (h, 1, elem_per_pe), options)
 
     def memcpy_h2d_colbcast(
-        self, dest: int | None, src: np.ndarray, px: int, py: int, w: int, h: int, elem_per_pe: int, **options: Any
+        self,
+        dest: int | None,
+        src: np.ndarray,
+        px: int,
+        py: int,
+        w: int,
+        h: int,
+        elem_per_pe: int,
+        **options: Any,
     ) -> Task:
         """One row of data [w][elements]: all PEs of a column get the same."""
         return self._copy_in("memcpy_h2d_colbcast", dest, src, (px, py, w, h), (1, w, elem_per_pe), options)
