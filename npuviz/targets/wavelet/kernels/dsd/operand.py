@@ -44,11 +44,11 @@ from npuviz.targets.wavelet.kernels.records import (
     TRAIL_SENT,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.router.ring import Word, drop_queue_head, has_room, head_entry, push_word
+from npuviz.targets.wavelet.kernels.router.ring import Word, drop_queue_head, head_entry, push_word
+from npuviz.targets.wavelet.kernels.router.swap import push_swapped
 from npuviz.targets.wavelet.kernels.time.events import Stage, band_of, fault, hazard, leave_trail, wake_router
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
-BOTH_AXES = 3
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""
 
@@ -360,40 +360,6 @@ def read_fabric(wafer, pe, operand, t):
     return payload & 0xFFFF_FFFF
 
 
-@inlined
-def _swapped(program, pe, color):
-    """Mask of the channels (1: same color, 2: the other of the pair) that take a word of the processor.
-
-    Only a swap on both axes is for its words too. Ref: ADV.
-    """
-    layout = LAYOUT(program, pe.layout)
-    own, other = layout.channel[color], layout.channel[color ^ 1]
-    mask = 1 if own != 0 and CHANNEL(pe, own).swap != BOTH_AXES else 0
-    return mask | 2 if other != 0 and CHANNEL(pe, other).swap == BOTH_AXES else mask
-
-
-@kernel
-def swap_has_room(program, pe, channel, t):
-    """Whether all channels that take a word of the processor have room for it, where colors are swapped."""
-    mask = _swapped(program, pe, channel.color)
-    for k in range(2):
-        if (mask >> k) & 1:
-            target = CHANNEL(pe, LAYOUT(program, pe.layout).channel[channel.color ^ k])
-            if not has_room(target, ZERO, t):
-                return False
-    return True
-
-
-@kernel
-def _push_swapped(machine, pe, channel, word):
-    program = machine.program
-    mask = _swapped(program, pe, channel.color)
-    for k in range(2):
-        if (mask >> k) & 1:
-            target = CHANNEL(pe, LAYOUT(program, pe.layout).channel[channel.color ^ k])
-            push_word(machine.wafer, pe, target, ZERO, word)
-
-
 @kernel
 def send_word(machine, pe, operand, element, t):
     """Put a wavelet of a fabric destination on its way to the router."""
@@ -418,7 +384,7 @@ def send_word(machine, pe, operand, element, t):
     channel = CHANNEL(wafer, operand.record)
     word = Word(payload, identity, ready)
     if program.swap:
-        _push_swapped(machine, pe, channel, word)
+        push_swapped(machine, pe, channel, word)
     else:
         push_word(wafer, pe, channel, ZERO, word)
     wake_router(wafer, pe, ready)

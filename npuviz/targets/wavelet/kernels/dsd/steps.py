@@ -32,7 +32,6 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     read_memory,
     save_address,
     send_word,
-    swap_has_room,
     watch_target,
     write_fifo,
     write_line,
@@ -70,6 +69,7 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room, head_entry, is_full
+from npuviz.targets.wavelet.kernels.router.swap import swap_has_room
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
