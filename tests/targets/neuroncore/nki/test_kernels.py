@@ -316,3 +316,38 @@ def test_tiles_that_do_not_fit_wait_in_hbm(tmp_path) -> None:
     wanted = sum((n + 1) * x[128 * n : 128 * (n + 1)] for n in range(8))
     assert np.allclose(got, wanted, atol=1e-4)
     assert [note.code for note in program.notes if note.severity == "warning"] == ["spilled"]
+
+
+LOOPS = (
+    SECOND
+    + """
+class Scale(nl.NKIObject):
+    factor: float = 3.0
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 32), dtype=nl.float32, buffer=nl.shared_hbm)
+    scale, first = Scale(), nisa.register_alloc(2)
+    tile = nl.ndarray((128, 32), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    def body(i):
+        part = tile[:, 8 * i : 8 * i + 8]
+        nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=scale.factor)
+    nl.fori_loop(0, 2, body)
+    for i in nl.dynamic_range(first, 4, 1):
+        nisa.tensor_scalar(
+            dst=tile[:, 8 * i : 8 * i + 8], data=tile[:, 8 * i : 8 * i + 8], op0=nl.add, operand0=1.0
+        )
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+
+
+def test_loops_of_the_hardware_with_known_bounds(tmp_path) -> None:
+    x = random(128, 32)
+    got = ran(tmp_path, LOOPS, {"x": x})
+    assert np.array_equal(got, np.where(np.arange(32) < 16, np.float32(3) * x, x + np.float32(1)))
+    text = LOOPS.replace("nisa.register_alloc(2)", "nisa.register_alloc(2); nisa.register_load(scale, x)")
+    with pytest.raises(Exception, match=r"kernel.py:12: register_load of hbm tensor x .* not simulated yet"):
+        ran(tmp_path, text, {"x": x})

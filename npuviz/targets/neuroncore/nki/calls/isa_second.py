@@ -6,6 +6,11 @@ from typing import Any
 
 from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
 from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls.dynamic import VirtualRegister as VirtualRegister
+from npuviz.targets.neuroncore.nki.calls.dynamic import register_alloc as register_alloc
+from npuviz.targets.neuroncore.nki.calls.dynamic import register_load as register_load
+from npuviz.targets.neuroncore.nki.calls.dynamic import register_move as register_move
+from npuviz.targets.neuroncore.nki.calls.dynamic import register_store as register_store
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor

@@ -1,5 +1,6 @@
 """Stand-in for nki.language."""
 
+from npuviz.targets.neuroncore.nki.calls.dynamic import *  # noqa: F403
 from npuviz.targets.neuroncore.nki.calls.functions import *  # noqa: F403
 from npuviz.targets.neuroncore.nki.calls.language import *  # noqa: F403
 
