@@ -57,7 +57,7 @@ def register_alloc(x: object = None) -> VirtualRegister:
     return VirtualRegister(0 if x is None else whole(x))
 
 
-def register_move(dst: VirtualRegister, src: object) -> None:
+def register_move(dst: object, src: object) -> None:
     """dst = src, an integer or another register."""
     if not isinstance(dst, VirtualRegister):
         raise KernelError(f"register_move: {dst!r} is no register")
