@@ -134,8 +134,8 @@ def _time(
         return UnitTime(last - first, busy, waiting)
     start, end, kind = _rows(reader, tracks, (first, last), open_ones)
     is_wait = np.isin(kind, np.fromiter(waits, np.int64, len(waits)))
-    busy = _union(start[~is_wait], end[~is_wait])
-    return UnitTime(last - first, busy, _union(start, end) - busy if is_wait.any() else 0)
+    busy = covered_cycles(start[~is_wait], end[~is_wait])
+    return UnitTime(last - first, busy, covered_cycles(start, end) - busy if is_wait.any() else 0)
 
 
 def kind_times(
@@ -154,7 +154,7 @@ def kind_times(
     open_ones = [row for row in under_way if row.track in tracks]
     start, end, kinds = _rows(reader, () if len(tracks) == 1 else tracks, (first, last), open_ones)
     for kind in np.unique(kinds).tolist():
-        found[kind] = found.get(kind, 0) + _union(start[kinds == kind], end[kinds == kind])
+        found[kind] = found.get(kind, 0) + covered_cycles(start[kinds == kind], end[kinds == kind])
     return {kind: cycles for kind, cycles in found.items() if cycles}
 
 
@@ -203,7 +203,7 @@ def _rows(
     return start[kept], end[kept], np.concatenate(kinds)[kept]
 
 
-def _union(start: np.ndarray, end: np.ndarray) -> int:
+def covered_cycles(start: np.ndarray, end: np.ndarray) -> int:
     """Cycles that at least one interval covers."""
     if not len(start):
         return 0

@@ -30,6 +30,7 @@ from npuviz.ui.inspector.page import (
     text_cell,
 )
 from npuviz.ui.inspector.tables import report_row
+from npuviz.ui.kit.trace_facts import node_cycles
 from npuviz.workbench.selection import MemoryRange, Selection
 
 MAX_ROWS = 64
@@ -116,10 +117,13 @@ def _time_fields(source: InspectorSource, node: int) -> tuple[Field, ...]:
         return (field("Cycles", muted_cell("has not run yet")),)
     start, end = int(times.first[node]), int(times.last[node])
     link = Selection(node=node, cycles=(start, end))
+    spent = node_cycles(source.reader, node, (0, end)) if source.reader is not None else None
+    measure = "unit cycles" if spent is not None else "cycles, summed over tracks"
+    busy, waiting = spent if spent is not None else (int(times.busy[node]), int(times.waiting[node]))
     return (
         field("Cycles", *span_cells(start, end, source.frequency_hz, link)),
-        field("Work", count_cell(int(times.busy[node]), measure="unit cycles")),
-        field("Waiting", count_cell(int(times.waiting[node]), measure="unit cycles")),
+        field("Work", count_cell(busy, measure=measure)),
+        field("Waiting", count_cell(waiting, measure=measure)),
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.series import IntervalView
-from npuviz.trace.unit_times import tracks_of_units
+from npuviz.trace.unit_times import covered_cycles, tracks_of_units
 
 SCAN_LIMIT = 1 << 21
 """Rows of one track that are read through for one instruction; longer tracks are bisected."""
@@ -16,7 +16,10 @@ MAX_RUNS = 64
 NEAR_ROWS = 1 << 16
 BUSY_MEANS = "Busy: a track of the unit shows work in that cycle, whether or not anything is computed in it"
 WAITING_MEANS = "Waiting: none shows work, and one shows why the unit waits"
+MAX_NODE_ROWS = 1 << 16
+"""Rows that are read for the cycles of one node: a step with its page on show stays short."""
 _NEVER = np.iinfo(np.int64).max
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,35 @@ class NodeTimes:
         if is_of_unit:
             np.add.at(self.busy, nodes[work], (stop - start)[work])
             np.add.at(self.waiting, nodes[stalled], (stop - start)[stalled])
+
+
+def node_cycles(reader: TraceReader, node: int, window: tuple[int, int]) -> tuple[int, int] | None:
+    """(busy, waiting) cycles that units spent on a node within [first, last), summed over units.
+
+    A unit with several tracks is busy once in a cycle in which two of them show work, and waits in one in
+    which none does. None: there are more than MAX_NODE_ROWS intervals in the window.
+    """
+    stalls = np.array([k.id for k in reader.schema.kinds if k.role.startswith("wait-")], dtype=np.int64)
+    busy = waiting = num_rows = 0
+    for tracks in tracks_of_units(reader.schema).values():
+        starts, ends, waits = [_NO_ROWS], [_NO_ROWS], [_NO_ROWS.astype(bool)]
+        for track in tracks:
+            view = reader.source.interval_view(track)
+            low = int(np.searchsorted(view.end, np.int64(window[0]), side="right"))
+            high = int(np.searchsorted(view.start, np.int64(window[1])))
+            num_rows += max(0, high - low)
+            if num_rows > MAX_NODE_ROWS:
+                return None
+            rows = np.arange(low, max(low, high), dtype=np.int64)
+            rows = rows[view.details(rows)[0] == node]
+            starts.append(view.start[rows])
+            ends.append(view.end[rows])
+            waits.append(np.isin(view.kind[rows], stalls))
+        start, end, is_wait = np.concatenate(starts), np.concatenate(ends), np.concatenate(waits)
+        worked = covered_cycles(start[~is_wait], end[~is_wait])
+        busy += worked
+        waiting += covered_cycles(start, end) - worked
+    return busy, waiting
 
 
 def retired_before(reader: TraceReader, cycle: int) -> dict[int, int]:
