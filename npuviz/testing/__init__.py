@@ -1,0 +1,25 @@
+"""Tests of models and kernels in people's own pytest: assertions about sessions, budgets in a file.
+
+The fixtures are in the plug-in `npuviz_pytest`, which pytest finds by itself and which imports nothing of
+npuviz before a test asks for it. docs/automation.md describes both.
+"""
+
+from npuviz.testing.assertions import (
+    assert_close,
+    assert_counter,
+    assert_cycles,
+    assert_no_hazards,
+    outputs,
+    ran,
+)
+from npuviz.testing.budgets import Budgets
+
+__all__ = [
+    "Budgets",
+    "assert_close",
+    "assert_counter",
+    "assert_cycles",
+    "assert_no_hazards",
+    "outputs",
+    "ran",
+]
