@@ -351,3 +351,25 @@ def test_loops_of_the_hardware_with_known_bounds(tmp_path) -> None:
     text = LOOPS.replace("nisa.register_alloc(2)", "nisa.register_alloc(2); nisa.register_load(scale, x)")
     with pytest.raises(Exception, match=r"kernel.py:12: register_load of hbm tensor x .* not simulated yet"):
         ran(tmp_path, text, {"x": x})
+
+
+GATHERED = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x, index):
+    out = nl.ndarray((32, 20, 2), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nisa.local_gather(nl.load(x), nl.load(index), 2, 20))
+    return out
+"""
+)
+
+
+def test_indices_of_sixteen_partitions_gather_for_each_of_them(tmp_path) -> None:
+    x = random(32, 64)
+    index = np.random.default_rng(1).integers(0, 63, (32, 2)).astype(np.uint16)
+    got = ran(tmp_path, GATHERED, {"x": x, "index": index})
+    for first in (0, 16):
+        starts = index[first : first + 16].T.reshape(-1)[:20].astype(int)
+        wanted = x[first : first + 16][:, starts[:, None] + np.arange(2)]
+        assert np.array_equal(got[first : first + 16], wanted)

@@ -97,7 +97,8 @@ _WITHOUT_EFFECT = frozenset(
 def refuse_unknown(names: dict[str, Any], prefix: str) -> None:
     """Make the functions of a module that swallow keywords raise KernelError for those they do not know."""
     for name, value in list(names.items()):
-        if isinstance(value, FunctionType) and not name.startswith("_"):
+        is_own = isinstance(value, FunctionType) and value.__module__ == names["__name__"]
+        if is_own and not name.startswith("_"):
             parameters = inspect.signature(value).parameters.values()
             if any(each.kind == each.VAR_KEYWORD for each in parameters):
                 names[name] = _checked(value, f"{prefix}.{value.__name__}")
