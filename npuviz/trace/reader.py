@@ -218,6 +218,11 @@ class TraceReader:
         rows = self._source.flow_view()
         return rows[(rows["source"] == instruction) | (rows["sink"] == instruction)]
 
+    @property
+    def causes(self) -> np.ndarray:
+        """What let tracks go on: CAUSE_DTYPE, in the order of recording; empty in bundles of version 1."""
+        return self._source.cause_view()
+
     # -- whole tracks -----------------------------------------------------------------------------
 
     def columns(self, track: int) -> IntervalColumns | CounterColumns:

@@ -5,7 +5,10 @@ An event row is four int64 words, so that a kernel writes one with four stores:
     word 0   type << 56 | track << 32 | code
     word 1   start cycle        (LIFETIME: allocated at; FLOW: cycle at which it arrives)
     word 2   end cycle          (COUNTER: the new value; FLOW: producing instruction)
-    word 3   instruction index  (-1: none; FLOW: consuming instruction)
+    word 3   instruction index  (-1: none; FLOW: consuming instruction; CAUSE: the source, see CAUSE_DTYPE)
+
+A CAUSE row says what let a track go on: word 0 has its track as code, word 1 the cycle, word 2 the kind
+<< 48 and how many cycles earlier the source was done (NOT_TOLD: when what it did on its track ended).
 
 `track` is a track id for INTERVAL and COUNTER, a memory id for LIFETIME. `code` is a kind id for
 INTERVAL, the bank of the memory for LIFETIME, 0 otherwise. Cycles are base-clock cycles; an
@@ -23,6 +26,11 @@ INTERVAL = 1
 COUNTER = 2
 FLOW = 3
 LIFETIME = 4
+CAUSE = 5
+KIND_SHIFT = 48
+NOT_TOLD = (1 << KIND_SHIFT) - 1
+END_OF_RUN = -1
+"""Track of the cause row that says what the run ended with; its cycle is the last one of the run."""
 TYPE_SHIFT = 56
 TRACK_SHIFT = 32
 
@@ -43,12 +51,16 @@ TrackKind = Literal["interval", "counter"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an interval means: its name (an opcode or a stall cause), colour role, and a sentence."""
+    """What an interval means: its name (an opcode or a stall cause), colour role, and a sentence.
+
+    frames  intervals of this kind only enclose what other tracks show: causes are looked for in there
+    """
 
     id: int
     name: str
     role: Role
     doc: str = ""
+    frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,19 @@ INTERVAL_DTYPE = np.dtype(
 
 FLOW_DTYPE = np.dtype([("cycle", np.int64), ("source", np.int64), ("sink", np.int64)])
 """Producer instruction -> consumer instruction, at the cycle in which the consumer used it."""
+
+CAUSE_DTYPE = np.dtype(
+    [
+        ("track", np.int32),
+        ("cycle", np.int64),
+        ("kind", np.int16),
+        ("done", np.int64),
+        ("source", np.int64),
+    ]
+)
+"""From `cycle` on a track could go on, because the source was done at `done` (-1: when its work on its track
+ended). `source` is an instruction, -2 - t what track t did until `done`, or -1: nothing inside the machine.
+`kind` says what lies between `done` and `cycle`, and between `cycle` and the start of what follows."""
 
 LIFETIME_DTYPE = np.dtype(
     [

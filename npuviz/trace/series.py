@@ -11,7 +11,7 @@ import numpy as np
 
 from npuviz.trace.counter_kernels import COUNTER_BLOCK, extend_extremes
 from npuviz.trace.pyramid_kernels import BLOCK, extend_sums, mark_kinds
-from npuviz.trace.schema import FLOW_DTYPE
+from npuviz.trace.schema import CAUSE_DTYPE, FLOW_DTYPE, KIND_SHIFT, NOT_TOLD
 
 _SMALLEST_CAPACITY = 1024
 
@@ -243,4 +243,45 @@ class FlowSeries:
 
     def view(self) -> np.ndarray:
         """Rows of FLOW_DTYPE, read-only."""
+        return self._rows.view()
+
+
+def cause_columns(
+    cycle: np.ndarray, packed: np.ndarray, source: np.ndarray, code: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The words of CAUSE rows as the columns of CAUSE_DTYPE."""
+    behind = packed & NOT_TOLD
+    return {
+        "track": code.astype(np.int32),
+        "cycle": cycle,
+        "kind": (packed >> KIND_SHIFT).astype(np.int16),
+        "done": np.where(behind == NOT_TOLD, -1, cycle - behind),
+        "source": source,
+    }
+
+
+class CauseSeries:
+    """What let tracks go on, in the order of recording."""
+
+    def __init__(self) -> None:
+        self._rows = GrowingArray(CAUSE_DTYPE)
+
+    def __len__(self) -> int:
+        return self._rows.used
+
+    def append(self, columns: dict[str, np.ndarray]) -> None:
+        """Add rows, from `cause_columns`."""
+        room = self._rows.reserve(len(columns["cycle"]))
+        for name, values in columns.items():
+            room[name] = values
+
+    def truncate(self, cycle: int) -> None:
+        """Drop causes at `cycle` and later."""
+        rows = self._rows.written()
+        kept = rows[rows["cycle"] < cycle]
+        self._rows.truncate(len(kept))
+        self._rows.written()[...] = kept
+
+    def view(self) -> np.ndarray:
+        """Rows of CAUSE_DTYPE, read-only."""
         return self._rows.view()

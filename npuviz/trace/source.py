@@ -65,6 +65,10 @@ class TraceSource(Protocol):
         """All flows, FLOW_DTYPE, sorted by cycle."""
         ...
 
+    def cause_view(self) -> np.ndarray:
+        """All causes, CAUSE_DTYPE, in the order of recording."""
+        ...
+
     def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
         """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""
         ...

@@ -50,8 +50,13 @@ class Splitter:
 
     @property
     def flow_key(self) -> int:
-        """Key of the flows; smaller keys are tracks, larger ones memories."""
+        """Key of the flows; smaller keys are tracks, larger ones memories, the last one causes."""
         return len(self._schema.tracks)
+
+    @property
+    def cause_key(self) -> int:
+        """Key of the causes."""
+        return self.flow_key + 1 + self._num_memories
 
     def forget_from(self, cycle: int) -> None:
         """History was cut at `cycle`: what comes again from before it is known already and dropped."""
@@ -76,7 +81,7 @@ class Splitter:
             self._keys = np.empty(count, dtype=np.int32)
             self._columns = tuple(np.empty(count, dtype=np.int64) for _ in range(3))
             self._columns += (np.empty(count, dtype=np.int32),)
-        offsets = np.zeros(self.flow_key + 2 + self._num_memories, dtype=np.int64)
+        offsets = np.zeros(self.cause_key + 2, dtype=np.int64)
         bad = assign_keys(
             rows,
             self._is_counter,

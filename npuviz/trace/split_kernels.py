@@ -1,7 +1,7 @@
 """Sorting raw event rows by where they belong: one counting sort per page.
 
 A key says where a row goes: 0..T-1 an interval or counter track, T the flows, T+1+m the lifetimes
-of memory m; SKIP drops the row.
+of memory m, T+1+M with M memories the causes; SKIP drops the row.
 """
 
 # pyright: reportMissingParameterType=false
@@ -19,6 +19,8 @@ _INTERVAL = 1
 _COUNTER = 2
 _FLOW = 3
 _LIFETIME = 4
+_CAUSE = 5
+_KIND_SHIFT = 48
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
@@ -53,6 +55,11 @@ def _key_of(row, is_counter, num_kinds, num_memories, floor):
         if owner >= num_memories or second < first:
             return -2
         return SKIP if second <= floor else num_tracks + 1 + owner
+    if what == _CAUSE:
+        track = np.int32(head & 0xFFFFFFFF)
+        if track < -1 or track >= num_tracks or second >> _KIND_SHIFT >= num_kinds:
+            return -2
+        return SKIP if first < floor else num_tracks + 1 + num_memories
     return -2
 
 

@@ -14,12 +14,14 @@ import numpy as np
 from npuviz.trace.lifetimes import LifetimeSeries
 from npuviz.trace.schema import TraceSchema
 from npuviz.trace.series import (
+    CauseSeries,
     CounterSeries,
     CounterView,
     FlowSeries,
     GrowingArray,
     IntervalSeries,
     IntervalView,
+    cause_columns,
 )
 from npuviz.trace.source import Resolver
 from npuviz.trace.split import SplitRows, Splitter, empty_rows
@@ -54,6 +56,7 @@ class TraceStore:
         self._instructions = {track: GrowingArray(np.int64) for track in self._intervals}
         self._counters = {t.id: CounterSeries() for t in schema.tracks if t.kind == "counter"}
         self._flows = FlowSeries()
+        self._causes = CauseSeries()
         self._lifetimes = [LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))]
         self._horizon = 0
         self._max_waiting = max_raw_blocks()
@@ -113,6 +116,7 @@ class TraceStore:
             for counter in self._counters.values():
                 counter.truncate(int(np.searchsorted(counter.cycle.written(), np.int64(cycle))))
             self._flows.truncate(cycle)
+            self._causes.truncate(cycle)
             for lifetimes in self._lifetimes:
                 lifetimes.truncate(cycle)
             self._splitter.forget_from(cycle)
@@ -156,6 +160,8 @@ class TraceStore:
                 self._counters[key].append(first, second)
             elif key == flow_key:
                 self._flows.append(first, second, third)
+            elif key == self._splitter.cause_key:
+                self._causes.append(cause_columns(first, second, third, batch.code[place]))
             else:
                 self._lifetimes[key - flow_key - 1].append(first, second, third, batch.code[place])
 
@@ -202,7 +208,7 @@ class TraceStore:
             self.absorb()
             counters = sum(counter.cycle.used for counter in self._counters.values())
             lifetimes = sum(len(series) for series in self._lifetimes)
-            return self.num_intervals + counters + len(self._flows) + lifetimes
+            return self.num_intervals + counters + len(self._flows) + len(self._causes) + lifetimes
 
     def interval_view(self, track: int) -> IntervalView:
         """One interval track as it is now. Raises KeyError for another track."""
@@ -234,6 +240,12 @@ class TraceStore:
         with self._column_lock:
             self.absorb()
             return self._flows.view()
+
+    def cause_view(self) -> np.ndarray:
+        """All causes, CAUSE_DTYPE, in the order of recording."""
+        with self._column_lock:
+            self.absorb()
+            return self._causes.view()
 
     def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
         """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""

@@ -7,7 +7,7 @@ import numpy as np
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.stop import NO_STOPS
-from npuviz.trace.schema import COUNTER, FLOW, INTERVAL, LIFETIME, TRACK_SHIFT, TYPE_SHIFT
+from npuviz.trace.schema import CAUSE, COUNTER, FLOW, INTERVAL, LIFETIME, TRACK_SHIFT, TYPE_SHIFT
 from tests.contract.runs import Make, run_recorded
 
 
@@ -84,7 +84,7 @@ def check_events(make: Make) -> None:
     rows = run_recorded(machine)
     description, end_cycle = machine.description, machine.cycle
     types = rows[:, 0] >> TYPE_SHIFT
-    assert set(np.unique(types).tolist()) <= {INTERVAL, COUNTER, FLOW, LIFETIME}
+    assert set(np.unique(types).tolist()) <= {INTERVAL, COUNTER, FLOW, LIFETIME, CAUSE}
     tracks = (rows[:, 0] >> TRACK_SHIFT) & 0xFFFFFF
     codes = rows[:, 0] & 0xFFFFFFFF
     _check_intervals(

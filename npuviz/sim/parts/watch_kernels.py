@@ -38,6 +38,10 @@ INTERVAL = 1
 COUNTER = 2
 FLOW = 3
 LIFETIME = 4
+CAUSE = 5
+KIND_SHIFT = 48
+NOT_TOLD = (1 << KIND_SHIFT) - 1
+END_OF_RUN = 0xFFFFFFFF
 STOP_INSTRUCTION = 1
 STOP_QUEUE = 2
 STOP_MEMORY_READ = 3
@@ -101,6 +105,22 @@ def record_flow(machine, cycle, producer, consumer):
 def record_lifetime(machine, memory, bank, span, instruction):
     """An instruction's bytes lie in a bank of a memory from span[0] to before span[1]."""
     _record(machine, (LIFETIME << 56) | (memory << 32) | bank, span[0], span[1], instruction)
+
+
+@inlined
+def record_cause(machine, track, kind, span, source):
+    """A track can go on from span[1] on, because a source was done at span[0] (-1: when its work ended).
+
+    source  an instruction, `of_track(t)` for what track t did until then, or NOBODY
+    """
+    behind = NOT_TOLD if span[0] < 0 else span[1] - span[0]
+    _record(machine, (CAUSE << 56) | track, span[1], (kind << KIND_SHIFT) | behind, source)
+
+
+@inlined
+def of_track(track):
+    """What a track did, as the source of a cause."""
+    return -2 - track
 
 
 @inlined

@@ -14,7 +14,8 @@ from npuviz.trace.schema import TraceSchema
 MANIFEST_NAME = "manifest.json"
 MODEL_NAME = "model.json"
 FORMAT_NAME = "npuviz-trace"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2: what let tracks go on (causes)."""
 LARGEST_TEXT_BYTES = 1 << 26
 """Of manifest and model, which take many times as much once they are read."""
 LARGEST_PART_ROWS = 1 << 24
@@ -24,7 +25,7 @@ LARGEST_CELLS = 1 << 29
 FREQUENCIES = (1e3, 1e15)
 """Hz that a clock may have; 0 where there is none."""
 
-TableName = Literal["intervals", "counters", "flows", "lifetimes"]
+TableName = Literal["intervals", "counters", "flows", "causes", "lifetimes"]
 TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
 
 

@@ -6,12 +6,13 @@ from npuviz.base.errors import SimulationError
 from npuviz.trace.bundle.manifest import TableName
 from npuviz.trace.lifetimes import resolve_lifetimes
 from npuviz.trace.schema import TraceSchema
+from npuviz.trace.series import cause_columns
 from npuviz.trace.source import Resolver
 from npuviz.trace.split import SplitRows
 
 
 class PageTables:
-    """Collects the split batches of one page into columns of the four tables."""
+    """Collects the split batches of one page into columns of the five tables."""
 
     def __init__(self, schema: TraceSchema, resolve: Resolver | None) -> None:
         if resolve is None:
@@ -19,6 +20,7 @@ class PageTables:
         self._schema = schema
         self._resolve = resolve
         self._flow_key = len(schema.tracks)
+        self._cause_key = self._flow_key + 1 + len(schema.memory_names)
         self._groups: dict[int, list[tuple[np.ndarray, ...]]] = {}
 
     def add(self, batch: SplitRows) -> None:
@@ -48,7 +50,10 @@ class PageTables:
             cycle, source, sink, _ = self._joined([self._flow_key])
             order = np.argsort(cycle, kind="stable")
             found.append(("flows", {"cycle": cycle[order], "source": source[order], "sink": sink[order]}))
-        memories = [key for key in keys if key > self._flow_key]
+        if self._cause_key in self._groups:
+            cycle, packed, source, track = self._joined([self._cause_key])
+            found.append(("causes", cause_columns(cycle, packed, source, track)))
+        memories = [key for key in keys if self._flow_key < key < self._cause_key]
         if memories:
             start, end, instruction, bank = self._joined(memories)
             memory = (self._owners(memories) - self._flow_key - 1).astype(np.int16)

@@ -25,6 +25,13 @@ COLUMNS: dict[TableName, dict[str, type]] = {
     },
     "counters": {"track": np.int32, "cycle": np.int64, "value": np.int64},
     "flows": {"cycle": np.int64, "source": np.int64, "sink": np.int64},
+    "causes": {
+        "track": np.int32,
+        "cycle": np.int64,
+        "kind": np.int16,
+        "done": np.int64,
+        "source": np.int64,
+    },
     "lifetimes": {
         "memory": np.int16,
         "address": np.int64,

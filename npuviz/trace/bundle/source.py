@@ -22,7 +22,7 @@ from npuviz.trace.bundle.manifest import (
     parse_manifest,
 )
 from npuviz.trace.bundle.parts import check_bytes, decode
-from npuviz.trace.schema import FLOW_DTYPE, LIFETIME_DTYPE, TraceSchema
+from npuviz.trace.schema import CAUSE_DTYPE, FLOW_DTYPE, LIFETIME_DTYPE, TraceSchema
 from npuviz.trace.series import CounterSeries, CounterView, IntervalSeries, IntervalView
 
 _NOTE = ("severity", "code", "text")
@@ -80,7 +80,7 @@ class BundleSource:
             file = self._container.describe(part.file)
             self._check_rows(part.table, decode(file, self._container.read(part.file), part))
         with self._lock:
-            _ = self._intervals, self._counters, self._lifetimes, self._model
+            _ = self._intervals, self._counters, self._causes, self._lifetimes, self._model
 
     def _check_rows(self, table: TableName, columns: Mapping[str, np.ndarray]) -> None:
         """Ids that rows name, and cycles: within what the manifest says and 64 bits can add."""
@@ -165,6 +165,11 @@ class BundleSource:
         with self._lock:
             return self._flows
 
+    def cause_view(self) -> np.ndarray:
+        """All causes, CAUSE_DTYPE, in the order of recording."""
+        with self._lock:
+            return self._causes
+
     def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
         """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""
         with self._lock:
@@ -244,6 +249,18 @@ class BundleSource:
     def _flows(self) -> np.ndarray:
         rows = _structured(self._read("flows"), FLOW_DTYPE)
         rows = rows[np.argsort(rows["cycle"], kind="stable")]
+        rows.flags.writeable = False
+        return rows
+
+    @cached_property
+    def _causes(self) -> np.ndarray:
+        rows = _structured(self._read("causes"), CAUSE_DTYPE)
+        track, kind, done = rows["track"], rows["kind"], rows["done"]
+        known = bool(np.all((track >= -1) & (track < len(self.schema.tracks))))
+        self._demand("causes", known, "track ids of the schema, or -1")
+        self._demand("causes", bool(np.all((kind >= 0) & (kind < self.schema.num_kinds))), "known kinds")
+        ordered = bool(np.all((done >= -1) & (done <= rows["cycle"])))
+        self._demand("causes", ordered, "sources done before what they let go on")
         rows.flags.writeable = False
         return rows
 

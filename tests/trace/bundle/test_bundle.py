@@ -19,6 +19,7 @@ from npuviz.base.errors import ExportError, FormatError
 from npuviz.trace.bundle import bundle as bundle_module
 from npuviz.trace.bundle import publish
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
+from npuviz.trace.bundle.manifest import FORMAT_VERSION
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 from tests.trace.bundle.saving import save_bundle
@@ -328,7 +329,7 @@ def alter(bundle: Path, **changes: object) -> None:
 
 
 def test_messages_say_what_to_do(bundle: Path, tmp_path: Path) -> None:
-    alter(bundle, version=2)
+    alter(bundle, version=FORMAT_VERSION + 1)
     with pytest.raises(FormatError, match="newer npuviz"):
         open_bundle(bundle)
     alter(bundle, version=1, format="something")

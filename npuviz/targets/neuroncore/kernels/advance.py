@@ -7,14 +7,18 @@ then sequencers look at their next instruction, in the same order. Times are bas
 # A call may change any word of a row, which the type checker does not see.
 # pyright: reportUnnecessaryComparison=false
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
-from npuviz.sim.parts.watch_kernels import CALL, Machine, is_full
+from npuviz.sim.parts.watch_kernels import CALL, END_OF_RUN, Machine, is_full, is_recording, record_cause
 from npuviz.targets.neuroncore.kernels.dma import dma_step
 from npuviz.targets.neuroncore.kernels.records import (
     CHIP,
     ENDED,
     FAR,
     FREE,
+    KIND_PIPELINE,
+    LOG_WORDS,
     PROGRAM,
     RESULT_DEADLOCK,
     RESULT_EVENTS,
@@ -84,6 +88,16 @@ def all_ended(chip):
     return True
 
 
+@kernel
+def record_end(machine):
+    """Say what the run ended with: the completion that was logged last."""
+    chip = machine.chip
+    if chip.log_count > 0:
+        last = chip[chip.log + (chip.log_count - 1) * LOG_WORDS]
+        span = (int64(-1), chip.last)
+        record_cause(machine, END_OF_RUN, KIND_PIPELINE, span, last if last >= 0 else -1 - last)
+
+
 @entry
 def advance(state, words, transient, events, margin):
     """Run until cycle `until` of the call, a hit, a fault, the end, or until a buffer needs more room.
@@ -109,6 +123,8 @@ def advance(state, words, transient, events, margin):
         if t >= FAR:
             chip.cycle = chip.last + 1
             if all_ended(chip):
+                if is_recording(machine):
+                    record_end(machine)
                 chip.status = STATUS_FINISHED
                 return RESULT_FINISHED
             chip.status = STATUS_DEADLOCK

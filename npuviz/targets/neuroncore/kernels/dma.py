@@ -6,6 +6,7 @@ from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
+    record_cause,
     record_count,
     record_interval,
     watch_queue,
@@ -14,6 +15,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     ENGINE,
     FAR,
     FIFO_TRANSFERS,
+    KIND_DMA_START,
     KIND_TRANSFER,
     MAX_RINGS,
     PART,
@@ -147,9 +149,13 @@ def _begin_quantum(machine, engine, number, place, t):
     ring = RING(chip, chip.rings, place)
     entry = QUEUE(chip, chip.queues, queue_number).fifo[ring.head % FIFO_TRANSFERS]
     trigger = entry.trigger
+    was_idle = engine.slice < 0
     if engine.slice >= 0 and (engine.slice_trigger != trigger or engine.slice_queue != queue_number):
         _end_slice(machine, engine, number, t)
     if engine.slice < 0:
+        if is_recording(machine) and was_idle:
+            done = entry.start + instruction_at(program, trigger).issue
+            record_cause(machine, program.track_engines + number, KIND_DMA_START, (done, t), trigger)
         engine.slice = t
         engine.slice_trigger = trigger
         engine.slice_queue = queue_number

@@ -297,6 +297,8 @@ KIND_WAIT_PORT = 65
 KIND_WAIT_QUEUE = 66
 KIND_WAIT_BARRIER = 67
 KIND_TRANSFER = 70
+KIND_DMA_START = 71
+KIND_PIPELINE = 72
 
 QUANTUM = 8  # Assumed: elements a ring may move before the next ring has its turn.
 

@@ -39,6 +39,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     WHEN_COMPLETE,
     WHEN_READ,
 )
+from npuviz.targets.neuroncore.kernels.releases import record_release
 from npuviz.targets.neuroncore.kernels.updates import (
     Change,
     close_allocations,
@@ -177,6 +178,7 @@ def _end_wait(machine, number, sequencer, t):
         sequencer.waited += t - sequencer.since
         if is_recording(machine):
             record_interval(machine, number, sequencer.cause, (sequencer.since, t), sequencer.pc)
+            record_release(machine, number, sequencer, t)
     sequencer.since = t
 
 

@@ -43,6 +43,11 @@ _WAITS: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_WAIT_QUEUE, "waits for a queue", "wait-queue", "the queue set is full of transfers"),
     (sk.KIND_WAIT_BARRIER, "waits for the other core", "wait-dependency", "a core barrier"),
 )
+_LATENCIES: tuple[tuple[int, str, Role, str], ...] = (
+    (sk.KIND_DMA_START, "start of a DMA", "wait-dependency", "from its trigger to its first element"),
+    (sk.KIND_PIPELINE, "pipeline", "wait-dependency", "the last results are on their way"),
+)
+"""Of causes, not of intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +242,7 @@ def _tracks(spec: NeuronSpec, tables: Tables, used: tuple[UsedSemaphore, ...]) -
 def _kinds() -> tuple[Kind, ...]:
     found = [Kind(code, code.name.lower(), _role(code), "") for code in Opcode]
     found += [Kind(*row) for row in _WAITS]
+    found += [Kind(*row) for row in _LATENCIES]
     found.append(Kind(sk.KIND_TRANSFER, "dma", "move-in", "elements of a transfer"))
     return tuple(found)
 

@@ -4,18 +4,28 @@ At one time the bus comes first, then cores in order, then the jobs, then the bu
 Times are NPU cycles.
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import (
     CALL,
+    NOBODY,
     STOP_INSTRUCTION,
     Machine,
     is_full,
     is_recording,
     is_watched,
+    of_track,
     record_interval,
     watch_subject,
 )
 from npuviz.targets.rk3588.kernels.bus import begin_chunk, end_chunk
+from npuviz.targets.rk3588.kernels.causes import (
+    last_task_track,
+    record_end,
+    record_job_cause,
+    record_step_cause,
+)
 from npuviz.targets.rk3588.kernels.core import (
     core_step,
     core_wake,
@@ -81,8 +91,20 @@ def _start_job(machine, t):
         core = CORE(chip, chip.cores, number)
         core.next = job.first[number]
         core.end = job.first[number + 1]
+        if is_recording(machine) and core.next < core.end:
+            record_job_cause(machine, number, t)
     chip.job_state = JOB_RUNNING
     chip.job_until = FAR
+
+
+@kernel
+def _record_next(machine, is_host, source, t):
+    """What comes after a job or a host call, and why now."""
+    chip, program = machine.chip, machine.program
+    if is_host or chip.job < chip.jobs:
+        record_step_cause(machine, program.track_host if is_host else program.track_driver, source, t)
+    else:
+        record_end(machine, source, t)
 
 
 @kernel
@@ -90,17 +112,22 @@ def job_step(machine, t):
     """Host calls, then the driver, then the tasks of a job; returns whether cores have new tasks."""
     chip, program = machine.chip, machine.program
     has_started = False
+    source = int64(NOBODY)
     if chip.job_state == JOB_HOST and chip.job_until <= t:
         _end_host(machine, t)
+        source = int64(of_track(program.track_host))
     if chip.job_state == JOB_DRIVER and chip.job_until <= t:
         _start_job(machine, t)
         has_started = True
     elif chip.job_state == JOB_RUNNING and _is_job_done(chip):
         chip.job += 1
         chip.job_state = JOB_WAITING
+        source = last_task_track(machine, t)
     if chip.job_state == JOB_WAITING:
         chip.job_until = FAR
         job = JOB(program, program.jobs, chip.job)
+        if is_recording(machine):
+            _record_next(machine, chip.host < job.host_end, source, t)
         if chip.host < job.host_end:
             host = HOST_CALL(program, program.hosts, chip.host)
             chip.job_state = JOB_HOST

@@ -32,7 +32,8 @@ def stream_of(chip, number, which):
 
 
 @kernel
-def _track_of(which):
+def track_of_stream(which):
+    """Track of a stream among those of its core, -1 without one."""
     if which == STREAM_FEATURE:
         return TRACK_FEATURE
     if which == STREAM_WEIGHT:
@@ -84,7 +85,7 @@ def close_stream(machine, number, which, t):
     chip, program = machine.chip, machine.program
     stream = stream_of(chip, number, which)
     if stream.start >= 0:
-        track = _track_of(which)
+        track = track_of_stream(which)
         if track >= 0 and is_recording(machine) and stream.start < t:
             index = CORE(chip, chip.cores, number).task
             instruction = TASK(program, program.tasks, index).instruction if index >= 0 else index

@@ -14,6 +14,12 @@ from npuviz.sim.parts.watch_kernels import (
     watch_subject,
 )
 from npuviz.targets.rk3588.kernels.bus import close_stream, count_units
+from npuviz.targets.rk3588.kernels.causes import (
+    record_input_cause,
+    record_output_cause,
+    record_stream_cause,
+    record_task_cause,
+)
 from npuviz.targets.rk3588.kernels.records import (
     ACCESS,
     CORE,
@@ -164,6 +170,8 @@ def _end_wait(machine, number, core, task, t):
         if is_recording(machine) and task.factor > 0:
             track = number * TRACKS_PER_CORE + TRACK_STRIPES
             record_interval(machine, track, core.cause, (core.since, t), task.instruction)
+        if is_recording(machine):
+            record_input_cause(machine, number, core, task, t)
     core.since = t
 
 
@@ -192,6 +200,8 @@ def _end_stripe(machine, number, core, task, t):
         if room > task.weight_bytes:
             room = task.weight_bytes
         core.streams[STREAM_WEIGHT].total = room
+        if is_shown:
+            record_stream_cause(machine, number, STREAM_WEIGHT, TRACK_STRIPES, t)
         if core.group == task.groups:
             core.core_state = CORE_DONE
 
@@ -248,6 +258,7 @@ def _end_output(machine, number, core, task, t):
         track = number * TRACKS_PER_CORE + (TRACK_PPU if is_pooling else TRACK_DPU)
         kind = KIND_PPU if is_pooling else KIND_DPU
         record_interval(machine, track, kind, (core.out_start, t), task.instruction)
+        record_stream_cause(machine, number, STREAM_WRITE, track - number * TRACKS_PER_CORE, t)
     if task.is_pooling != 0:
         core.ppu_busy += t - core.out_start
     core.out_until = FAR
@@ -266,6 +277,8 @@ def _start_output(machine, number, core, task, t):
     needed = task.operand_bytes * (core.out_drained + 1) // core.out_total
     if stream.done < needed:
         return
+    if is_recording(machine):
+        record_output_cause(machine, number, core, task, t)
     atoms, group = core.ring[0], core.ring[1]
     core.stripes -= 1
     for n in range(2 * core.stripes):
@@ -303,6 +316,8 @@ def _end_task(machine, number, core, task, t):
     record = RESULT(chip, chip.records, index)
     record.start = core.start
     record.end = t
+    if is_recording(machine):
+        record_task_cause(machine, number, task, t)
     record.mac = core.core_busy
     record.out = core.out_busy
     record.data = core.wait_data
@@ -347,6 +362,9 @@ def core_step(machine, number, t):
         core.phase = PHASE_RUN
         core.since = t
         _open_streams(core, task)
+        if is_recording(machine):
+            for which in (STREAM_FEATURE, STREAM_WEIGHT, STREAM_OPERAND):
+                record_stream_cause(machine, number, which, TRACK_TASK, t)
     if core.phase == PHASE_RUN:
         task = task_at(program, core.task)
         if core.core_state == CORE_BUSY and core.core_until <= t:

@@ -33,7 +33,7 @@ class Engine:
         self.shape = make_shape(spec, tables, num_nodes)
         self.state = build_state(spec, tables, self.shape, num_nodes)
         self.words = build_program(spec, tables, self.costs, numbering, hosts)
-        self.event_margin = spec.cores * 24 + 16
+        self.event_margin = spec.cores * 40 + 16
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
         """Run the kernel; returns its RESULT_ code and a hit word per stop row."""

@@ -56,7 +56,10 @@ _KINDS: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_WAIT_WEIGHTS, "waits for weights", "wait-bandwidth", "weights are not in CBUF yet"),
     (sk.KIND_WAIT_OUTPUT, "waits for output", "wait-queue", "the DPU has not drained the accumulator"),
     (sk.KIND_INTERRUPT, "interrupt", "control", "the block that ends the task is done"),
+    (sk.KIND_WAIT_BUS, "waits for the bus", "wait-bandwidth", "DDR serves other streams"),
 )
+
+_FRAMES = (sk.KIND_TASK_CONV, sk.KIND_TASK_DEPTHWISE, sk.KIND_TASK_ELEMENTWISE, sk.KIND_TASK_POOLING)
 
 
 def unit_of(core: int, unit: int) -> int:
@@ -81,7 +84,7 @@ def describe(spec: RknnSpec, tables: Tables) -> MachineDescription:
         queues=_queues(spec),
         links=_links(spec),
         tracks=_tracks(spec),
-        kinds=tuple(Kind(*row) for row in _KINDS),
+        kinds=tuple(Kind(*row, frames=row[0] in _FRAMES) for row in _KINDS),
         floorplan=_floorplan(spec),
         features={
             "register commands": {"blocks": 8},

@@ -17,6 +17,7 @@ from npuviz.sim.network.records_kernels import network_at
 from npuviz.sim.network.simple_kernels import NOC
 from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import CALL, Machine, is_full
+from npuviz.targets.systolic.kernels.causes import record_acknowledged
 from npuviz.targets.systolic.kernels.core import core_cycle
 from npuviz.targets.systolic.kernels.flit_traffic import dram_answers, flit_cycle
 from npuviz.targets.systolic.kernels.records import (
@@ -126,6 +127,7 @@ def finish(machine):
     chip = machine.chip
     chip.status = STATUS_FINISHED
     chip.cycle = chip.final
+    record_acknowledged(machine, chip.final)
     for c in range(chip.cores_count):
         core = CORE(chip, chip.cores + c * chip.core_words)
         for half in range(4):

@@ -20,6 +20,7 @@ from npuviz.sim.parts.watch_kernels import (
     watch_queue,
     watch_subject,
 )
+from npuviz.targets.systolic.kernels.causes import record_load, record_store, record_tile_done
 from npuviz.targets.systolic.kernels.pipelines import (
     is_vector_op,
     retire_gemm,
@@ -129,6 +130,8 @@ def push_burst(machine, work, entry, t):
 def start_load(machine, c, core, t):
     """LD takes the head of its queue: its entry comes into being, its requests join the list."""
     chip = machine.chip
+    if is_recording(machine):
+        record_load(machine, c, core.load_ring[1], t)
     slot = core.slot[core.load_ring[1]]
     work = work_of(machine.program, c, core, slot, core.load_ring[0])
     count = core.loads - 1
@@ -152,6 +155,8 @@ def start_store(machine, c, core, t):
     entry = entry_of(machine.chip, core, slot, work.row.dst)
     if not is_valid(entry, t):
         return
+    if is_recording(machine):
+        record_store(machine, c, entry.writer, core.store_ring[1], t)
     count = core.stores - 1
     core.stores = count
     for index in range(2 * count):
@@ -164,6 +169,8 @@ def start_store(machine, c, core, t):
     push_burst(machine, work, int64(0), t)
     if work.code + 1 == slot.end:
         slot.done = 1
+        if is_recording(machine):
+            record_tile_done(machine, c, entry.writer, t)
 
 
 @inlined

@@ -13,6 +13,7 @@ from npuviz.sim.parts.watch_kernels import (
     record_interval,
     watch_queue,
 )
+from npuviz.targets.systolic.kernels.causes import record_entry, record_operands, record_tile_done
 from npuviz.targets.systolic.kernels.program_records import (
     ENTRY_ROOM,
     LAYER,
@@ -249,6 +250,8 @@ def start_gemm(machine, work, slot_index, t):
     gemm.enter = enter
     gemm.idle = core.ex_end
     gemm.filled = use_sources(machine, work, t)
+    if is_recording(machine):
+        record_operands(machine, work, slot_index, gemm.filled, t)
     gemm.arrived = work.slot.since
     core.gemm_start = start
     core.gemm_rows = rows
@@ -312,6 +315,8 @@ def retire_gemm(machine, c, core, t):
     if gemm.enter > idle:
         count_wait(machine, c, core, gemm, instruction)
         idle = gemm.enter
+        if is_recording(machine):
+            record_entry(machine, c * TRACKS_PER_CORE + TRACK_EX, gemm.slot, idle)
     core.ex_busy += end - idle
     if is_recording(machine):
         track = c * TRACKS_PER_CORE + TRACK_EX
@@ -320,6 +325,8 @@ def retire_gemm(machine, c, core, t):
         record_interval(machine, track, row.op, (start, end), instruction)
     if work.code + 1 == slot.end:
         slot.done = 1
+        if is_recording(machine):
+            record_tile_done(machine, c, instruction, t)
     count = core.gemm_count - 1
     core.gemm_count = count
     head += 1
@@ -344,7 +351,9 @@ def start_vector(machine, work, slot_index, t):
     core.vec_start = enter
     core.vec_finish = enter + latency
     core.vec_busy += latency
-    use_sources(machine, work, t)
+    filled = use_sources(machine, work, t)
+    if is_recording(machine):
+        record_operands(machine, work, slot_index, filled, t)
     begin_result(machine, work, t)
     if is_watched(machine):
         watch_queue(machine, work.c * QUEUES_PER_CORE + QUEUE_VEC, int64(0), int64(1), t)
@@ -360,8 +369,11 @@ def retire_vector(machine, c, core, t):
     if is_recording(machine) and core.vec_finish > core.vec_start:
         track = c * TRACKS_PER_CORE + TRACK_VEC
         record_interval(machine, track, work.row.op, (core.vec_start, core.vec_finish), work.instruction)
+        record_entry(machine, track, core.vec_slot, core.vec_start)
     if work.code + 1 == slot.end:
         slot.done = 1
+        if is_recording(machine):
+            record_tile_done(machine, c, work.instruction, t)
     core.vec = -1
     if is_watched(machine):
         watch_queue(machine, c * QUEUES_PER_CORE + QUEUE_VEC, int64(1), int64(0), t)

@@ -23,6 +23,7 @@ from npuviz.sim.parts.watch_kernels import (
     record_interval,
     watch_subject,
 )
+from npuviz.targets.systolic.kernels.causes import record_last_layer, record_layer_start
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
 from npuviz.targets.systolic.kernels.records import (
     CORE,
@@ -66,6 +67,8 @@ def open_layer(machine, layer, core, t, after):
             run.lane = lane
             break
     chip[chip.times + 2 * layer] = t
+    if is_recording(machine):
+        record_layer_start(machine, layer, after, t)
     if is_watched(machine):
         watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
     if layer_row.host_cycles > 0:
@@ -176,8 +179,8 @@ def record_layer(machine, layer, lane, start, t):
 
 
 @kernel
-def close_layer(machine, layer, t):
-    """A layer ends in cycle `t`: its consumers may become ready, its request may leave the queue."""
+def close_layer(machine, layer, core, t):
+    """A layer ends in cycle `t`, reported by `core` (-1: the Host); others may become ready."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     run = RUN_LAYER(chip, scheduler.layers, layer)
@@ -194,6 +197,8 @@ def close_layer(machine, layer, t):
     chip.layers_done += 1
     chip.layers_left -= 1
     chip.last_busy = t
+    if is_recording(machine):
+        record_last_layer(machine, layer, core, t)
     for edge in range(program[program.edges_at + layer], program[program.edges_at + layer + 1]):
         consumer = program[program.edges + edge]
         waiting = RUN_LAYER(chip, scheduler.layers, consumer)
@@ -234,7 +239,7 @@ def end_of_tile(machine, layer, c, t):
     run = RUN_LAYER(chip, SCHEDULER(chip, chip.sched).layers, layer)
     run.left -= 1
     if run.left == 0:
-        close_layer(machine, layer, t)
+        close_layer(machine, layer, c, t)
     refresh(machine, t, c)
 
 
@@ -303,7 +308,7 @@ def begin_cycle(machine, t):
     chip = machine.chip
     if chip.host_until >= 0 and chip.host_until <= t:
         chip.host_until = -1
-        close_layer(machine, SCHEDULER(chip, chip.sched).host_layer, t)
+        close_layer(machine, SCHEDULER(chip, chip.sched).host_layer, int64(-1), t)
         refresh(machine, t, int64(-1))
     admit(machine, t)
 

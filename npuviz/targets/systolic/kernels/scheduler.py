@@ -15,6 +15,7 @@ from npuviz.sim.parts.watch_kernels import (
     record_interval,
     watch_subject,
 )
+from npuviz.targets.systolic.kernels.causes import record_last_layer, record_layer_start, record_tile
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
 from npuviz.targets.systolic.kernels.records import (
     CORE,
@@ -55,6 +56,8 @@ def start_work(machine, t, after_core):
     chip.layer_start = t
     chip.layer_left = layer_row.num_tiles
     chip[chip.times + 2 * index] = t
+    if is_recording(machine):
+        record_layer_start(machine, index, after_core, t)
     if is_watched(machine):
         watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
     if layer_row.host_cycles > 0:
@@ -93,9 +96,12 @@ def end_layer(machine, t, after_core):
     if is_watched(machine):
         watch_subject(machine, int64(STOP_NODE_END), node, (int64(0), int64(0)), t)
     chip[chip.times + 2 * chip.layer + 1] = t
+    closed = chip.layer
     chip.layer = -1
     chip.layers_done += 1
     chip.last_busy = t
+    if is_recording(machine):
+        record_last_layer(machine, closed, after_core, t)
     if chip.layers_left == 0 and chip.launch < chip.launches_total:
         launch = LAUNCH(program, program.launches, chip.launch)
         at = t + launch.delay
@@ -154,6 +160,7 @@ def hand_tile(machine, c, core, t):
         core.next_tile = program[program.next + tile]
     tile_row = TILE(program, program.tiles, tile)
     layer = tile_row.layer
+    is_new = core.last_layer != layer
     continues = tile_row.accumulate == 1 and core.last_layer == layer and core.last_fused == tile_row.fused
     core.last_layer = layer
     core.last_fused = tile_row.fused
@@ -189,5 +196,7 @@ def hand_tile(machine, c, core, t):
     slot.gemms = 0
     slot.vectors = 0
     slot.layer = layer
+    if is_recording(machine):
+        record_tile(machine, c, (free, is_new, layer), t)
     core.order[core.tiles] = free
     core.tiles += 1

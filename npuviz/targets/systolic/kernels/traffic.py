@@ -18,6 +18,7 @@ from npuviz.sim.parts.watch_kernels import (
     record_interval,
     watch_queue,
 )
+from npuviz.targets.systolic.kernels.causes import record_turn
 from npuviz.targets.systolic.kernels.program_records import CODE, MODE_STEP, TILE
 from npuviz.targets.systolic.kernels.records import (
     BURST,
@@ -101,6 +102,9 @@ def finish_burst(machine, c, burst, now):
         start = core[end_word]
     end = now + 1
     if end > start:
+        if is_recording(machine):
+            other_end = core.store_end if entry != 0 else core.load_end
+            record_turn(machine, c, entry != 0, (core[end_word], other_end), start)
         core[end_word] = end
         core[(CORE.load_busy if entry != 0 else CORE.store_busy)] += end - start
         if is_recording(machine):

@@ -136,6 +136,6 @@ def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:
     the steps of the core write a few rows. At the end of the run all four halves are emptied.
     """
     network_cycles = -(-spec.core_period_ps // spec.noc_period_ps)
-    bursts = 2 * spec.config.icnt_injection_ports_per_core * network_cycles
+    bursts = 3 * spec.config.icnt_injection_ports_per_core * network_cycles
     halves = 2 * (shape.spad_entries + shape.acc_entries)
-    return spec.num_cores * (32 + bursts + halves) + 64
+    return spec.num_cores * (48 + bursts + halves) + 64

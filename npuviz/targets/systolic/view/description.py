@@ -227,6 +227,12 @@ def _kinds() -> tuple[Kind, ...]:
             "operands are there; an earlier instruction or the issue order holds it back",
         ),
         Kind(sk.KIND_OPERATOR, "operator", "compute", "an operator, from its first tile to its last report"),
+        Kind(sk.KIND_MEMORY, "memory", "wait-bandwidth", "data is on its way through network and DRAM"),
+        Kind(sk.KIND_RESULT, "result", "wait-dependency", "a result leaves its pipeline"),
+        Kind(sk.KIND_ISSUE, "issue", "wait-dependency", "its tile issues one instruction a cycle, in order"),
+        Kind(sk.KIND_TILE, "tile", "wait-dependency", "an earlier tile or layer has to end first"),
+        Kind(sk.KIND_REQUESTS, "requests", "wait-bandwidth", "other requests enter the network first"),
+        Kind(sk.KIND_LAUNCH, "launch", "wait-empty", "nothing is to be done before the next launch"),
     ]
     return tuple(found)
 

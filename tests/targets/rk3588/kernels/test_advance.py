@@ -14,6 +14,7 @@ from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.work import FP16, Pooling, Work
+from npuviz.trace.schema import CAUSE, TYPE_SHIFT
 from tests.targets.rk3588.machine_cases import (
     FOREVER,
     NO_EW,
@@ -39,6 +40,7 @@ def recorded(machine: RknnMachine) -> np.ndarray:
             break
     assert stop.kind is StopKind.FINISHED
     rows = np.concatenate(parts)
+    rows = rows[rows[:, 0] >> TYPE_SHIFT != CAUSE]
     head = rows[:, 0]
     return np.stack(
         [head >> 56, head >> 32 & 0xFFFFFF, head & 0xFFFFFFFF, rows[:, 1], rows[:, 2], rows[:, 3]], axis=1

@@ -50,6 +50,7 @@ def one_tile(size: int = 1024, pieces: int = 1, waits_for: int = 1) -> SystolicT
 
 
 def test_numbers_agree_with_the_layers_above() -> None:
+    assert (wk.CAUSE, wk.KIND_SHIFT, wk.NOT_TOLD) == (schema.CAUSE, schema.KIND_SHIFT, schema.NOT_TOLD)
     assert (wk.INTERVAL, wk.COUNTER, wk.FLOW, wk.LIFETIME) == (
         schema.INTERVAL,
         schema.COUNTER,

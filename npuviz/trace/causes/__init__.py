@@ -1,0 +1,1 @@
+"""Why things happened when they did: the graph of causes, the critical path, what a change would do."""

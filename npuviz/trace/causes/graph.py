@@ -1,0 +1,145 @@
+"""The graph of causes of one trace: its intervals, what let each of them start, and walks along them."""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from npuviz.trace.causes.walk_kernels import find_sources, index_instructions, sort_causes, walk
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import CAUSE_DTYPE
+from npuviz.trace.unit_times import wait_kinds
+
+SEGMENT_DTYPE = np.dtype(
+    [
+        ("start", np.int64),
+        ("end", np.int64),
+        ("track", np.int32),
+        ("kind", np.int16),
+        ("instruction", np.int64),
+    ]
+)
+"""Part of a path: over [start, end) it led through `track`. kind -1: the cause is not recorded; a kind that
+says why something waits: an earlier result was on its way to the track, or a wait that nothing explains."""
+
+_FIRST_ROOM = 1 << 16
+
+
+@dataclass(frozen=True)
+class CauseGraph:
+    """Columns of a trace, ready for walks; see walk_kernels for their meaning.
+
+    recorded   number of each cause among those of the trace, as they were recorded
+    end_cycle  up to which the trace was known when it was made
+    """
+
+    start: np.ndarray
+    end: np.ndarray
+    kind: np.ndarray
+    instruction: np.ndarray
+    offsets: np.ndarray
+    passes: np.ndarray
+    waits: np.ndarray
+    frames: np.ndarray
+    first_of: np.ndarray
+    by_instruction: np.ndarray
+    cause_offsets: np.ndarray
+    causes: np.ndarray
+    recorded: np.ndarray
+    end_cycle: int
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What kernels take."""
+        causes = tuple(
+            np.ascontiguousarray(self.causes[name]) for name in ("cycle", "kind", "done", "source")
+        )
+        own = (self.start, self.end, self.kind, self.instruction, self.offsets, self.passes)
+        return (
+            *own,
+            self.waits,
+            self.frames,
+            self.first_of,
+            self.by_instruction,
+            self.cause_offsets,
+            *causes,
+        )
+
+
+def cause_graph(reader: TraceReader) -> CauseGraph:
+    """Read all intervals and causes of a trace. Costs a copy of them."""
+    schema = reader.schema
+    columns = [
+        reader.interval_columns(track.id) if track.kind == "interval" else None for track in schema.tracks
+    ]
+    lengths = [0 if each is None else len(each) for each in columns]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    found = [each for each in columns if each is not None]
+    start, end, kind, instruction = (
+        np.concatenate([getattr(each, name) for each in found] or [np.zeros(0, np.int64)])
+        for name in ("start", "end", "kind", "instruction")
+    )
+    waits = np.zeros(schema.num_kinds + 1, dtype=np.bool_)
+    waits[list(wait_kinds(schema))] = True
+    frames = np.zeros(schema.num_kinds + 1, dtype=np.bool_)
+    frames[[each.id for each in schema.kinds if each.frames]] = True
+    passes = np.array([t.kind == "interval" and t.unit < 0 for t in schema.tracks], dtype=np.bool_)
+    first_of = np.zeros(int(instruction.max(initial=-1)) + 2, dtype=np.int64)
+    by_instruction = np.empty(len(instruction), dtype=np.int64)
+    index_instructions(instruction, first_of, by_instruction)
+    rows = reader.causes
+    cause_offsets = np.zeros(len(schema.tracks) + 2, dtype=np.int64)
+    order = np.empty(len(rows), dtype=np.int64)
+    sort_causes(
+        np.ascontiguousarray(rows["track"]), np.ascontiguousarray(rows["cycle"]), cause_offsets, order
+    )
+    return CauseGraph(
+        start, end, kind, instruction, offsets, passes, waits, frames, first_of, by_instruction,
+        cause_offsets, rows[order].astype(CAUSE_DTYPE), order, reader.end_cycle,
+    )  # fmt: skip
+
+
+def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndarray:
+    """What led to a point: SEGMENT_DTYPE, oldest first, without gaps from `stop` to `cycle`.
+
+    track  -1: the end of the run
+    """
+    arrays, room = graph.arrays, _FIRST_ROOM
+    while True:
+        out = (
+            np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32),
+            np.empty(room, np.int16), np.empty(room, np.int64),
+        )  # fmt: skip
+        count = int(walk(arrays, np.int64(track), np.int64(cycle), np.int64(stop), out))
+        if count <= room:
+            break
+        room = count
+    rows = np.empty(count, dtype=SEGMENT_DTYPE)
+    for name, values in zip(SEGMENT_DTYPE.names or (), out, strict=True):
+        rows[name] = values[:count][::-1]
+    return rows
+
+
+def critical_path(graph: CauseGraph) -> np.ndarray:
+    """The path to the end of the run: SEGMENT_DTYPE whose lengths sum to the run's cycles."""
+    return path_to(graph, -1, graph.end_cycle)
+
+
+def sources_of(graph: CauseGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Track (int64) and cycle (int64) of the source of every cause, -1 where it is not known."""
+    tracks, cycles = np.empty(len(graph.causes), np.int64), np.empty(len(graph.causes), np.int64)
+    find_sources(graph.arrays, tracks, cycles)
+    return tracks, cycles
+
+
+_known: "WeakKeyDictionary[TraceReader, tuple[tuple[int, int, int], CauseGraph]]" = WeakKeyDictionary()
+
+
+def graph_of(reader: TraceReader) -> CauseGraph:
+    """The graph of a trace as it is now; made again only after the trace has changed."""
+    state = (reader.end_cycle, reader.num_intervals, len(reader.causes))
+    kept = _known.get(reader)
+    if kept is None or kept[0] != state:
+        kept = state, cause_graph(reader)
+        _known[reader] = kept
+    return kept[1]

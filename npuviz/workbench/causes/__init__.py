@@ -1,0 +1,1 @@
+"""What the time of a run went to, and what would help."""

@@ -1,0 +1,228 @@
+"""What the time of a run went to, in words: the critical path by cause, and its costliest parts."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuviz.program.instruction import Listing
+from npuviz.program.program import Program
+from npuviz.program.source import HasSource
+from npuviz.trace.causes.graph import CauseGraph, critical_path, graph_of
+from npuviz.trace.causes.waits import CAUSES, UNKNOWN, unit_causes
+from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import TraceSchema
+from npuviz.trace.unit_times import tracks_of_units, unit_label
+
+SHOWN_PARTS = 3
+PATH_CAUSES = ("compute", "transfer", "control", *CAUSES[1:])
+"""What cycles of a path go to: work of three kinds, and what the units of a trace lose cycles to."""
+_WORK = {"compute": "compute", "move-in": "transfer", "move-out": "transfer", "control": "control"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A part of the critical path: what units of one sort did, or what led to them.
+
+    units, kind  ids; kind -1: not recorded
+    cause        one of PATH_CAUSES; cycles, count  on the path, and in how many pieces
+    operators, lines  name -> cycles, most first; instructions  the longest one, -1 if none
+    start, end   its longest piece
+    """
+
+    name: str
+    kind: int
+    kind_name: str
+    doc: str
+    cause: str
+    units: tuple[int, ...]
+    cycles: int
+    count: int
+    operators: tuple[tuple[str, int], ...]
+    lines: tuple[tuple[str, int], ...]
+    instruction: int
+    track: int
+    start: int
+    end: int
+
+    def text(self, total: int) -> str:
+        """A sentence."""
+        share = self.cycles / max(total, 1)
+        what = self.kind_name if self.kind >= 0 else "a cause that is not recorded"
+        times = f"{self.count} times" if self.count != 1 else "once"
+        amount = f"{share:.0%} of the critical path ({self.cycles} cycles, {times})"
+        parts = [f"{self.name}: {what} holds {amount}"]
+        for label, found in (("operators", self.operators), ("lines", self.lines)):
+            if found:
+                shown = ", ".join(f"{name} {cycles / max(self.cycles, 1):.0%}" for name, cycles in found)
+                parts.append(f"{label}: {shown}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class RunCauses:
+    """The critical path of a run and what it consists of.
+
+    path      SEGMENT_DTYPE; by_cause  PATH_CAUSES -> cycles, which sum to those of the run
+    costs     parts of the path, the costliest first; operators, lines  name -> cycles on the path by cause
+    """
+
+    reader: TraceReader
+    graph: CauseGraph
+    path: np.ndarray
+    by_cause: Mapping[str, int]
+    costs: tuple[Cost, ...]
+    operators: Mapping[str, Mapping[str, int]]
+    lines: Mapping[str, Mapping[str, int]]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the run."""
+        return self.graph.end_cycle
+
+    def units(self) -> dict[str, dict[str, int]]:
+        """Unit name -> cycles by CAUSES, which sum to those of the run."""
+        schema = self.reader.schema
+        return {unit_label(schema, unit): unit_causes(self.reader, unit) for unit in tracks_of_units(schema)}
+
+
+def run_causes(reader: TraceReader, program: Program | None = None) -> RunCauses:
+    """Find the critical path of what a trace holds. Without a program, lines are not known."""
+    graph = graph_of(reader)
+    path = critical_path(graph)
+    names = _Names(reader, program.listing if program is not None else None)
+    causes = np.array([PATH_CAUSES.index(names.cause(kind)) for kind in range(-1, len(graph.waits))])
+    cause = causes[path["kind"] + 1]
+    cycles = path["end"] - path["start"]
+    sums = np.bincount(cause, cycles, len(PATH_CAUSES)).astype(np.int64)
+    by_cause = {name: int(sums[place]) for place, name in enumerate(PATH_CAUSES)}
+    instructions, place = np.unique(path["instruction"], return_inverse=True)
+    operators = np.array([names.operator(i) for i in instructions.tolist()], dtype=object)[place]
+    lines = np.array([names.line(i) for i in instructions.tolist()], dtype=object)[place]
+    rows = _Rows(path, cycles, cause, operators, lines)
+    costs = sorted(_costs(rows, names), key=lambda each: -each.cycles)
+    return RunCauses(
+        reader, graph, path, by_cause, tuple(costs),
+        _by_name(rows, operators), _by_name(rows, lines) if any(lines) else {},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Rows:
+    path: np.ndarray
+    cycles: np.ndarray
+    cause: np.ndarray
+    operators: np.ndarray
+    lines: np.ndarray
+
+
+class _Names:
+    """Names of what a trace numbers."""
+
+    def __init__(self, reader: TraceReader, listing: Listing | None) -> None:
+        self.schema: TraceSchema = reader.schema
+        self.kinds = {kind.id: kind for kind in reader.schema.kinds}
+        self._listing = listing
+        self._node_of = _nodes_of(reader, listing)
+
+    def cause(self, kind: int) -> str:
+        """Which of PATH_CAUSES."""
+        if kind not in self.kinds:
+            return UNKNOWN
+        role = self.kinds[kind].role
+        return _WORK.get(role, role.removeprefix("wait-"))
+
+    def operator(self, instruction: int) -> str:
+        """Name of an instruction's operator, "" without one."""
+        node = self._node_of(instruction)
+        return self.schema.node_names[node] if 0 <= node < len(self.schema.node_names) else ""
+
+    def line(self, instruction: int) -> str:
+        """Source line of an instruction, "" if it has none or that is not known."""
+        listing = self._listing
+        if not isinstance(listing, HasSource) or not 0 <= instruction < len(listing):
+            return ""
+        place = listing.place_of(instruction)
+        return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""
+
+
+def _nodes_of(reader: TraceReader, listing: Listing | None) -> Callable[[int], int]:
+    if listing is not None:
+        count = len(listing)
+        return lambda one: int(listing.nodes_of(np.array([one]))[0]) if 0 <= one < count else -1
+    known: dict[int, int] = {}
+    for track in reader.schema.tracks:
+        if track.kind == "interval":
+            columns = reader.interval_columns(track.id)
+            found, first = np.unique(columns.instruction, return_index=True)
+            known.update(zip(found.tolist(), columns.node[first].tolist(), strict=True))
+    return lambda one: known.get(one, -1)
+
+
+def _costs(rows: _Rows, names: _Names) -> list[Cost]:
+    """Pieces of the path, put together where they are of one sort of unit and of one kind."""
+    sorts = [_sort_of(track.name) for track in names.schema.tracks]
+    numbers = {name: place for place, name in enumerate(dict.fromkeys(sorts))}
+    of_track = np.array([*(numbers[name] for name in sorts), len(numbers)], dtype=np.int64)
+    key = of_track[rows.path["track"]] * (len(names.kinds) + 1024) + rows.path["kind"] + 1
+    found: list[Cost] = []
+    for one in np.unique(key).tolist():
+        found.append(_cost(rows, np.flatnonzero(key == one), names))
+    return found
+
+
+def _cost(rows: _Rows, mine: np.ndarray, names: _Names) -> Cost:
+    path, tracks = rows.path[mine], names.schema.tracks
+    longest = path[int(np.argmax(rows.cycles[mine]))]
+    kind, track = int(longest["kind"]), int(longest["track"])
+    used = [tracks[t] for t in np.unique(path["track"]).tolist() if t >= 0]
+    name = "The end of the run" if not used else used[0].name
+    if len(used) > 1:
+        name = f"{_sort_of(used[0].name)} ({len(used)} of them)"
+    known = names.kinds.get(kind)
+    return Cost(
+        name, kind, known.name if known else UNKNOWN, known.doc if known else "", names.cause(kind),
+        tuple(sorted({each.unit for each in used})), int(rows.cycles[mine].sum()), len(mine),
+        _most(rows.operators[mine], rows.cycles[mine]), _most(rows.lines[mine], rows.cycles[mine]),
+        int(longest["instruction"]), track, int(longest["start"]), int(longest["end"]),
+    )  # fmt: skip
+
+
+def _sort_of(name: str) -> str:
+    """A track's name without its numbers: "Core.DMA" of "Core[0].DMA[3]"."""
+    return re.sub(r"[\[(][\d, ]+[\])]", "", name)
+
+
+def _most(names: np.ndarray, cycles: np.ndarray) -> tuple[tuple[str, int], ...]:
+    total: Counter[str] = Counter()
+    for name, count in zip(names.tolist(), cycles.tolist(), strict=True):
+        if name:
+            total[name] += count
+    return tuple(total.most_common(SHOWN_PARTS))
+
+
+def _by_name(rows: _Rows, names: np.ndarray) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, cause, cycles in zip(names.tolist(), rows.cause.tolist(), rows.cycles.tolist(), strict=True):
+        one = found.setdefault(name, {})
+        one[PATH_CAUSES[cause]] = one.get(PATH_CAUSES[cause], 0) + cycles
+    return dict(sorted(found.items(), key=lambda item: -sum(item[1].values())))
+
+
+def as_plain(cost: Cost, total: int) -> dict[str, Any]:
+    """A cost for JSON."""
+    return {
+        "units": cost.name,
+        "kind": cost.kind_name,
+        "cause": cost.cause,
+        "cycles": cost.cycles,
+        "share": cost.cycles / max(total, 1),
+        "count": cost.count,
+        "text": cost.text(total),
+        "operators": dict(cost.operators),
+        "lines": dict(cost.lines),
+        "longest": {"start": cost.start, "end": cost.end},
+    }
