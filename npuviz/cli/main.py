@@ -23,6 +23,7 @@ SUBCOMMANDS = (
     "map",
     "export",
     "query",
+    "explain",
     "sweep",
     "shot",
     "bench",

@@ -12,6 +12,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
+from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.neuroncore.ids import TARGET_ID
 from npuviz.targets.neuroncore.presets import PRESETS
@@ -66,6 +67,12 @@ class NeuronTarget:
         from npuviz.targets.neuroncore.load.settings import list_settings
 
         return list_settings(request)
+
+    def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
+        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        from npuviz.targets.neuroncore.remedies import remedies
+
+        return remedies(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""

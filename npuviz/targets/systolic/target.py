@@ -14,6 +14,7 @@ from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
+from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
 from npuviz.targets.systolic.presets import PRESETS
 
@@ -53,6 +54,12 @@ class SystolicTarget:
         from npuviz.targets.systolic.load.settings import list_settings
 
         return list_settings(request)
+
+    def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
+        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        from npuviz.targets.systolic.remedies import remedies
+
+        return remedies(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read and compile; see the contract."""

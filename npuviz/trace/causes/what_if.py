@@ -44,7 +44,8 @@ class Retimer:
             if change.nodes is None:
                 chosen = self._causes_of(change)
                 causes[chosen] *= change.factor
-                dropped[chosen] |= change.factor == 0
+                if change.factor == 0:
+                    dropped |= chosen & np.isin(graph.causes["kind"], self._resources)
         times = np.zeros(len(graph.start)), np.zeros(len(graph.causes))
         retime(self._columns, (rows, causes, dropped), self._order, times)
         return self._end(times, rows)
@@ -83,6 +84,12 @@ class Retimer:
             return float(graph.end_cycle)
         new_end = times[0] + (graph.end - graph.start) * rows
         return float(new_end[works].max() + graph.end_cycle - graph.end[works].max())
+
+    @cached_property
+    def _resources(self) -> list[int]:
+        """Kinds of waits for room or for a part that others use: without limit, nothing is waited for."""
+        roles = ("wait-queue", "wait-conflict")
+        return [kind.id for kind in self._reader.schema.kinds if kind.role in roles]
 
     @cached_property
     def _nodes(self) -> np.ndarray:

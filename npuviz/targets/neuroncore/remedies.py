@@ -1,0 +1,35 @@
+"""Which settings of a NeuronCore would make a run shorter, and what they do to times."""
+
+from npuviz.sim.remedy import Effect, Remedy
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.load.settings import list_settings
+
+
+def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
+    """Remedies for the machine of a request, as far as its settings are numbers."""
+    values = {setting.name: setting.value for setting in list_settings(request)}
+    start, table = float(values["dma_start_ns"]), float(values["table_load_ns"])
+    found = [
+        Remedy(
+            "start DMA in half the time",
+            {"dma_start_ns": f"{start / 2:g}"},
+            (Effect(0.5, ("start of a DMA",)),),
+        ),
+        Remedy(
+            "load activation tables in half the time, or use functions of fewer table sets",
+            {"table_load_ns": f"{table / 2:g}"},
+            (Effect(0.5, ("table_load",)),),
+        ),
+        Remedy(
+            "a DMA engine twice as fast, as contiguous runs of twice the bytes make it",
+            {
+                "dma_element_ns": f"{float(values['dma_element_ns']) / 2:g}",
+                "dma_peak_bytes_per_ns": f"{float(values['dma_peak_bytes_per_ns']) * 2:g}",
+            },
+            (Effect(0.5, ("dma",)),),
+        ),
+    ]
+    if values["dtype"] == "float32":
+        kinds = ("nc_matmul", "nc_transpose", "waits for a semaphore")
+        found.append(Remedy("compute in bfloat16", {"dtype": "bf16"}, (), kinds))
+    return tuple(found)

@@ -1,0 +1,30 @@
+"""Which settings of a systolic machine would make a run shorter."""
+
+from npuviz.sim.remedy import Effect, Remedy
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.load.settings import list_settings
+
+_MEMORY = ("memory", "MOVIN", "MOVOUT", "requests")
+
+_HOST = ("host_cycles", "host_bytes_per_cycle", "host_operations_per_cycle")
+
+
+def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
+    """Remedies for the machine of a request."""
+    values = {setting.name: setting.value for setting in list_settings(request)}
+    found: list[Remedy] = []
+    ports = values.get("icnt_injection_ports_per_core", "")
+    if ports.isdigit():
+        more = {"icnt_injection_ports_per_core": str(2 * int(ports))}
+        found.append(Remedy("twice the network ports of a core", more, (), _MEMORY))
+    host = {
+        name: values[name] for name in ("host_cycles", "host_bytes_per_cycle", "host_operations_per_cycle")
+    }
+    if all(value.isdigit() for value in host.values()):
+        faster = {name: str(2 * int(value)) for name, value in host.items()}
+        faster["host_cycles"] = str(max(1, int(host["host_cycles"]) // 2))
+        found.append(Remedy("a host twice as fast", faster, (Effect(0.5, ("HOST",)),)))
+    if values.get("mode") == "true" and values.get("core_type", "") != "systolic_os":
+        kinds = ("LOAD_WEIGHTS", "result", "GEMM", "GEMM_PRELOAD")
+        found.append(Remedy("keep results in the array", {"core_type": "systolic_os"}, (), kinds))
+    return tuple(found)

@@ -1,0 +1,64 @@
+"""`npuviz explain`: predictions against runs, what-if questions, bundles."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from npuviz.base.errors import UsageError
+from npuviz.base.progress import NoProgress
+from npuviz.cli.main import main
+from npuviz.workbench.causes.explanation import cycles_with, explain_run, explanation_text
+from npuviz.workbench.causes.what_if_text import parse_what_if
+from npuviz.workbench.opening import OpenOptions, open_file
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+CNN = SAMPLES / "tiny_cnn.onnx"
+CASES = [("neuroncore", {}), ("rk3588", {"batch": "1"}), ("systolic", {})]
+
+
+@pytest.mark.parametrize(("target", "settings"), CASES)
+def test_predicted_and_real_gains_agree(target: str, settings: dict[str, str]) -> None:
+    options = OpenOptions(target=target, settings=settings)
+    found = explain_run(CNN, options, (True, ()), NoProgress())
+    assert sum(found["critical_path"].values()) == found["cycles"]
+    assert len(found["costs"]) == 5
+    for times in found["units"].values():
+        assert sum(times.values()) == found["cycles"]
+    remedies = [cost["remedy"] for cost in found["costs"] if "remedy" in cost]
+    assert remedies
+    for remedy in remedies:
+        opened = open_file(CNN, options)
+        assert remedy["verified_gain"] == found["cycles"] - cycles_with(
+            opened, remedy["settings"], NoProgress()
+        )
+        if remedy["predicted_gain"] is not None:
+            assert abs(remedy["predicted_gain"] - remedy["verified_gain"]) <= 0.05 * found["cycles"]
+    assert "critical path" in explanation_text(found)
+
+
+def test_a_bundle_is_explained_without_its_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = tmp_path / "run.npuviz"
+    run = ["run", str(CNN), "--target", "neuroncore", "--record", str(bundle)]
+    assert main(run) == 0
+    assert main(["explain", str(CNN), "--target", "neuroncore", "--no-verify", "--json"]) == 0
+    live = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert main(["explain", str(bundle), "--json", "--what-if", "unit=PE speed=2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["critical_path"] == live["critical_path"]
+    assert found["units"] == live["units"]
+    assert 0 < found["what_if"][0]["predicted_gain"] < found["cycles"]
+    assert found["what_if"][0]["verified"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "unit=PE", "speed=2", "unit=PE speed=0", "unit=PE speed=x", "unit=NOPE speed=2", "PE 2", "'"]
+)
+def test_what_names_nothing_or_is_no_question_is_refused(text: str) -> None:
+    session = open_file(CNN, OpenOptions(target="neuroncore")).session
+    assert session is not None
+    assert session.trace is not None
+    with pytest.raises(UsageError, match="what-if"):
+        parse_what_if(text, session.trace.schema)
