@@ -48,6 +48,7 @@ SOURCES: Mapping[str, str] = {
     "host_launch": "Assumed: 20 cycles to start a function",
     "settle": "Assumed: the chip is watched 20000 cycles after the last command at most",
     "fmacs_fused": "Assumed: fmacs rounds once, as FAB measured for fmach",
+    "divide_constant": "Assumed: a product with the inverse and shifts, as compilers do; powers of two 1",
     "print_cost": "Assumed: a character takes an instruction",
 }
 """Where each figure is from; "Assumed" where no public source was found."""
@@ -82,6 +83,7 @@ class WaveletSpec:
     float_wait: Annotated[int, Ge(1), Le(100)] = 2
     task_start: Annotated[int, Ge(1), Le(30)] = 1
     timer_read: Annotated[int, Ge(1), Le(100)] = 4
+    divide_constant: Cycles = 4
     print_cost: Annotated[int, Ge(1), Le(10_000)] = 1
     fmacs_fused: bool = True
     host_setup: Annotated[int, Ge(1), Le(1_000_000)] = 100

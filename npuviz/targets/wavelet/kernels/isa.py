@@ -47,7 +47,8 @@ OP_FILL = 9  # aux elements of type at r[a] + imm = r[b]
 OP_JMP = 10  # pc = imm
 OP_JZ = 11  # if r[a] == 0: pc = imm
 OP_JNZ = 12  # if r[a] != 0: pc = imm
-OP_CALL = 13  # function imm; c arguments r[b], r[b+1], ... become its r[0], ...; result to r[a] (-1: none)
+OP_CALL = 13  # function imm; c arguments r[b], r[b+1], ... become its r[0], ...; result to r[a] (-1: none);
+# aux = 1: the call of a @map, which costs nothing
 OP_CALLI = 14  # function r[aux] (a function value is its index); else as CALL
 OP_RET = 15  # end of function or task; r[a] is the result (-1: none)
 OP_ASSERT = 16  # if r[a] == 0: fault; imm is a message index

@@ -10,7 +10,7 @@ PROGRAM = Record(
     "program words",
     nodes="word of node 0",
     codes="word of the first CODE",
-    _2=Gap(1),
+    divide="cycles of a division of integers by a constant",
     costs="word of the table of cycles per scalar instruction",
     rates="word of the RATE of DSD operation 0",
     math="word of the table of cycles per math function",
@@ -66,7 +66,8 @@ RATE = Record(
     group="elements per beat, nothing in the way",
     cycles="cycles per beat",
     reduce="cycles per element of a reduction",
-    _3=Gap(2),
+    two="cycles per beat with two sources in memory, 0 the same",
+    _4=Gap(1),
     flops="floating-point operations of an element",
 )
 

@@ -170,6 +170,7 @@ class ProgramWords:
         return pk.PROGRAM.make(
             nodes=self._add(self._node_words(wafer)),
             codes=programs,
+            divide=spec.divide_constant,
             costs=self._add(costs),
             rates=self._add(_rates(spec)),
             math=self._add(maths),
@@ -223,6 +224,7 @@ def _rates(spec: WaveletSpec) -> np.ndarray:
         is_product = name.startswith("fmac")
         flops = 2 if is_product else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
         words[number, : pk.RATE.reduce + 1] = rate.elements, rate.cycles, rate.reduce
+        words[number, pk.RATE.two] = rate.two_sources
         words[number, pk.RATE.flops] = flops
     return words
 

@@ -71,11 +71,24 @@ def _lanes(program, thread, group, cycles):
 
 
 @kernel
+def _memory_sources(thread):
+    """Sources of an operation that are read from memory."""
+    count = 0
+    for i in range(1, 4):
+        kind = thread.operands[i].kind
+        if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING or kind == KIND_FIFO:
+            count += 1
+    return count
+
+
+@kernel
 def _set_rate(program, thread):
     """Elements per step and cycles per step of an operation."""
     op = thread.op
     rate = RATE(program, program.rates, op)
     group, cycles = rate.group, rate.cycles
+    if rate.two and _memory_sources(thread) >= 2:
+        cycles = rate.two
     destination = thread.operands[0]
     per_word = 0
     for i in range(4):

@@ -33,6 +33,7 @@ from npuviz.targets.wavelet.kernels.processor.configuration import (
     read_register,
     write_register,
 )
+from npuviz.targets.wavelet.kernels.processor.division import constant_division
 from npuviz.targets.wavelet.kernels.processor.system import system_call
 from npuviz.targets.wavelet.kernels.processor.task import activate, block, frame_of, open_frame, registers_of
 from npuviz.targets.wavelet.kernels.program_records import (
@@ -297,6 +298,8 @@ def _compute(program, pe, registers, instruction, t):
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if op <= isa.OP_MAX:
         registers[a] = binary(op, kind, left, registers[second] if second >= 0 else imm)
+        if second < 0 and (op == isa.OP_DIV or op == isa.OP_REM):
+            return constant_division(program, op, kind, imm)
     elif op <= isa.OP_ABS:
         registers[a] = unary(op, kind, left)
     elif op <= isa.OP_GE:
@@ -337,6 +340,8 @@ def _flow_instruction(machine, pe, registers, instruction, t):
         return program.branch
     if op == isa.OP_CALL:
         _call(machine, pe, imm, instruction)
+        if instruction.aux:
+            return -program[program.costs + op]
     elif op == isa.OP_CALLI:
         _call(machine, pe, registers[instruction.aux], instruction)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Global, RuntimeLocal, Scope
@@ -24,6 +25,8 @@ from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.kernels import isa
 
+PURE_MODULES = ("control.csl",)
+"""Files of the library whose functions touch nothing but their arguments."""
 MAX_PIECES = 64
 """Run-time parts of an anonymous struct that one argument may have."""
 
@@ -68,6 +71,11 @@ def call(f: FunctionLowering, node: tree.Call, callee: FunctionValue, into: int)
     result = f.target(into)
     mark = f.registers.next
     special, operands = _evaluate_arguments(f, callee, node.arguments)
+    if is_pure(callee) and all(isinstance(operand, Known) for operand in operands):
+        known = _call_constant(f, callee, special, operands, node)
+        if known is not None:
+            f.registers.release(outer)
+            return known
     if all(isinstance(binding, Fixed) for binding in special):
         folded = _call_now(f, callee, special, node)
         if folded is not None:
@@ -88,6 +96,35 @@ def note_call(
         f.can_share = False
     if f.can_share:
         f.note_read(Read.of(CALL, node, f.scope, special=special), ("call", index, result))
+
+
+def is_pure(callee: FunctionValue) -> bool:
+    """Whether a call only computes: the functions of <control>, which touch nothing but their arguments."""
+    instance = callee.instance
+    return instance.is_library and Path(instance.file.path).name in PURE_MODULES
+
+
+def _call_constant(
+    f: FunctionLowering,
+    callee: FunctionValue,
+    special: Specialisation,
+    operands: list[Operand],
+    node: tree.Call,
+) -> Known | None:
+    """The result of a call that only computes and whose arguments are all constants; compilers fold it."""
+    given = iter(operands)
+    values: list[Value] = []
+    for binding in special:
+        if isinstance(binding, Fixed):
+            values.append(binding.value)
+        elif isinstance(binding, Passed):
+            operand = next(given)
+            assert isinstance(operand, Known)
+            values.append(operand.value)
+        else:
+            return None
+    f.can_share = False
+    return Known(f.comptime.call(callee, values, node.at))
 
 
 def _call_now(

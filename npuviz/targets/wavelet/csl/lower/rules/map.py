@@ -113,7 +113,8 @@ def _loop(
         else:
             f.emitter.emit(isa.OP_MOV, slot, held.register)
     f.at(node)
-    f.emitter.emit(isa.OP_CALL, value if output is not None else -1, first, len(inputs), index)
+    # The hardware goes to the function as it goes round the loop: the call costs nothing of its own.
+    f.emitter.emit(isa.OP_CALL, value if output is not None else -1, first, len(inputs), index, 1)
     if output is not None and _is_vector(output.kind):
         f.emitter.emit(isa.OP_MAP_WRITE, value, cursor, kind=result.value_type)
     elif output is not None:
