@@ -218,6 +218,15 @@ def walk(graph, track, cycle, stop, out):
                 hops = hops + 1 if done == cycle else 0
                 track, cycle = source, done
                 continue
+            if c_source[cause] != -1 and floor < c_cycle[cause]:
+                # What it names was not recorded: the track's cause before it is the next thing known.
+                before = _cause_at(graph, track, floor, c_cycle[cause] - 1, 0)
+                reached = c_cycle[before] if before >= 0 else floor
+                count = _add(
+                    out, count, (max(reached, stop), cycle), track, (np.int16(UNKNOWN), np.int64(-1))
+                )
+                cycle, hops = reached, 0
+                continue
             if c_source[cause] == -1 and floor < cycle:
                 count = _add(out, count, (max(floor, stop), cycle), track, (c_kind[cause], np.int64(-1)))
                 cycle, hops = floor, 0
