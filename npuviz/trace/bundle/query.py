@@ -188,8 +188,8 @@ def _answer(found: Any) -> QueryResult:
 def columns_of(reader: TraceReader, table: TableName) -> dict[str, np.ndarray]:
     """All rows of a table of a trace in memory, column by column; sorted as in a bundle."""
     tracks = reader.schema.tracks
-    if table == "flows":
-        rows = reader.source.flow_view()
+    if table in ("flows", "causes"):
+        rows = reader.source.flow_view() if table == "flows" else reader.source.cause_view()
         return {name: rows[name] for name in COLUMNS[table]}
     if table == "lifetimes":
         memories = range(len(reader.schema.memory_names))
