@@ -138,6 +138,14 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         return f"{choose.randrange(6)},{choose.randrange(6)}"
 
     def condition() -> str:
+        if choose.random() < 0.3:
+            joint = choose.choice(("and", "or", f"within {choose.randrange(1, 40)} cycles after", "and not"))
+            return f"({condition()}) {joint} ({condition()})"
+        if choose.random() < 0.2:
+            event = f"instr {choose.randrange(known.instructions)}"
+            return choose.choice(
+                (f"count({event}) >= 1", f"changed queue {name(known.queues)}", f"log {event}")
+            )
         return choose.choice(
             (
                 f"cycle == {choose.randrange(known.end + 1)}",
@@ -148,6 +156,7 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         )
 
     words = tuple(command.name for command in COMMANDS)
+    elements = tuple(command.name for command in COMMANDS if " C,R" in command.usage)
     ways: tuple[tuple[int, Callable[[], str]], ...] = (
         (20, lambda: f"step {choose.randrange(1, 50)}"),
         (6, lambda: f"back {choose.randrange(1, 50)}"),
@@ -156,6 +165,7 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         (1, lambda: choose.choice(("run", "restart", "runback"))),
         (5, lambda: f"{choose.choice(('next', 'previous'))} {name(known.units)}"),
         (3, lambda: f"break {condition()}"),
+        (2, lambda: f"{choose.choice(('runto', 'backto', 'eval', 'log'))} {condition()}"),
         (6, lambda: f"delete {breakpoint_id()}"),
         (12, lambda: f"print {name(known.probes)}"),
         (6, lambda: f"mem {name(known.memories)} {choose.randrange(1 << 16)} {choose.randrange(65)}"),
@@ -165,7 +175,7 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         (12, lambda: choose.choice(("queues", "units", "semaphores", "info", "breakpoints", "help"))),
         (2, lambda: f"deps {choose.randrange(known.instructions)}"),
         (1, lambda: choose.choice(("hazards", "digest"))),
-        (3, lambda: f"{choose.choice(words[21:33])} {place()}"),
+        (3, lambda: f"{choose.choice(elements)} {place()}"),
         (
             3,
             lambda: (

@@ -27,6 +27,14 @@ def command(
     until: options.Until = None,
     breaks: options.Break = None,
     exports: options.Export = None,
+    assertions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--assert",
+            metavar="CONDITION",
+            help="Must hold all the time, or, after the word finally, in the end. Repeatable.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare every tensor with ONNX Runtime, end to end and per operator."),
@@ -50,8 +58,8 @@ def command(
 ) -> None:
     """Run a model headless and print a summary.
 
-    Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 3 the simulated chip misbehaved (a
-    deadlock, a hang, a fault, a hazard of the level error), 130 interrupted.
+    Exit codes: 0 done, 1 a check failed or an assertion did not hold, 2 bad usage or bad input, 3 the
+    simulated chip misbehaved (a deadlock, a hang, a fault, a hazard of the level error), 130 interrupted.
     """
     from npuviz.cli.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import parse_exports
@@ -63,7 +71,13 @@ def command(
         target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
     )
     chosen = RunOptions(
-        opening, until, tuple(breaks or ()), parse_exports(exports or ()), check, explain_error
+        opening,
+        until,
+        tuple(breaks or ()),
+        parse_exports(exports or ()),
+        check,
+        explain_error,
+        tuple(assertions or ()),
     )
     path: Path = find_file(model, config)
     if decode or prompt is not None:

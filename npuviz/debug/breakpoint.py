@@ -1,12 +1,13 @@
 """The breakpoints of a session: conditions that a user switched on. Never part of a checkpoint."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from npuviz.base.notifier import Notifier
 from npuviz.debug.condition.language import Condition, ProbeTest
+from npuviz.debug.condition.trigger import Trigger
 from npuviz.sim.stop import stop_table
 
 
@@ -45,7 +46,11 @@ class BreakpointList:
 
     def add(self, text: str) -> Breakpoint:
         """Set a breakpoint. Raises ConditionError when the text cannot be understood."""
-        made = Breakpoint(self._next_id, text.strip(), self.parse(text))
+        return self.add_condition(self.parse(text))
+
+    def add_condition(self, condition: Condition) -> Breakpoint:
+        """Set a breakpoint on a condition that is understood already."""
+        made = Breakpoint(self._next_id, condition.text, condition)
         self._items[made.id] = made
         self._next_id += 1
         self.changed.notify()
@@ -75,13 +80,10 @@ class BreakpointList:
         if breakpoint_ids:
             self.changed.notify()
 
-    def watch(self) -> "Watch":
-        """What the enabled breakpoints ask for, ready to run with."""
-        enabled = [item for item in self._items.values() if item.enabled]
-        rows = [row for item in enabled for row in item.condition.stop_rows(item.id)]
-        cycles = [(cycle, item.id) for item in enabled for cycle in item.condition.cycles]
-        probes = [(test, item.id) for item in enabled for test in item.condition.probes]
-        return Watch(stop_table(rows), tuple(sorted(cycles)), tuple(probes))
+    def watch(self, with_logs: bool = True) -> "Watch":
+        """What the enabled breakpoints ask for, ready to run with; without those that only log if asked."""
+        enabled = [i for i in self._items.values() if i.enabled and (with_logs or not i.condition.is_log)]
+        return watch_of((item.condition, item.id) for item in enabled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +93,18 @@ class Watch:
     rows    (n, 6) int64 of npuviz.sim.stop
     cycles  (cycle, breakpoint id), rising
     probes  (test, breakpoint id), tested after every cycle
+    triggers  (trigger, breakpoint id), looked at where they ask for it
     """
 
     rows: np.ndarray
     cycles: tuple[tuple[int, int], ...] = ()
     probes: tuple[tuple[ProbeTest, int], ...] = ()
+    triggers: tuple[tuple[Trigger, int], ...] = ()
+
+    @property
+    def window(self) -> int:
+        """Cycles before a hit that decide about it."""
+        return max((trigger.window for trigger, _ in self.triggers), default=0)
 
     def next_cycle(self, now: int) -> int | None:
         """The first watched cycle after `now`, or None."""
@@ -104,3 +113,13 @@ class Watch:
     def ids_at(self, cycle: int) -> set[int]:
         """Breakpoints that wait for exactly this cycle."""
         return {breakpoint_id for wanted, breakpoint_id in self.cycles if wanted == cycle}
+
+
+def watch_of(conditions: Iterable[tuple[Condition, int]]) -> Watch:
+    """What conditions ask for, each with a breakpoint id."""
+    given = list(conditions)
+    rows = [row for condition, number in given for row in condition.stop_rows(number)]
+    cycles = [(cycle, number) for condition, number in given for cycle in condition.cycles]
+    probes = [(test, number) for condition, number in given for test in condition.probes]
+    triggers = [(trigger, number) for condition, number in given for trigger in condition.triggers]
+    return Watch(stop_table(rows), tuple(sorted(cycles)), tuple(probes), tuple(triggers))

@@ -33,6 +33,7 @@ NEAR_SECONDS = 0.004
 class Runner:
     """The only caller of `Machine.advance`, `snapshot` and `restore` of a session.
 
+    version  another number after history changed
     tick  called with the present cycle after every slice; may raise, the state is then consistent
     """
 
@@ -46,6 +47,7 @@ class Runner:
         self.machine = machine
         self.recorder = recorder
         self.edits = EditList()
+        self.version = 0
         self.interrupted = threading.Event()
         self.tick: Callable[[int], None] = no_tick
         self._clock = clock
@@ -109,6 +111,7 @@ class Runner:
         The machine must be at `cycle` or before it, or the void part would count as recorded.
         """
         self.flush()
+        self.version += 1
         self.timeline.drop_from(cycle)
         self._since_base = 0.0
         if self.recorder is not None and self.recorder.horizon > cycle:

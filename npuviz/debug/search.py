@@ -1,10 +1,13 @@
 """Finding the next hit of a watch going forward, and the last one going back."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from npuviz.debug.breakpoint import Watch
+from npuviz.debug.condition.expression import WHOLE_RUN, Expression, Moment, TensorValue
+from npuviz.debug.condition.trigger import FIRST_ID, Tracker, Trigger, trackers_of, trigger_of
 from npuviz.debug.runner import Runner
 from npuviz.program.instruction import Listing
 from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason, stop_table
@@ -19,32 +22,102 @@ class Search:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._machine = runner.machine
+        self._trackers: list[Tracker] = []
+        self._known: tuple[tuple[tuple[Trigger, int], ...], int, int] | None = None
 
     def forward(self, until: int, watch: Watch) -> StopReason:
         """Run to the next hit after now, `until`, or whatever ends the run. A hit has priority."""
+        interrupted = self._begin(watch)
+        if interrupted is not None:
+            return interrupted
+        reason = self._forward(until, watch)
+        self._known = watch.triggers, self._machine.cycle, self._runner.version
+        return reason
+
+    def value(self, expression: Expression, is_final: bool) -> Any:
+        """What an expression is now; None if that is not known, or the user stopped it."""
+        trigger = replace(trigger_of(expression), is_anchored=False)
+        if any(isinstance(part, TensorValue) for part in expression.parts()):
+            trigger = replace(trigger, window=WHOLE_RUN)
+        if trigger.window and self._machine.cycle > self._runner.timeline.cycles[0]:
+            # One cycle is left for the loop, so that what happened in it is seen.
+            self._known = None
+            interrupted = self._begin(Watch(stop_table([]), triggers=((trigger, 0),)))
+            self._known = None
+            if interrupted is not None:
+                return None
+            seen = self._trackers[0].last
+            if seen is not None and seen[0] == self._machine.cycle:
+                return seen[1]
+            moment = Moment(self._machine, state=self._trackers[0].state, is_final=is_final)
+        else:
+            moment = Moment(self._machine, is_final=is_final)
+        return expression.value(moment)
+
+    def _forward(self, until: int, watch: Watch) -> StopReason:
         held = self._held_probes(watch)
+        rows = self._rows(watch)
         while True:
             now = self._machine.cycle
             goal = until
             if watch.probes:
                 goal = min(goal, now + 1)
-            wanted = watch.next_cycle(now)
-            if wanted is not None:
-                goal = min(goal, wanted)
-            reason = self._runner.advance(goal, watch.rows)
+            wanted = [watch.next_cycle(now), *(tracker.next_cycle(now) for tracker in self._trackers)]
+            goal = min(goal, *(cycle for cycle in wanted if cycle is not None), until)
+            reason = self._runner.advance(goal, rows)
             cycle = self._machine.cycle
             if cycle > now:
-                hits = set(reason.breakpoints) | watch.ids_at(cycle)
+                hits = {i for i in reason.breakpoints if i < FIRST_ID} | watch.ids_at(cycle)
                 holds = self._held_probes(watch)
                 hits.update(
                     i for (_, i), was, is_ in zip(watch.probes, held, holds, strict=True) if is_ > was
                 )
                 held = holds
+                # Every tracker looks, also where another one has hit: it remembers.
+                seen = [t.breakpoint for t in self._trackers if t.hits(self._machine, reason.breakpoints)]
+                hits.update(seen)
                 if hits:
                     made = reason if reason.kind is StopKind.BREAKPOINT else StopReason(reason.kind, cycle)
                     return replace(made, kind=StopKind.BREAKPOINT, breakpoints=tuple(sorted(hits)))
+            if reason.kind is StopKind.BREAKPOINT and cycle > now:
+                if cycle < until:
+                    continue
+                return StopReason(StopKind.UNTIL, cycle)
             if reason.kind is not StopKind.UNTIL or cycle >= until:
                 return reason
+
+    def _begin(self, watch: Watch) -> StopReason | None:
+        """Have trackers that know what came before now; the interrupt if that took too long."""
+        now = self._machine.cycle
+        if not watch.triggers or self._known == (watch.triggers, now, self._runner.version):
+            if not watch.triggers:
+                self._trackers, self._known = [], None
+            return None
+        self._known = None
+        self._trackers = trackers_of(watch.triggers)
+        first = self._runner.timeline.cycles[0]
+        if watch.window:
+            self._runner.travel(max(first, now - watch.window - 1))
+        for tracker in self._trackers:
+            tracker.begin(self._machine)
+        past = Watch(stop_table([]), triggers=watch.triggers)
+        while self._machine.cycle < now:
+            reason = self._forward(now, past)
+            if reason.kind is StopKind.INTERRUPTED:
+                return self._stopped_at(now)
+            if reason.kind is not StopKind.BREAKPOINT:
+                break
+        return None
+
+    def _stopped_at(self, cycle: int) -> StopReason:
+        """Back where a search began that the user stopped."""
+        self._runner.interrupted.clear()
+        self._runner.travel(cycle)
+        return StopReason(StopKind.INTERRUPTED, cycle, detail="the search was stopped by the user")
+
+    def _rows(self, watch: Watch) -> np.ndarray:
+        own = [row for tracker in self._trackers for row in tracker.rows]
+        return np.concatenate([watch.rows, stop_table(own)]) if own else watch.rows
 
     def last_until_now(self, watch: Watch) -> StopReason:
         """As `backward`, a hit of the present cycle among the hits; the rows decide alone."""
@@ -59,17 +132,15 @@ class Search:
         """
         start = self._machine.cycle
         first = self._runner.timeline.cycles[0]
-        if not len(watch.rows) and not watch.probes:
+        if not len(watch.rows) and not watch.probes and not watch.triggers:
             return self._last_cycle(start, first, watch)
         end = start - 1 if end < 0 else end
         while end > first:
-            checkpoint = self._runner.timeline.before(end)
+            checkpoint = self._runner.timeline.before(end if watch.window < WHOLE_RUN else first + 1)
             self._runner.restore(checkpoint)
             found, interrupted = self._last_hit(end, watch)
             if interrupted is not None:
-                self._runner.interrupted.clear()
-                self._runner.travel(start)
-                return StopReason(StopKind.INTERRUPTED, start, detail="the search was stopped by the user")
+                return self._stopped_at(start)
             if found is not None:
                 return self._arrive(found)
             end = checkpoint.cycle

@@ -11,7 +11,9 @@ import numpy as np
 from npuviz.base.errors import Cancelled
 from npuviz.base.notifier import Notifier
 from npuviz.base.progress import NoProgress, Progress
-from npuviz.debug.breakpoint import BreakpointList, Watch
+from npuviz.debug.breakpoint import BreakpointList, Watch, watch_of
+from npuviz.debug.condition.atoms import Scope
+from npuviz.debug.condition.expression import Expression
 from npuviz.debug.condition.language import parse
 from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
 from npuviz.debug.element_steps import (
@@ -26,12 +28,13 @@ from npuviz.debug.element_steps import (
 from npuviz.debug.runner import Runner, no_tick
 from npuviz.debug.search import Search, unit_rows
 from npuviz.debug.timeline import Timeline
+from npuviz.debug.tracepoint import TraceLog
 from npuviz.program.program import Program
 from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.machine import HasUnitStops, Machine
-from npuviz.sim.stop import BROKEN, StopKind, StopReason, stop_table
+from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 
@@ -64,6 +67,7 @@ class Session:
         self.breakpoints = BreakpointList(
             lambda text: parse(text, machine.description, machine.program, machine.probes, self.fabric)
         )
+        self.log = TraceLog()
         self.end_cycle: int | None = None
         self.progress: Progress = NO_PROGRESS
         self._clock = clock
@@ -88,6 +92,11 @@ class Session:
     def fabric(self) -> FabricShape | None:
         """The grid of the machine's processing elements, None if it has none."""
         return self.machine.fabric if isinstance(self.machine, HasFabric) else None
+
+    @property
+    def scope(self) -> Scope:
+        """What conditions and expressions can name."""
+        return Scope(self.description, self.program, self.machine.probes, self.fabric)
 
     @property
     def cycle(self) -> int:
@@ -146,7 +155,7 @@ class Session:
         """Run until the unit starts its next instruction."""
         rows = self._rows_of(unit_id)
         with self._verb():
-            reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+            reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
             return self._stopped(self._without_unit(reason, unit_id))
 
     def step_line(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
@@ -206,7 +215,7 @@ class Session:
     def run_back(self) -> StopReason:
         """Go back to the last hit of a breakpoint before now, or to the first cycle."""
         with self._verb():
-            return self._stopped(self._search.backward(self.breakpoints.watch()))
+            return self._stopped(self._search.backward(self.breakpoints.watch(with_logs=False)))
 
     def go_to(self, cycle: int, progress: Progress = NO_PROGRESS) -> StopReason:
         """Be at `cycle`, whatever breakpoints say; at the end if the program ends before it."""
@@ -277,6 +286,14 @@ class Session:
         """Value of a probe now. Raises KeyError for an unknown one."""
         return self.machine.read(probe)
 
+    def evaluate(self, expression: Expression) -> Any:
+        """Value of an expression now: a number, a truth, or None if it is not known yet.
+
+        What depends on the past is followed from there, which takes as long as simulating it.
+        """
+        with self._verb():
+            return self._search.value(expression, self.is_finished)
+
     def write(self, probe: str, value: Any) -> None:
         """Set a probe now; what was known of the future is dropped.
 
@@ -294,21 +311,34 @@ class Session:
         edit.apply(self.machine)
         self._runner.edits.add(self.cycle, edit)
         self._runner.forget_after(self.cycle)
+        self.log.clear(self.cycle)
         self.end_cycle = self.cycle if self.is_finished else None
         self.changed.notify(self._stop)
 
     def _watch_of(self, text: str) -> Watch:
         """What a condition alone asks for, with breakpoint id 0."""
-        condition = self.breakpoints.parse(text)
-        cycles = tuple(sorted((cycle, 0) for cycle in condition.cycles))
-        return Watch(
-            stop_table(condition.stop_rows(0)), cycles, tuple((test, 0) for test in condition.probes)
-        )
+        return watch_of([(self.breakpoints.parse(text), 0)])
 
     def _forward(self, until: int) -> StopReason:
-        reason = self._search.forward(until, self.breakpoints.watch())
+        reason = self._ahead(until, self.breakpoints.watch())
         self.breakpoints.count_hits(reason.breakpoints)
         return reason
+
+    def _ahead(self, until: int, watch: Watch) -> StopReason:
+        """Run to the next hit that is not only logged."""
+        while True:
+            reason = self._search.forward(until, watch)
+            if reason.kind is not StopKind.BREAKPOINT:
+                return reason
+            logs = set(self.log.note(self.machine, self.breakpoints, reason))
+            if not logs:
+                return reason
+            self.breakpoints.count_hits(tuple(sorted(logs)))
+            left = tuple(hit for hit in reason.breakpoints if hit not in logs)
+            if left:
+                return replace(reason, breakpoints=left)
+            if reason.cycle >= until:
+                return StopReason(StopKind.UNTIL, reason.cycle)
 
     def _rows_of(self, unit_id: int) -> np.ndarray:
         names = {unit.id: unit.name for unit in self.description.units}
@@ -334,10 +364,10 @@ class Session:
 
     def _step_element(self, element: int, rows: np.ndarray, is_line: bool = False) -> StopReason:
         with self._verb():
-            reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+            reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
             while is_line and reason.breakpoints == (0,) and not frames_of(self.machine, element):
                 # A task has just ended: the next line is the first one of the next task.
-                reason = self._search.forward(FOREVER, _joined(self.breakpoints.watch(), rows))
+                reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
             return self._stopped(self._at_element(reason, element))
 
     def _at_element(self, reason: StopReason, element: int) -> StopReason:
@@ -418,4 +448,4 @@ def _check_count(n: int) -> None:
 
 
 def _joined(watch: Watch, rows: np.ndarray) -> Watch:
-    return Watch(np.concatenate([watch.rows, rows]), watch.cycles, watch.probes)
+    return replace(watch, rows=np.concatenate([watch.rows, rows]))

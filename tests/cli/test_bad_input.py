@@ -58,7 +58,8 @@ def test_settings(setting: str, expected: str, capsys: Captured) -> None:
         ("write DRAM 0x10..zz", ">>0x10..zz<<"),
         ("read Core[0].SPAD 0x99999999", ">>0x99999999<<"),
         ("Core[0].nope >= 2", ">>Core[0].nope<<"),
-        ("(" * 10000, "neither a probe"),
+        ("(" * 10000, "at most 2000 words"),
+        ("(" * 1000, "brackets in each other"),
     ],
 )
 def test_conditions_show_the_bad_part(condition: str, marked: str, capsys: Captured) -> None:

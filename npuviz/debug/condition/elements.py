@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable
 
-from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader
+from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader, quoted
 from npuviz.program.instruction import Listing
 from npuviz.program.source import HasSource
 from npuviz.sim.fabric import FabricShape
@@ -50,10 +50,9 @@ class ElementWords:
 
     def take_at(self) -> int:
         """`at COLUMN,ROW` if it follows: 1 + the element; ANYWHERE without."""
-        fabric, following = self._fabric, self._words.peek()
-        if fabric is None or following is None or following.text.lower() != "at":
+        fabric = self._fabric
+        if fabric is None or not self._follows("at"):
             return ANYWHERE
-        self._words.next += 1
         expected = f"a {fabric.element}, such as `at 0,0`"
         first = self._words.take(expected)
         text = first.text
@@ -75,7 +74,10 @@ class ElementWords:
     def _line(self) -> list[Row]:
         source = self._source
         assert source is not None
-        place = self._words.take("a line, such as `line pe.csl:42`")
+        place = self._words.take(
+            "a line, such as `line pe.csl:42`",
+            (f"{file.name}:" for file in source.sources if not file.library),
+        )
         name, colon, number = place.name.rpartition(":")
         line = self._words.integer(place, number, "a line, such as `line pe.csl:42`")
         files = {file.name: index for index, file in enumerate(source.sources)}
@@ -96,7 +98,9 @@ class ElementWords:
         source = self._source
         assert source is not None
         entries = {entry.name: entry for entry in source.entries if entry.kind == kind}
-        entry = self._words.lookup(self._words.take(f"the name of a {kind}"), entries, kind)
+        entry = self._words.lookup(
+            self._words.take(f"the name of a {kind}", map(quoted, entries)), entries, kind
+        )
         element = self.take_at()
         return [(STOP_INSTRUCTION, element, index, index + 1, 0) for index in entry.instructions]
 
@@ -105,9 +109,8 @@ class ElementWords:
         assert fabric is not None
         color = -1
         if self._follows("color"):
-            token = self._words.take("a color")
             names = {c.name: c.id for c in fabric.colors if c.name} | {str(c.id): c.id for c in fabric.colors}
-            color = self._words.lookup(token, names, "color")
+            color = self._words.lookup(self._words.take("a color", map(quoted, names)), names, "color")
         element = self.take_at()
         code, bound = WORD_ANY * 8 + CMP_EQ, 0
         if self._follows("control"):
@@ -128,8 +131,4 @@ class ElementWords:
         return [(STOP_WORD, color, element or self.take_at(), bound, code)]
 
     def _follows(self, word: str) -> bool:
-        following = self._words.peek()
-        if following is None or following.text.lower() != word:
-            return False
-        self._words.next += 1
-        return True
+        return bool(self._words.follows(word))

@@ -1,4 +1,4 @@
-"""The language of breakpoints.
+"""The language of conditions: breakpoints, tracepoints, searches and assertions.
 
     cycle == 1200            cycle >= 1200           (also > ; both hit once, when they become true)
     instr 1234               instr 10..20            an instruction starts; the end is excluded
@@ -7,7 +7,10 @@
     queue Core[0].LD >= 2    queue Core[0].LD full   occupancy; hits when it becomes true
     read Core[0].SPAD 0x100..0x180                   an instruction reads bytes of the range
     write DRAM 0x1000                                an instruction writes this byte
+    unit Core[0].EX starts   unit Core[0].EX idle    an instruction of it starts; its state (running, waiting)
     Core[0].LD.latency > 9                           a probe; an element is named `probe[3]`
+    value DRAM 0x1000 float32 > 1.5                  the number at an address
+    max(conv2) > 100         any nan                 values of tensors, when their operator has ended
 
 and in a machine of processing elements that run compiled texts, each also with `at COLUMN,ROW`:
 
@@ -17,33 +20,46 @@ and in a machine of processing elements that run compiled texts, each also with 
     wavelet data >= 10       wavelet f32 < 0         ... and its 32 bits compare so
     wavelet index == 4       wavelet control         ... or its upper (`half`: lower) 16; control words
 
-Conditions are joined by `or`. Everything but a probe is lowered to rows that kernels test; a probe
-is tested between cycles, which is slow, unless it is the occupancy of a queue.
+Numbers are combined with + - * / %, truths with `and`, `or`, `not` and brackets, and
+
+    changed A   rises A   falls A                    it is another (larger, smaller) number than a cycle ago
+    A for 20 cycles                                  it has held in each of the last 20 cycles
+    B within 50 cycles after A                       both, at most so far apart
+    count(A) >= 3                                    how often since the first cycle
+
+What is joined by `or` on top hits by itself: an event each time, anything else when it becomes true. `log` in
+front writes a line for each hit and goes on; `log A show X, Y` with the values of expressions.
+
+Events, cycles, levels of queues and the ends of operators are lowered to rows that kernels test, and what
+is joined to an event by `and` is looked at only there. Anything else is looked at after every cycle: slow.
 """
 
-import math
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from npuviz.debug.condition.elements import ElementWords
-from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader
+from npuviz.base.errors import ConditionError
+from npuviz.debug.condition.atoms import Scope
+from npuviz.debug.condition.bounds import check
+from npuviz.debug.condition.expression import (
+    Compare,
+    Cycle,
+    Either,
+    Event,
+    Expression,
+    Number,
+    ProbeValue,
+    QueueLevel,
+    Row,
+)
+from npuviz.debug.condition.grammar import Grammar, negated
+from npuviz.debug.condition.tokens import COMPARISONS, TokenReader
+from npuviz.debug.condition.trigger import Trigger, trigger_of
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape
 from npuviz.sim.probe import Probe
-from npuviz.sim.stop import (
-    CMP_GE,
-    STOP_INSTRUCTION,
-    STOP_MEMORY_READ,
-    STOP_MEMORY_WRITE,
-    STOP_NODE_END,
-    STOP_NODE_START,
-    STOP_QUEUE,
-)
-
-_ELEMENT = re.compile(r"(.+)\[(\d+)\]")
+from npuviz.sim.stop import STOP_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +81,25 @@ class ProbeTest:
 class Condition:
     """A lowered condition; it holds when any of its parts does.
 
-    rows    stop rows without their last word, the breakpoint id
-    cycles  cycles at which it hits
-    probes  tests between cycles
+    rows      stop rows without their last word, the breakpoint id
+    cycles    cycles at which it hits
+    probes    tests between cycles
+    triggers  what has to be looked at where the machine stops for it
+    is_log    hits are written down and do not stop; shown  expressions written with them
     """
 
     text: str
-    rows: tuple[tuple[int, int, int, int, int], ...] = ()
+    rows: tuple[Row, ...] = ()
     cycles: tuple[int, ...] = ()
     probes: tuple[ProbeTest, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
+    is_log: bool = False
+    shown: tuple[Expression, ...] = ()
 
     @property
     def is_slow(self) -> bool:
         """Whether the machine has to be stopped after every cycle to test it."""
-        return bool(self.probes)
+        return bool(self.probes) or any(trigger.every for trigger in self.triggers)
 
     def stop_rows(self, breakpoint_id: int) -> list[tuple[int, int, int, int, int, int]]:
         """Rows for `npuviz.sim.stop.stop_table`."""
@@ -93,132 +114,93 @@ def parse(
     fabric: FabricShape | None = None,
 ) -> Condition:
     """Understand a condition. Raises ConditionError with the span of the part that is wrong."""
-    return _Parser(TokenReader(text), description, program, probes, fabric).parse()
+    grammar = Grammar(TokenReader(text), Scope(description, program, probes, fabric))
+    is_log = grammar.takes_log()
+    expression = grammar.condition()
+    shown = grammar.shown() if is_log else ()
+    grammar.end()
+    return lowered(text, expression, is_log, shown)
 
 
-class _Parser:
-    """One pass over the words; every `_parse...` moves on or raises."""
+def parse_violation(text: str, scope: Scope) -> tuple[Condition | None, Expression]:
+    """(when an assertion becomes false, None if it cannot; the assertion). Raises ConditionError."""
+    expression = parse_expression(text, scope, True)
+    try:
+        return lowered(text, negated(expression)), expression
+    except ConditionError as error:
+        if error.reason.startswith("never "):
+            return None, expression
+        raise
 
-    def __init__(
-        self,
-        words: TokenReader,
-        description: MachineDescription,
-        program: Program,
-        probes: Sequence[Probe],
-        fabric: FabricShape | None,
-    ) -> None:
-        self._words = words
-        self._description = description
-        self._program = program
-        self._probes = {probe.id: probe for probe in probes}
-        self._elements = ElementWords(words, program.listing, fabric)
-        self._rows: list[tuple[int, int, int, int, int]] = []
-        self._cycles: list[int] = []
-        self._tests: list[ProbeTest] = []
 
-    def parse(self) -> Condition:
-        self._parse_one()
-        while self._words.next < len(self._words.tokens):
-            joint = self._words.take("`or`, or the end")
-            if joint.text.lower() != "or":
-                raise self._words.error(joint, "expected `or`, or the end of the condition")
-            self._parse_one()
-        return Condition(self._words.text.strip(), tuple(self._rows), tuple(self._cycles), tuple(self._tests))
+def parse_expression(text: str, scope: Scope, is_truth: bool = False) -> Expression:
+    """A number or a truth. Raises ConditionError."""
+    grammar = Grammar(TokenReader(text), scope)
+    expression = grammar.condition() if is_truth else grammar.any_value()
+    grammar.end()
+    return expression
 
-    def _parse_one(self) -> None:
-        first = self._words.take("cycle, instr, op, queue, read, write or a probe")
-        parsers: dict[str, Callable[[], None]] = {
-            "cycle": self._parse_cycle,
-            "instr": self._parse_instruction,
-            "instruction": self._parse_instruction,
-            "op": self._parse_operator,
-            "queue": self._parse_queue,
-            "read": lambda: self._parse_memory(STOP_MEMORY_READ),
-            "write": lambda: self._parse_memory(STOP_MEMORY_WRITE),
-        }
-        for word, lowered in self._elements.parsers.items():
-            parsers[word] = lambda lowered=lowered: self._rows.extend(lowered())
-        parser = parsers.get(first.text.lower())
-        if parser is not None:
-            parser()
+
+def complete(text: str, scope: Scope) -> tuple[int, list[str]]:
+    """(where the word at the end of a text begins, words that may stand there)."""
+    start = len(text)
+    quotes = text.count('"') % 2
+    while start and (
+        text.rfind('"') < start if quotes else not (text[start - 1].isspace() or text[start - 1] == "(")
+    ):
+        start -= 1
+    words = TokenReader(text[:start])
+    grammar = Grammar(words, scope)
+    try:
+        is_log = grammar.takes_log()
+        grammar.condition()
+        if is_log:
+            grammar.shown()
+        grammar.end()
+    except ConditionError:
+        pass
+    partial = text[start:].strip('"').casefold()
+    found = [w for w in dict.fromkeys(words.offered) if partial in w.strip('"').casefold()]
+    found.sort(key=lambda w: not w.strip('"').casefold().startswith(partial))
+    return start, [] if found == [text[start:]] else found
+
+
+def lowered(
+    text: str, expression: Expression, is_log: bool = False, shown: tuple[Expression, ...] = ()
+) -> Condition:
+    """A condition of an expression. Raises ConditionError for what can never become true."""
+    check(expression, text)
+    rows: list[Row] = []
+    cycles: list[int] = []
+    probes: list[ProbeTest] = []
+    triggers: list[Trigger] = []
+    for part in _alternatives(expression):
+        left, right = part.children if isinstance(part, Compare) else (part, part)
+        level, cycle = right.whole_number(), _cycle_of(part)
+        if isinstance(part, Event):
+            rows.extend(row for row, _ in part.rows)
+        elif cycle is not None:
+            cycles.append(cycle)
+        elif isinstance(part, Compare) and isinstance(left, QueueLevel) and level is not None:
+            rows.append((STOP_QUEUE, left.queue, level, 0, COMPARISONS[part.comparison][0]))
+        elif isinstance(part, Compare) and isinstance(left, ProbeValue) and isinstance(right, Number):
+            probes.append(ProbeTest(left.probe, left.element, part.comparison, right.number))
         else:
-            self._parse_probe(first, list(parsers))
+            triggers.append(trigger_of(part))
+    return Condition(text.strip(), tuple(rows), tuple(cycles), tuple(probes), tuple(triggers), is_log, shown)
 
-    def _parse_cycle(self) -> None:
-        comparison = self._words.take("a comparison, such as `cycle == 1200`")
-        if comparison.text not in ("==", "=", ">=", ">"):
-            raise self._words.error(comparison, "expected ==, >= or > after `cycle`")
-        cycle = self._words.take_integer("a cycle")
-        self._cycles.append(cycle + 1 if comparison.text == ">" else cycle)
 
-    def _parse_instruction(self) -> None:
-        low, high = self._words.take_range(
-            "an instruction or a range such as 10..20", len(self._program.listing)
-        )
-        self._rows.append((STOP_INSTRUCTION, self._elements.take_at(), low, high, 0))
+def _alternatives(expression: Expression) -> list[Expression]:
+    if isinstance(expression, Either):
+        return [part for child in expression.children for part in _alternatives(child)]
+    return [expression]
 
-    def _parse_operator(self) -> None:
-        name = self._words.take("the name of an operator")
-        nodes = {node.name: node.id for node in self._program.graph.nodes}
-        node = self._words.lookup(name, nodes, "operator")
-        following = self._words.peek()
-        test = STOP_NODE_START
-        if following is not None and following.text.lower() in ("starts", "ends"):
-            self._words.next += 1
-            test = STOP_NODE_END if following.text.lower() == "ends" else STOP_NODE_START
-        self._rows.append((test, node, 0, 0, 0))
 
-    def _parse_queue(self) -> None:
-        name = self._words.take("the name of a queue")
-        queue = self._words.lookup(
-            name, {queue.name: queue.id for queue in self._description.queues}, "queue"
-        )
-        following = self._words.peek()
-        if following is not None and following.text.lower() == "full":
-            self._words.next += 1
-            capacity = next(q.capacity for q in self._description.queues if q.id == queue)
-            if capacity <= 0:
-                raise self._words.error(following, "never true: this queue has no limit")
-            self._rows.append((STOP_QUEUE, queue, capacity, 0, CMP_GE))
-            return
-        self._parse_level(queue)
-
-    def _parse_level(self, queue_id: int) -> None:
-        comparison = self._words.take_comparison()
-        start = self._words.next
-        level = self._words.take_integer("a number of entries")
-        capacity = next(queue.capacity for queue in self._description.queues if queue.id == queue_id)
-        least = {">=": level, "==": level, "=": level, ">": level + 1}.get(comparison, 0)
-        if 0 < capacity < least:
-            reason = f"never true: the queue has room for {capacity} entries"
-            raise self._words.error(self._words.tokens[start], reason)
-        self._rows.append((STOP_QUEUE, queue_id, level, 0, COMPARISONS[comparison][0]))
-
-    def _parse_memory(self, test: int) -> None:
-        name = self._words.take("the name of a memory")
-        memories = {memory.name: memory for memory in self._description.memories}
-        memory = self._words.lookup(name, memories, "memory")
-        low, high = self._words.take_range("an address or a range such as 0x100..0x180", memory.size_bytes)
-        self._rows.append((test, memory.id, low, high, 0))
-
-    def _parse_probe(self, name: Token, keywords: list[str]) -> None:
-        wanted = name.text.strip('"')
-        element = -1
-        found = self._probes.get(wanted)
-        match = _ELEMENT.fullmatch(wanted)
-        if found is None and match is not None and match.group(1) in self._probes:
-            found, element = self._probes[match.group(1)], int(match.group(2))
-        if found is None:
-            reason = f"neither a probe nor one of {', '.join(keywords)}"
-            raise self._words.error(name, reason + self._words.hint(wanted, [*self._probes, *keywords]))
-        count = math.prod(found.shape)
-        if found.shape and element < 0:
-            raise self._words.error(name, f"has {count} elements; name one of them, such as {found.id}[0]")
-        if element >= count:
-            raise self._words.error(name, f"element {element} is outside 0..{count - 1}")
-        queue = next((queue.id for queue in self._description.queues if queue.probe == found.id), None)
-        if queue is not None:
-            self._parse_level(queue)
-            return
-        comparison = self._words.take_comparison()
-        self._tests.append(ProbeTest(found.id, element, comparison, self._words.take_number()))
+def _cycle_of(part: Expression) -> int | None:
+    """The cycle at which a comparison of `cycle` becomes true, None for anything else."""
+    if not isinstance(part, Compare) or not isinstance(part.children[0], Cycle):
+        return None
+    number = part.children[1].whole_number()
+    if number is None:
+        return None
+    return {"==": number, "=": number, ">=": number, ">": number + 1}.get(part.comparison)

@@ -21,7 +21,12 @@ COMPARISONS: dict[str, tuple[int, Callable[[Any, Any], bool]]] = {
 }
 LARGEST_CYCLE = 1 << 62
 
+OPERATORS = "+-*/%"
+FUNCTIONS = ("max", "min", "absmax", "mean", "sum", "count")
 _TOKEN = re.compile(r'"[^"]*"?|>=|<=|==|!=|[<>=]|[^\s"<>=!]+|!')
+_CALL = re.compile(
+    rf"({'|'.join((*FUNCTIONS, 'not', 'and', 'or', 'changed', 'rises', 'falls'))})(?=\()", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,37 @@ class TokenReader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [Token(m.group(), m.start()) for m in _TOKEN.finditer(text)]
+        self.tokens = [part for m in _TOKEN.finditer(text) for part in _parts(Token(m.group(), m.start()))]
         self.next = 0
+        self.offered: list[str] = []
 
     def peek(self) -> Token | None:
         """The word that comes next, or None at the end."""
         return self.tokens[self.next] if self.next < len(self.tokens) else None
 
-    def take(self, expected: str) -> Token:
-        """The next word, moving on."""
+    def follows(self, *words: str) -> str:
+        """The word that comes next, in lower case, if it is one of these, moving on; else ""."""
         token = self.peek()
         if token is None:
+            self.offered.extend(words)
+            return ""
+        word = token.text.lower()
+        if word not in words:
+            return ""
+        self.next += 1
+        return word
+
+    def split(self, length: int) -> None:
+        """Make two words of the next one, the first of them `length` long."""
+        token = self.tokens[self.next]
+        rest = Token(token.text[length:], token.start + length)
+        self.tokens[self.next : self.next + 1] = [Token(token.text[:length], token.start), *_parts(rest)]
+
+    def take(self, expected: str, names: Iterable[str] = ()) -> Token:
+        """The next word, moving on. names  of words that it may be, for who completes the text."""
+        token = self.peek()
+        if token is None:
+            self.offered.extend(names)
             end = len(self.text)
             raise ConditionError(self.text, (end, end), f"expected {expected}")
         self.next += 1
@@ -67,7 +92,7 @@ class TokenReader:
 
     def take_comparison(self) -> str:
         """One of >= > <= < == !=."""
-        token = self.take("a comparison: >= > <= < == !=")
+        token = self.take("a comparison: >= > <= < == !=", (">=", ">", "<=", "<", "==", "!="))
         if token.text not in COMPARISONS:
             raise self.error(token, "expected a comparison: >= > <= < == !=")
         return token.text
@@ -139,6 +164,40 @@ class TokenReader:
         return ConditionError(self.text, token.span, reason)
 
 
+def _parts(token: Token) -> list[Token]:
+    """A word without the brackets around and in front of it, which are words of their own.
+
+    Brackets that belong to a name, as in `PE(2,0).in2`, stay.
+    """
+    found: list[Token] = []
+    text, start = token.text, token.start
+    while text:
+        length = _length_of_part(text)
+        found.append(Token(text[:length], start))
+        text, start = text[length:], start + length
+    return found
+
+
+def _length_of_part(text: str) -> int:
+    """Letters of the first word of a text without spaces."""
+    if text.startswith('"'):
+        return len(text)
+    if text[0] in "()":
+        return 1
+    if called := _CALL.match(text):
+        return called.end()
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return index
+    return len(text)
+
+
 def quoted(name: str) -> str:
     """A name as a condition writes it: in quotes if it holds anything but one plain word."""
-    return f'"{name}"' if not name or re.search(r"[\s<>=!]", name) else name
+    return (
+        f'"{name}"'
+        if not name or _parts(Token(name, 0)) != [Token(name, 0)] or re.search(r"[\s<>=!]", name)
+        else name
+    )

@@ -53,6 +53,10 @@ COMMANDS = (
     TextCommand("goto", "goto CYCLE", "to a cycle, ignoring breakpoints", motion.go_to, ("go",)),
     TextCommand("restart", "restart", "begin again, without what was set", motion.restart, ("start",)),
     TextCommand("print", "print [PROBE]", "value of a probe", inspection.print_probe, ("p",)),
+    TextCommand("eval", "eval EXPRESSION", "value of an expression or condition", inspection.evaluate),
+    TextCommand("log", "log [CONDITION]", "write a line at each hit, and go on; the lines", motion.log),
+    TextCommand("runto", "runto CONDITION", "to where a condition next holds", motion.run_to),
+    TextCommand("backto", "backto CONDITION", "back to where it last held", motion.back_to),
     TextCommand(
         "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
     ),

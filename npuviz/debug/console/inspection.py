@@ -5,6 +5,7 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug import translate
+from npuviz.debug.condition.language import parse_expression
 from npuviz.debug.console.answer import Answer, Shown
 from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
@@ -44,6 +45,13 @@ def print_probe(session: Session, rest: str) -> Answer:
     value = session.read(name)
     shown = translate.format_value(value)
     return Answer({"probe": name, "value": Shown(value, shown), "measure": known[name].measure or None})
+
+
+def evaluate(session: Session, rest: str) -> Answer:
+    """eval EXPRESSION."""
+    value = session.evaluate(parse_expression(rest, session.scope))
+    shown = "not known yet" if value is None else translate.format_value(value)
+    return Answer({"expression": rest, "value": Shown(value, shown)})
 
 
 def dump_memory(session: Session, rest: str) -> Answer:

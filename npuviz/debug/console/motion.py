@@ -14,8 +14,26 @@ def set_breakpoint(session: Session, rest: str) -> Answer:
     if not rest:
         return list_breakpoints(session, rest)
     item = session.breakpoints.add(rest)
-    note = "tested between cycles: slow" if item.condition.is_slow else ""
+    note = "tested after every cycle: slow" if item.condition.is_slow else ""
     return Answer({"breakpoint": item.id, "condition": item.text}, note=note)
+
+
+def log(session: Session, rest: str) -> Answer:
+    """log [CONDITION]."""
+    if rest:
+        return set_breakpoint(session, f"log {rest}")
+    rows = tuple((each.cycle, each.breakpoint, each.unit, each.values) for each in session.log.lines)
+    return Answer(columns=("cycle", "id", "unit", "values"), rows=rows, name="log")
+
+
+def run_to(session: Session, rest: str) -> Answer:
+    """runto CONDITION."""
+    return stop_answer(session, session.run_to(rest))
+
+
+def back_to(session: Session, rest: str) -> Answer:
+    """backto CONDITION."""
+    return stop_answer(session, session.run_back_to(rest))
 
 
 def list_breakpoints(session: Session, rest: str) -> Answer:

@@ -1,7 +1,7 @@
 """A headless run: open, run, check, export, and one summary that scripts rely on."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,11 +13,12 @@ from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
+from npuviz.debug.assertion import Assertions, Violation
 from npuviz.program.dtypes import dtype_name
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, HasReports, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
-from npuviz.workbench.headless.exit_codes import exit_of
+from npuviz.workbench.headless.exit_codes import EXIT_FAILED, exit_of
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.headless.host_operators import host_operators
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -36,6 +37,7 @@ class RunOptions:
 
     until       stop at this cycle, None for the end
     conditions  breakpoint texts
+    assertions  what must hold, as `npuviz.debug.assertion` reads it
     exports     (exporter name, file) written when the run stopped
     is_checked  compare all computed tensors with the reference execution
     is_explained  check, and measure which operators make the error of the outputs
@@ -47,6 +49,7 @@ class RunOptions:
     exports: tuple[tuple[str, Path], ...] = ()
     is_checked: bool = False
     is_explained: bool = False
+    assertions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,16 +81,19 @@ def run_model(
             raise UsageError(f"{path}: a trace bundle has nothing to run; `npuviz open` or `info` show it")
         for text in options.conditions:
             session.breakpoints.add(text)
+        assertions = Assertions(session, options.assertions)
         if on_session is not None:
             on_session(session)
         begin, uncompiled = time.perf_counter(), uncompiled_seconds()
-        stop = session.run(options.until, watcher)
+        stop = assertions.run(options.until, watcher)
         seconds = time.perf_counter() - begin
         uncompiled = uncompiled_seconds() - uncompiled
         # A chip that is stuck, and a person who has had enough, are told as such, not as a bad --check.
         is_checked = (options.is_checked or options.is_explained) and stop.kind not in UNCHECKED
         check = _check(opened, session, watcher) if is_checked else None
+        violations = () if stop.kind is StopKind.INTERRUPTED else assertions.finish()
         summary = summarize(opened, session, stop, (seconds, uncompiled), check)
+        _add_assertions(summary, options.assertions, violations)
         _refuse_failed_hosts(session)
         if options.is_explained and check is not None:
             from npuviz.workbench.headless.explaining import explain_error
@@ -99,6 +105,17 @@ def run_model(
     finally:
         opened.close()
     return RunResult(summary, summary["exit"]["code"])
+
+
+def _add_assertions(summary: dict[str, Any], texts: tuple[str, ...], violations: Iterable[Violation]) -> None:
+    """Put what was asserted, and what of it did not hold, into a summary and its exit code."""
+    wrong = [asdict(violation) for violation in violations]
+    summary["assertions"] = {"asserted": len(texts), "violated": wrong}
+    if wrong and not summary["exit"]["code"]:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        first = wrong[0]
+        reason = f"assertion {first['assertion']!r} at cycle {first['cycle']}: {first['reason']}{more}"
+        summary["exit"] = {"code": EXIT_FAILED, "reason": reason}
 
 
 def summarize(

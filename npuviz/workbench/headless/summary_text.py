@@ -54,6 +54,7 @@ def summary_text(summary: dict[str, Any]) -> str:
             f"  output    {output['name']}  {output['dtype']} {shape}  {digest[:16] if digest else '-'}"
         )
     lines += _check_lines(summary["check"])
+    lines += _assertion_lines(summary["assertions"])
     if "explain_error" in summary:
         from npuviz.workbench.headless.explaining import explanation_lines
 
@@ -111,6 +112,15 @@ def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 def _error(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3g}"
+
+
+def _assertion_lines(assertions: dict[str, Any]) -> list[str]:
+    if not assertions["asserted"]:
+        return []
+    wrong = assertions["violated"]
+    kept = assertions["asserted"] - len(wrong)
+    lines = [f"  asserted  {'FAILED' if wrong else 'held'}, {kept} of {assertions['asserted']} held"]
+    return lines + [f"      cycle {w['cycle']}  {w['assertion']}  {w['reason']}" for w in wrong]
 
 
 def _check_lines(check: dict[str, Any] | None) -> list[str]:

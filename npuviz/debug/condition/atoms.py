@@ -1,0 +1,281 @@
+"""What conditions are about: events that kernels stop for, and values of a machine that can be read."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from npuviz.debug.condition.elements import ElementWords
+from npuviz.debug.condition.expression import (
+    BAD,
+    MOST_LEVELS,
+    REDUCTIONS,
+    AnyBad,
+    Compare,
+    Cycle,
+    Event,
+    Expression,
+    MemoryValue,
+    Number,
+    ProbeValue,
+    QueueLevel,
+    Row,
+    TensorValue,
+    UnitIs,
+)
+from npuviz.debug.condition.tokens import OPERATORS, Token, TokenReader, quoted
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.program import Program
+from npuviz.sim.description import MachineDescription
+from npuviz.sim.fabric import FabricShape
+from npuviz.sim.probe import Probe
+from npuviz.sim.stop import (
+    STOP_INSTRUCTION,
+    STOP_MEMORY_READ,
+    STOP_MEMORY_WRITE,
+    STOP_NODE_END,
+    STOP_NODE_START,
+)
+
+_ELEMENT = re.compile(r"(.+)\[(\d+)\]")
+UNIT_STATES = ("running", "idle", "waiting")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a condition can name."""
+
+    description: MachineDescription
+    program: Program
+    probes: Sequence[Probe] = ()
+    fabric: FabricShape | None = None
+
+
+class Atoms:
+    """Reads the words that name something; the brackets and operators between them are for the grammar."""
+
+    def __init__(self, words: TokenReader, scope: Scope) -> None:
+        self._words = words
+        self._scope = scope
+        self._probes = {probe.id: probe for probe in scope.probes}
+        self._elements = ElementWords(words, scope.program.listing, scope.fabric)
+        self._num_keys = 0
+        self._node_ends: dict[int, tuple[Row, int]] = {}
+        self.parsers: dict[str, Callable[[], Expression]] = {
+            "cycle": Cycle,
+            "instr": self._instruction,
+            "instruction": self._instruction,
+            "op": self._operator,
+            "queue": self._queue,
+            "read": lambda: self._memory(STOP_MEMORY_READ),
+            "write": lambda: self._memory(STOP_MEMORY_WRITE),
+            "value": self._value,
+            "unit": self._unit,
+            "any": self._any_bad,
+        }
+        for word, lowered in self._elements.parsers.items():
+            self.parsers[word] = lambda lowered=lowered: self._event(lowered())
+        self.names = (*self.parsers, *(n for p in scope.probes for n in _elements_of(p)))
+
+    def key(self) -> int:
+        """A number that nothing else of this condition has."""
+        self._num_keys += 1
+        return self._num_keys - 1
+
+    def atom(self, first: Token, expected: str = "") -> Expression:
+        """What begins with a word. expected  what else the place takes; "": anything."""
+        parser = self.parsers.get(first.text.lower())
+        if parser is not None:
+            return parser()
+        return self._probe(first, expected)
+
+    def tensor(self, function: str) -> Expression:
+        """A function of a tensor's values."""
+        graph = self._scope.program.graph
+        tensors = {tensor.name: tensor.id for tensor in graph.tensors}
+        name = self._words.take("the name of a tensor", map(quoted, tensors))
+        tensor = self._words.lookup(name, tensors, "tensor")
+        node = next((node.id for node in graph.nodes if tensor in node.outputs), None)
+        if node is not None and (node := self._worker(node)) is None:
+            raise self._words.error(name, "no instruction of this program computes it")
+        row = None if node is None else self._end_of(node)
+        return TensorValue(tensor, REDUCTIONS[function], row, f"{function}({name.name})")
+
+    # ---- inside
+
+    def _event(self, rows: Sequence[Row]) -> Event:
+        return Event([(row, self.key()) for row in rows])
+
+    def _end_of(self, node: int) -> tuple[Row, int]:
+        if node not in self._node_ends:
+            self._node_ends[node] = (STOP_NODE_END, node, 0, 0, 0), self.key()
+        return self._node_ends[node]
+
+    def _worker(self, node: int) -> int | None:
+        """The operator whose instructions do the work of a node: the node, or the one that it is fused to."""
+        graph, listing = self._scope.program.graph, self._scope.program.listing
+        makers = {tensor: other.id for other in graph.nodes for tensor in other.outputs}
+        seen: set[int] = set()
+        while not listing.ranges_of_node(node):
+            seen.add(node)
+            before = [makers[t] for t in graph.nodes[node].inputs if t in makers and makers[t] not in seen]
+            if not before:
+                return None
+            node = max(before)  # the last of several: all of them have ended then
+        return node
+
+    def _instruction(self) -> Event:
+        low, high = self._words.take_range(
+            "an instruction or a range such as 10..20", len(self._scope.program.listing)
+        )
+        return self._event([(STOP_INSTRUCTION, self._elements.take_at(), low, high, 0)])
+
+    def _operator(self) -> Event:
+        nodes = {node.name: node.id for node in self._scope.program.graph.nodes}
+        name = self._words.take("the name of an operator", map(quoted, nodes))
+        node = self._words.lookup(name, nodes, "operator")
+        test = STOP_NODE_END if self._words.follows("starts", "ends") == "ends" else STOP_NODE_START
+        return self._event([(test, node, 0, 0, 0)])
+
+    def _queue(self) -> Expression:
+        queues = {queue.name: queue for queue in self._scope.description.queues}
+        name = self._words.take("the name of a queue", map(quoted, queues))
+        queue = self._words.lookup(name, queues, "queue")
+        level = self._level(queue)
+        if not self._words.follows("full"):
+            return level
+        if queue.capacity <= 0:
+            full = self._words.tokens[self._words.next - 1]
+            raise self._words.error(full, "never true: this queue has no limit")
+        return Compare(">=", level, Number(queue.capacity))
+
+    def _level(self, queue: Any) -> QueueLevel:
+        levels = queue.capacity + 1 if 0 < queue.capacity < MOST_LEVELS else 0
+        level = QueueLevel(queue.id, queue.name, [self.key() for _ in range(levels)])
+        level.capacity = queue.capacity
+        return level
+
+    def _memory(self, test: int) -> Event:
+        memory, low, high = self._range("an address or a range such as 0x100..0x180")
+        return self._event([(test, memory.id, low, high, 0)])
+
+    def _range(self, expected: str) -> tuple[Any, int, int]:
+        memories = {memory.name: memory for memory in self._scope.description.memories}
+        name = self._words.take("the name of a memory", map(quoted, memories))
+        memory = self._words.lookup(name, memories, "memory")
+        return memory, *self._words.take_range(expected, memory.size_bytes)
+
+    def _value(self) -> MemoryValue:
+        memory, low, high = self._range("an address")
+        begin = self._words.tokens[self._words.next - 1]
+        following = self._words.peek()
+        dtype = "uint8"
+        if following is not None and _is_dtype(following.text):
+            dtype = self._words.take("a number type").text
+        size = numpy_dtype(dtype).itemsize
+        if high != low + 1 or low + size > memory.size_bytes:
+            raise self._words.error(begin, f"expected the address of {size} bytes of {memory.name}")
+        return MemoryValue(memory.id, low, dtype, f"{memory.name} {low:#x}")
+
+    def _unit(self) -> Expression:
+        units = {unit.name: unit.id for unit in self._scope.description.units}
+        name = self._words.take("the name of a unit", map(quoted, units))
+        unit = self._words.lookup(name, units, "unit")
+        state = self._words.follows("starts", *UNIT_STATES)
+        if not state:
+            found = self._words.take("starts, running, idle or waiting")
+            raise self._words.error(found, "expected starts, running, idle or waiting")
+        if state != "starts":
+            return UnitIs(unit, state, name.name)
+        ranges = self._scope.program.listing.ranges_of_unit(unit)
+        if not ranges:
+            raise self._words.error(name, "never true: this unit has no instructions")
+        return self._event([(STOP_INSTRUCTION, 0, low, high, 0) for low, high in ranges])
+
+    def _any_bad(self) -> AnyBad:
+        bad = self._words.follows(*BAD)
+        if not bad:
+            raise self._words.error(self._words.take("nan or inf", BAD), "expected nan or inf")
+        graph = self._scope.program.graph
+        ends: dict[tuple[Row, int], tuple[int, ...]] = {}
+        for node in graph.nodes:
+            worker = self._worker(node.id)
+            if worker is not None:
+                end = self._end_of(worker)
+                ends[end] = (*ends.get(end, ()), *(t for t in node.outputs if t >= 0))
+        if not ends:
+            raise self._words.error(self._words.tokens[self._words.next - 1], "this program has no operators")
+        return AnyBad({key: tensors for (_, key), tensors in ends.items()}, list(ends), bad)
+
+    def _probe(self, name: Token, expected: str) -> Expression:
+        wanted = name.text.strip('"')
+        element = -1
+        found = self._probes.get(wanted)
+        match = _ELEMENT.fullmatch(wanted)
+        if found is None and match is not None and match.group(1) in self._probes:
+            found, element = self._probes[match.group(1)], int(match.group(2))
+        if found is None:
+            if expected:
+                raise self._words.error(name, f"expected {expected}{self._near(wanted)}")
+            reason = f"neither a probe nor one of {', '.join(self.parsers)}"
+            raise self._words.error(name, reason + self._words.hint(wanted, self.names))
+        count = math.prod(found.shape)
+        if found.shape and element < 0:
+            raise self._words.error(name, f"has {count} elements; name one of them, such as {found.id}[0]")
+        if element >= count:
+            raise self._words.error(name, f"element {element} is outside 0..{count - 1}")
+        queue = next((q for q in self._scope.description.queues if q.probe == found.id), None)
+        if queue is not None:
+            return self._level(queue)
+        value = ProbeValue(found.id, element, wanted)
+        value.dtype = numpy_dtype(found.dtype)
+        return value
+
+    def _near(self, wanted: str) -> str:
+        hint = self._words.hint(wanted, self.names)
+        return hint if "did you mean" in hint else ""
+
+    def is_known(self, text: str) -> bool:
+        """Whether a text is the name of a probe or of one of its elements."""
+        match = _ELEMENT.fullmatch(text)
+        return text in self._probes or (match is not None and match.group(1) in self._probes)
+
+    def split_before_operator(self) -> None:
+        """Make words of `a+b` where `a` is a number or a probe and the whole is none."""
+        token = self._words.peek()
+        if token is None or token.text.startswith('"') or self.is_known(token.text) or _is_number(token.text):
+            return
+        for index, letter in enumerate(token.text):
+            head = token.text[:index]
+            if letter in OPERATORS and (self.is_known(head) or _is_number(head) or head.lower() == "cycle"):
+                self._words.split(index)
+                return
+
+
+def _elements_of(probe: Probe) -> tuple[str, ...]:
+    return (f"{probe.id}[0]",) if probe.shape else (probe.id,)
+
+
+def _is_dtype(text: str) -> bool:
+    try:
+        numpy_dtype(text)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return False
+    return not text[:1].isdigit()
+
+
+def number_in(text: str) -> float | None:
+    """The number that a word is, or None."""
+    try:
+        return (
+            float(text)
+            if re.search(r"[.]|\d[eE]|^[+-]?(inf|nan)$", text) and "x" not in text
+            else int(text, 0)
+        )
+    except ValueError:
+        return None
+
+
+def _is_number(text: str) -> bool:
+    return number_in(text) is not None
