@@ -19,7 +19,8 @@ from benchmarks.soak.outcome import Outcome
 from benchmarks.soak.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "build" / "soak.json"
+KEPT = Path(__file__).with_name("measured.json")
+"""What every part last measured: the page has all of them, whichever was run."""
 PAGE = ROOT / "docs" / "reliability.md"
 PARTS = ("kill", "conditions", "interrupts", "caches", "cycles", "commands")
 
@@ -49,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "minutes": round((time.monotonic() - begin) / 60, 1),
             "rows": [asdict(outcome) for outcome in found],
         }
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         PAGE.write_text(page({part: kept[part] for part in PARTS if part in kept}), encoding="utf-8")
     return 0 if is_good else 1
 

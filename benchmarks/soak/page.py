@@ -27,7 +27,7 @@ _TITLES = {
 
 
 def page(parts: dict[str, Any]) -> str:
-    """The page. parts  as in build/soak.json."""
+    """The page. parts  as in measured.json."""
     lines = [_HEAD]
     for part, found in parts.items():
         lines += [
