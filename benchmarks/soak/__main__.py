@@ -1,4 +1,4 @@
-"""Runs parts of the soak, keeps what they found in build/soak.json, and writes docs/reliability.md from it.
+"""Runs parts of the soak, keeps what they found in measured.json, and writes docs/reliability.md from it.
 
     python -m benchmarks.soak [--share 0.1] [PART ...]
 

@@ -6,6 +6,7 @@ from npuviz.debug.console.answer import Answer
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.trace.reader import TraceReader
+from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.compare import compare
 
 
@@ -50,3 +51,23 @@ def comparison_answer(a: TraceReader, b: TraceReader) -> Answer:
     }
     rows = tuple((unit.name, unit.busy_a, unit.busy_b, unit.busy_b - unit.busy_a) for unit in found.units)
     return Answer(pairs, ("track", "busy_a", "busy_b", "change"), rows, "tracks")
+
+
+MOST_PARTS = 8
+
+
+def explanation_answer(trace: TraceReader, program: Program | None) -> Answer:
+    """Cycles of the critical path by cause, and its costliest parts with what they are in words."""
+    found = run_causes(trace, program)
+    pairs = {"cycles": found.cycles} | {cause: cycles for cause, cycles in found.by_cause.items() if cycles}
+    rows = tuple(
+        (
+            cost.cause,
+            cost.name,
+            cost.cycles,
+            round(cost.cycles / max(found.cycles, 1), 4),
+            cost.text(found.cycles),
+        )
+        for cost in found.costs[:MOST_PARTS]
+    )
+    return Answer(pairs, ("cause", "units", "cycles", "share", "text"), rows, "parts")

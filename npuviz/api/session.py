@@ -14,7 +14,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from npuviz.api.picture import Picture, PictureOptions, take_picture
-from npuviz.api.questions import PictureArguments, comparison_answer, tensor_answer
+from npuviz.api.questions import PictureArguments, comparison_answer, explanation_answer, tensor_answer
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
 from npuviz.base.progress import NoProgress
@@ -227,9 +227,13 @@ class DebugSession:
         """Hazards found up to now: cycle, unit, instruction, hazard, level, detail."""
         return self.do("hazards")
 
-    def explain(self, *words: str) -> Answer:
-        """What costs most cycles and what would help, as the command `explain` of the text debugger."""
-        return self.do(shlex.join(["explain", *words]))
+    def explain(self) -> Answer:
+        """What the critical path up to now consists of: cycles by cause, and its costliest parts.
+
+        `npuviz explain` also predicts what would help. Cycles of unknown cause are counted as such.
+        """
+        program = self.program if self.opened.session is not None else None
+        return explanation_answer(self.trace, program)
 
     def memory(self, name: str, address: int, size_bytes: int, dtype: str = "uint8") -> np.ndarray:
         """Contents of a memory now, as elements of a type. Raises UsageError or ValueError outside it."""

@@ -96,6 +96,16 @@ def test_questions_are_those_of_the_text_debugger(network: npuviz.DebugSession):
     assert "Core[0].EX" in str(chain)
 
 
+def test_the_critical_path_is_as_long_as_the_run(network: npuviz.DebugSession):
+    network.run()
+    found = network.explain()
+    causes = {name: cycles for name, cycles in found.pairs.items() if name != "cycles"}
+    assert found["cycles"] == sum(causes.values()) == network.cycle
+    shares = [row["share"] for row in found]
+    assert shares == sorted(shares, reverse=True)
+    assert 0 < sum(shares) < 1.001
+
+
 def test_values_are_those_of_the_reference(network: npuviz.DebugSession):
     network.goto(1 << 40)
     assert network.check().is_passed

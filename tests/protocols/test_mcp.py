@@ -85,6 +85,7 @@ def test_an_agent_debugs_kernels_and_models(folder: Path):
         assert "breakpoint: 1" in await call("break_on", condition="line vector_add.py:20")
         assert "stop: breakpoint" in await call("run")
         assert "DVE" in await call("why", unit="Core[0].DVE")
+        assert "of the critical path" in await call("explain")
         assert "cycle: 7\n" in await call("goto", cycle=7)
         assert "minimum" in await call("tensor", name="a")
         assert await call("tensor") != ""

@@ -231,12 +231,9 @@ def _add_questions(server: MCPServer[Any], tools: Tools) -> None:
         return tools.who(session, place)
 
     @tool
-    def explain(
-        words: Annotated[str, Field(description="Arguments of the command `explain`; usually none.")] = "",
-        session: Session = "",
-    ) -> str:
-        """What costs most cycles up to now, and what would help."""
-        return tools.explain(session, words)
+    def explain(session: Session = "") -> str:
+        """What the critical path up to now consists of: cycles by cause, and its costliest parts."""
+        return tools.explain(session)
 
     @tool
     def hazards(session: Session = "") -> str:

@@ -146,9 +146,9 @@ class Tools:
         """Who wrote a byte last."""
         return self._session(session).who(place).as_text()
 
-    def explain(self, session: str, words: str) -> str:
+    def explain(self, session: str) -> str:
         """What costs most."""
-        return self.command(session, f"explain {words}".strip())
+        return self._session(session).explain().as_text()
 
     def hazards(self, session: str) -> str:
         """What went wrong up to now."""
