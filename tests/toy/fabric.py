@@ -221,8 +221,15 @@ class ToyFabric(ToyMachine):
         inside &= (found["row"] >= area.row) & (found["row"] < area.row + area.rows)
         return found[inside]
 
+    def is_sent(self, word: int) -> bool:
+        return 0 <= word < (self.cycle + 1) * self._per_cycle
+
+    def words_of_element(self, column: int, row: int) -> Sequence[int]:
+        words = self.words(Area(column, row, 1, 1))
+        return words["id"].tolist()
+
     def word_path(self, word: int) -> WordPath | None:
-        if not 0 <= word < (self.cycle + 1) * self._per_cycle:
+        if not self.is_sent(word):
             return None
         walk = self.walk(np.array([word], np.int64))
         column, row, cycle = int(walk.from_column[0]), int(walk.from_row[0]), int(walk.start[0])

@@ -160,6 +160,8 @@ def complete(text: str, scope: Scope) -> tuple[int, list[str]]:
     except ConditionError:
         pass
     partial = text[start:].strip('"').casefold()
+    if partial[:1].isdigit():  # of a number, nothing is known to follow
+        return start, []
     found = [w for w in dict.fromkeys(words.offered) if partial in w.strip('"').casefold()]
     found.sort(key=lambda w: not w.strip('"').casefold().startswith(partial))
     return start, [] if found == [text[start:]] else found

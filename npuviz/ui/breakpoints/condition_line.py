@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from html import escape
 
-from PySide6.QtCore import QStringListModel, Qt, QTimer, Signal
+from PySide6.QtCore import QModelIndex, QStringListModel, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent
 from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QListView, QWidget
 
@@ -16,7 +16,7 @@ CHECK_MS = 250
 
 
 class _CompletingLine(QLineEdit):
-    """Completes the word at the end of the text, not the whole text."""
+    """Completes the word at the end of the text: Tab takes the first one, Enter one that was chosen."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -39,6 +39,8 @@ class _CompletingLine(QLineEdit):
         self._offered.setStringList(found)
         if found:
             self._completer.complete()
+            # Qt chooses the first word; Enter would take it instead of the condition that is already whole.
+            self._popup.setCurrentIndex(QModelIndex())
         else:
             self._popup.hide()
 
@@ -51,6 +53,10 @@ class _CompletingLine(QLineEdit):
         taking = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Tab)
         if popup.isVisible() and event.key() in taking and popup.currentIndex().isValid():
             event.ignore()  # the completer takes the word
+            return
+        if popup.isVisible() and event.key() == Qt.Key.Key_Tab:
+            popup.hide()
+            self._take(self._offered.stringList()[0])
             return
         if event.key() == Qt.Key.Key_Down and not popup.isVisible():
             self._offer(self.text())

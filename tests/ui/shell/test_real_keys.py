@@ -48,12 +48,13 @@ def breakpoints(driver: Driver) -> list[str]:
     return [item.text for item in driver.session.breakpoints.all]
 
 
-def test_enter_sets_a_breakpoint(toy: Driver, keyboard: Keyboard) -> None:
+@pytest.mark.parametrize("typed", ["cycle == 3", "cycle == 3 "], ids=["nothing offered", "words offered"])
+def test_enter_sets_a_breakpoint(toy: Driver, keyboard: Keyboard, typed: str) -> None:
     toy.do("view.panel.breakpoints")
     panel = toy.window.docks.panels["breakpoints"]
     assert isinstance(panel, BreakpointsPanel)
     keyboard.focus(panel.line.line)
-    keyboard.type("cycle == 3")
+    keyboard.type(typed)
     keyboard.press(Qt.Key.Key_Return)
     assert breakpoints(toy) == ["cycle == 3"]
 
