@@ -32,6 +32,23 @@ def bundle(tmp_path: Path) -> Path:
     return tmp_path / "a.npuviz"
 
 
+def test_a_bundle_of_version_1_has_no_causes_and_everything_else(bundle: Path) -> None:
+    with_causes = open_checked_bundle(bundle)
+
+    def make_older(tree: dict[str, Any]) -> None:
+        tree["version"] = 1
+        tree["parts"] = [part for part in tree["parts"] if part["table"] != "causes"]
+
+    change_manifest(bundle, make_older)
+    older = open_checked_bundle(bundle)
+    assert len(older.causes) == 0
+    assert older.end_cycle == with_causes.end_cycle
+    for track in older.schema.tracks:
+        columns, expected = older.columns(track.id), with_causes.columns(track.id)
+        assert len(columns) == len(expected)
+    assert query(bundle, "select count(*) from causes").rows == [(0,)]
+
+
 def change_manifest(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
     tree = json.loads((bundle / MANIFEST_NAME).read_text())
     change(tree)

@@ -26,7 +26,9 @@ def is_library(path: str) -> bool:
 def short_names(paths: Sequence[str]) -> list[str]:
     """Names for people, unique: of library files as programs import them, of others from their folder on."""
     own = [path for path in paths if not is_library(path)]
-    folder = os.path.commonpath([os.path.dirname(path) for path in own]) if own and all(own) else ""
+    # Absolute and relative ones, or a name that is missing, have no folder in common.
+    is_alike = all(own) and len({os.path.isabs(path) for path in own}) == 1
+    folder = os.path.commonpath([os.path.dirname(path) for path in own]) if is_alike else ""
     names = {os.path.relpath(path, folder or ".") if os.path.isabs(path) else path for path in own}
     found: list[str] = []
     for path in paths:
