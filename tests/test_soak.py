@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.soak.containers import MODEL, Attack, judge
 from benchmarks.soak.kernels import damage
 from benchmarks.soak.measures import Held
 from benchmarks.soak.outcome import MOST_FAULTS, Outcome
@@ -35,6 +36,15 @@ def test_faults_are_counted_and_shown() -> None:
     assert "| systolic: something | 20 | 10 | 7 remains |" in text
     assert "Left to mend" in text
     assert "* `fault 19`" in text
+
+
+def test_attacks_are_judged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model, good = tmp_path / "model.onnx", ("info", str(MODEL), "--target", "rk3588")
+    model.write_bytes(b"no model")
+    with capfd.disabled():  # what is attacked writes to files of its own
+        assert judge(Attack("no model", ("info", str(model))), tmp_path) == ""
+        assert judge(Attack("a model", good), tmp_path) == ""
+        assert "a model: read" in judge(Attack("a model", good, "what it holds"), tmp_path)
 
 
 def test_damage_spoils_a_file(tmp_path: Path) -> None:

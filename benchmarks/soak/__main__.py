@@ -2,8 +2,8 @@
 
     python -m benchmarks.soak [--share 0.1] [PART ...]
 
-Parts: kill, conditions, interrupts, caches, cycles, commands; all by default. `--share` tries that much
-of everything. Exit code 1 if anything went wrong.
+Parts: kill, conditions, containers, interrupts, caches, cycles, commands; all by default. `--share` tries
+that much of everything. Exit code 1 if anything went wrong.
 """
 
 import argparse
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_name("measured.json")
 """What every part last measured: the page has all of them, whichever was run."""
 PAGE = ROOT / "docs" / "reliability.md"
-PARTS = ("kill", "conditions", "interrupts", "caches", "cycles", "commands")
+PARTS = ("kill", "conditions", "containers", "interrupts", "caches", "cycles", "commands")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -85,10 +85,10 @@ def finish(pid: int, folder: Path, begin: float, deadline: float = PATIENCE_SECO
     return Ended(code, read(folder / "out"), read(folder / "err"), time.monotonic() - begin)
 
 
-def run(work: Callable[[], int], folder: Path) -> Ended:
-    """Do work to its end."""
+def run(work: Callable[[], int], folder: Path, deadline: float = PATIENCE_SECONDS) -> Ended:
+    """Do work to its end. Raises TimeoutError when it takes longer than the deadline, in seconds."""
     begin = time.monotonic()
-    return finish(start(work, folder), folder, begin)
+    return finish(start(work, folder), folder, begin, deadline)
 
 
 def struck(work: Callable[[], int], folder: Path, seconds: float, number: int = signal.SIGKILL) -> Ended:

@@ -11,6 +11,8 @@ table shows that it is still there.
 * **kill -9**: an earlier bundle is untouched, what was being written opens as the remains of a run or is
   refused with one line, nothing else appears or vanishes, and the next run writes the same bytes as ever.
 * **Conditions**: exit code 2 and one line where something cannot be written; nothing half written is left.
+* **Containers**: names that lead out of a container, links, pipes, devices, bombs, sizes that are not true:
+  one line and exit code 2, or the container's own contents; nothing of a file beside it, in 20 s, 12 GiB.
 * **Ctrl-C**: exit code 130 and one line, or the end of the run if that came first.
 * **Caches**: compiled kernels that are missing, damaged or not writable cost time and change no result.
 * **Cycles, commands**: late as much memory, as many threads and open files as early, or fewer; digests equal;
@@ -19,6 +21,7 @@ table shows that it is still there.
 _TITLES = {
     "kill": "kill -9",
     "conditions": "Conditions",
+    "containers": "Containers that lie",
     "interrupts": "Ctrl-C",
     "caches": "Kernel caches and first starts",
     "cycles": "Opening and closing",

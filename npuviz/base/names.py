@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from unicodedata import category
 
 _DIGITS = re.compile(r"(\d+)")
@@ -30,6 +31,16 @@ def is_number(text: str, digits: int = 18) -> bool:
 def printable(path: str | os.PathLike[str]) -> str:
     """A path as text that any file and terminal takes: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+def resolved(path: Path) -> Path | None:
+    """A path with all links followed; None for what no file can be called, or links in a circle."""
+    try:
+        found = path.resolve()
+        found.exists()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return found
 
 
 def echo(text: str, length: int = 80) -> str:

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
 from npuviz.base.errors import FormatError
-from npuviz.base.names import echo
+from npuviz.base.names import echo, resolved
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
 from npuviz.onnx.parameters import subgraphs
@@ -246,12 +246,13 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
     if not location:
         raise FormatError(path, field=where, expected="the location of its external data", found="none")
     folder = path.parent.resolve()
-    file = (folder / location).resolve()
-    if not file.is_relative_to(folder):
-        raise FormatError(path, field=where, expected="external data beside the model", found=repr(location))
+    file = resolved(folder / location)
+    if file is None or not file.is_relative_to(folder):
+        found = echo(repr(location))
+        raise FormatError(path, field=where, expected="external data beside the model", found=found)
     if not file.exists():
         raise FormatError(
-            path, field=where, expected=f"the external data file {location}", found="no such file",
+            path, field=where, expected=f"the external data file {echo(location)}", found="no such file",
             hint="copy it beside the model",
         )  # fmt: skip
     try:
@@ -272,7 +273,7 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
         raise FormatError(
             path,
             field=where,
-            expected=f"{stored.nbytes} bytes at {offset} of {location}",
+            expected=f"{stored.nbytes} bytes at {offset} of {echo(location)}",
             found=f"{available} bytes in the file" if end > available else f"a length of {length}",
         )
     return stored.numpy()

@@ -1,6 +1,6 @@
 import pytest
 
-from npuviz.base.names import abbreviations, echo, is_number, natural_key
+from npuviz.base.names import abbreviations, echo, is_number, natural_key, resolved
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_numbers_of_any_length_have_an_order() -> None:
 def test_numbers_that_int_takes() -> None:
     assert is_number("0123456789")
     assert not any(map(is_number, ("", "-1", "1_0", "\u00b2", "\u0663", "1 ", "9" * 19)))
+
+
+def test_paths_that_no_file_can_have_are_none(tmp_path):
+    (tmp_path / "self").symlink_to("self")
+    for name in ("a\0b", "x" * 5000, "self"):
+        assert resolved(tmp_path / name) is None
+    assert resolved(tmp_path / "missing" / ".." / "b") == tmp_path.resolve() / "b"

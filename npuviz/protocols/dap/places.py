@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from npuviz.base.errors import UsageError
-from npuviz.base.names import echo
+from npuviz.base.names import echo, resolved
 from npuviz.debug.session import Session
 from npuviz.program.source import HasSource, SourceFile
 from npuviz.protocols.dap.arguments import Arguments, number_in, text_in
@@ -180,9 +180,9 @@ class Places:
             return reference - 1
         path = text_in(source, "path", "")
         if path:
-            wanted = Path(path.removeprefix("file://")).resolve()
+            wanted = resolved(Path(path.removeprefix("file://")))
             for number, known in enumerate(self._paths):
-                if known and Path(known).resolve() == wanted:
+                if known and wanted is not None and Path(known).resolve() == wanted:
                     return number
         name = text_in(source, "name", "") or os.path.basename(path)
         named = [number for number, file in enumerate(self.sources) if file.name == name]

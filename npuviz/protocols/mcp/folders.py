@@ -14,7 +14,7 @@ from typing import Any
 
 import npuviz
 from npuviz.base.errors import UsageError
-from npuviz.base.names import echo
+from npuviz.base.names import echo, resolved
 from npuviz.workbench.resources import manual_path, resource_path, sample_models_path
 
 MOST_ENTRIES = 20_000
@@ -47,12 +47,8 @@ class Folders:
 
         Raises UsageError for what lies outside, or holds links that lead outside.
         """
-        try:
-            path = (self.roots[0] / text).resolve()
-            is_inside = self.holds(path)
-        except (OSError, ValueError, RuntimeError):
-            is_inside, path = False, self.roots[0]
-        if not is_inside:
+        path = resolved(self.roots[0] / text)
+        if path is None or not self.holds(path):
             roots = ", ".join(map(str, self.roots))
             raise UsageError(f"{echo(text)}: outside of the folders of this server ({roots})")
         if not path.exists():
