@@ -1,6 +1,7 @@
 """`npuviz explain`: predictions against runs, what-if questions, bundles."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress
 from npuviz.cli.main import main
 from npuviz.workbench.causes.explanation import cycles_with, explain_run, explanation_text
+from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.causes.what_if_text import parse_what_if
 from npuviz.workbench.opening import OpenOptions, open_file
 
@@ -35,6 +37,21 @@ def test_predicted_and_real_gains_agree(target: str, settings: dict[str, str]) -
         if remedy["predicted_gain"] is not None:
             assert abs(remedy["predicted_gain"] - remedy["verified_gain"]) <= 0.05 * found["cycles"]
     assert "critical path" in explanation_text(found)
+
+
+def test_costs_add_up_to_the_run_and_to_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npuviz.workbench.causes.run.SHOWN_PARTS", 1 << 20)
+    session = open_file(CNN, OpenOptions(target="neuroncore")).session
+    assert session is not None
+    session.run()
+    assert session.trace is not None
+    found = run_causes(session.trace, session.program)
+    assert sum(cost.cycles for cost in found.costs) == found.cycles
+    total: Counter[str] = Counter()
+    for cost in found.costs:
+        total.update(dict(cost.operators))
+    expected = {name: sum(causes.values()) for name, causes in found.operators.items()}
+    assert {**total, "": expected.get("", 0)} == {"": 0, **expected}
 
 
 def test_a_bundle_is_explained_without_its_program(

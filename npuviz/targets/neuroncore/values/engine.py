@@ -25,7 +25,7 @@ class ValueEngine(Replay[ChipContents]):
     Arrays returned are the caller's.
     """
 
-    limits = ReplayLimits(keep_seconds=1.0, kept_states=8, kept_bytes=1 << 40, undone_entries=1024)
+    limits = ReplayLimits(keep_seconds=1.0, kept_states=8, undone_entries=1024)
 
     def __init__(
         self,
