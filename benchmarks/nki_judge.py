@@ -22,8 +22,8 @@ import pytest
 
 from npuviz.base.errors import NpuvizError
 from npuviz.base.progress import NoProgress
-from npuviz.targets.neuroncore.nki.files import SHIMS
 from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
+from npuviz.targets.neuroncore.nki.user_python import SHIMS
 from npuviz.targets.neuroncore.spec import make_spec
 
 MARK = "@@ "

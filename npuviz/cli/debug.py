@@ -25,6 +25,7 @@ def command(
     kernel: options.Kernel = "",
     shapes: options.Shape = None,
     grid: options.Grid = "",
+    reference: options.Reference = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -47,7 +48,13 @@ def command(
 
     lines = _read_script(script) if script is not None else None
     opening = options.open_options(
-        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+        target,
+        preset,
+        config,
+        options.kernel_settings(settings, kernel, shapes, grid, reference),
+        inputs,
+        seed,
+        record,
     )
     with TerminalProgress() as progress:
         opened = open_file(find_file(model, config), opening, progress)

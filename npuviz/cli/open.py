@@ -17,6 +17,7 @@ def command(
     kernel: options.Kernel = "",
     shapes: options.Shape = None,
     grid: options.Grid = "",
+    reference: options.Reference = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -34,7 +35,13 @@ def command(
     from npuviz.workbench.choosing import find_file
 
     opening = options.open_options(
-        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+        target,
+        preset,
+        config,
+        options.kernel_settings(settings, kernel, shapes, grid, reference),
+        inputs,
+        seed,
+        record,
     )
     paths = tuple(find_file(name) for name in files or ())
     code = run_window(WindowOptions(paths, opening, goto, until, tuple(breaks or ()), safe_mode))

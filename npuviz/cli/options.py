@@ -40,11 +40,23 @@ Shape = Annotated[
     typer.Option("--shape", metavar="NAME=128x512:TYPE", help="Shape of a kernel's tensor. Repeatable."),
 ]
 Grid = Annotated[str, typer.Option("--grid", metavar="N", help="Instances of a kernel, as 2 or 4x2.")]
+Reference = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        metavar="MODULE:FUNCTION",
+        help="What a kernel should compute, for --check: a function.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def kernel_settings(
-    settings: list[str] | None, kernel: str = "", shapes: list[str] | None = None, grid: str = ""
+    settings: list[str] | None,
+    kernel: str = "",
+    shapes: list[str] | None = None,
+    grid: str = "",
+    reference: str = "",
 ) -> list[str]:
     """The `--set` pairs with those that say which kernel of a file is run, and on what."""
     from npuviz.base.errors import UsageError
@@ -54,6 +66,8 @@ def kernel_settings(
         found.append(f"kernel={kernel}")
     if grid:
         found.append(f"grid={grid}")
+    if reference:
+        found.append(f"reference={reference}")
     for shape in shapes or ():
         if "=" not in shape:
             raise UsageError(f"--shape {shape[:80]}: expected NAME=SIZES, as a=128x512:bfloat16")

@@ -21,6 +21,7 @@ def command(
     kernel: options.Kernel = "",
     shapes: options.Shape = None,
     grid: options.Grid = "",
+    reference: options.Reference = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     record: options.Record = None,
@@ -37,7 +38,10 @@ def command(
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compare every tensor with ONNX Runtime, end to end and per operator."),
+        typer.Option(
+            "--check",
+            help="Compare with ONNX Runtime, or a kernel with its --reference, and say what went wrong.",
+        ),
     ] = False,
     explain_error: Annotated[
         bool,
@@ -68,7 +72,13 @@ def command(
     from npuviz.workbench.headless.summary_text import summary_text
 
     opening = options.open_options(
-        target, preset, config, options.kernel_settings(settings, kernel, shapes, grid), inputs, seed, record
+        target,
+        preset,
+        config,
+        options.kernel_settings(settings, kernel, shapes, grid, reference),
+        inputs,
+        seed,
+        record,
     )
     chosen = RunOptions(
         opening,

@@ -104,15 +104,20 @@ class NeuronTarget:
         return NeuronMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
-        """Compare every computed tensor with ONNX Runtime."""
+        """Compare every computed tensor with ONNX Runtime, what a kernel wrote with its reference."""
         from npuviz.targets.neuroncore.check.check import check
         from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
         assert isinstance(machine, NeuronMachine)
-        values = machine.values()
-        if values is None or not machine.program.graph.source:
+        values, program = machine.values(), machine.program
+        if values is not None and program.payload.reference is not None:
+            from npuviz.targets.neuroncore.nki.reference import check_kernel
+
+            return check_kernel(values, program, machine.log()[:, 0], progress)
+        if values is None or not program.graph.source:
             raise TargetError(
-                "values cannot be checked: the file holds no model that npuviz could run for comparison"
+                "values cannot be checked: the file holds no model that npuviz could run for comparison; "
+                "for a kernel, --reference module:function says what it should compute"
             )
         return check(values, machine.program.graph, machine.log()[:, 0], progress)
 

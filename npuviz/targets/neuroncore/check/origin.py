@@ -1,5 +1,6 @@
 """Which instruction went wrong first: from wrong elements back to who stored and who computed them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,18 +27,30 @@ class Bad:
     instruction: int = -1
 
 
-def first_divergence(engine: ValueEngine, graph: Graph, log: np.ndarray, failed: list[Bad]) -> str:
+Where = Callable[[int], str]
+"""Instruction -> its place in a program text, "" without one."""
+
+
+def _nowhere(instruction: int) -> str:
+    return ""
+
+
+def first_divergence(
+    engine: ValueEngine, graph: Graph, log: np.ndarray, failed: list[Bad], where: Where = _nowhere
+) -> str:
     """The tensor that went wrong first in the order of the log, and the instruction that did it."""
     if not failed:
         return ""
-    found = [_located(engine, log, bad) for bad in failed]
+    found = [_located(engine, log, bad, where) for bad in failed]
     known = [(position, bad, text) for position, bad, text in found if position >= 0]
     _, bad, text = min(known, key=lambda item: item[0]) if known else found[0]
     name = graph.tensors[bad.tensor].name
     return f"{name} ({text})" if text else name
 
 
-def _located(engine: ValueEngine, log: np.ndarray, bad: Bad) -> tuple[int, Bad, str]:
+def _located(
+    engine: ValueEngine, log: np.ndarray, bad: Bad, where_of: Where = _nowhere
+) -> tuple[int, Bad, str]:
     """(position in the log or -1, what was given, who did it)."""
     if bad.instruction >= 0:
         return bad.position, bad, _name(engine, bad.instruction)
@@ -59,13 +72,17 @@ def _located(engine: ValueEngine, log: np.ndarray, bad: Bad) -> tuple[int, Bad, 
     first = int(positions.argmin())
     position, element = int(positions[first]), int(wrong[first])
     trigger = -1 - int(log[position])
-    text = f"stored by the transfer of instruction {trigger}"
+    text = f"stored by the transfer of instruction {trigger}{_at(where_of(trigger))}"
     for where, descriptor in writers:
         if where == position:
             computed = _computed_by(engine, log, position, descriptor, element * item, item)
             if computed >= 0:
-                return position, bad, f"{_name(engine, computed)}, {text}"
+                return position, bad, f"{_name(engine, computed)}{_at(where_of(computed))}, {text}"
     return position, bad, text
+
+
+def _at(place: str) -> str:
+    return f" at {place}" if place else ""
 
 
 def _host_call(engine: ValueEngine, log: np.ndarray, tensor: int) -> tuple[int, Bad, str]:

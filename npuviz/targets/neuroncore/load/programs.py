@@ -25,7 +25,8 @@ def make_program(
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:
         raise UsageError("--input: the file does not name its inputs")
-    payload = Payload(tables, draw_inputs(graph, request.inputs, request.seed))
+    inputs = draw_inputs(graph, request.inputs, request.seed)
+    payload = Payload(tables, inputs, reference=compiled.reference)
     assumed = tuple(Note("warning", "assumed", text) for text in graph.assumptions)
     notes = (*notes, *assumed, *compiled.notes)
     listing = NeuronListing(tables, spec, graph)

@@ -7,6 +7,7 @@ import numpy as np
 
 from npuviz.program.fingerprint import Fingerprint
 from npuviz.program.graph import Graph
+from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.tables import Tables
 
 
@@ -15,11 +16,13 @@ class Payload:
     """The tables and the values of the graph's inputs (by name).
 
     is_estimated  a vendor's program: instructions stand for real ones, durations are assumed
+    reference     of a kernel: what says what it should compute
     """
 
     tables: Tables
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     is_estimated: bool = False
+    reference: ReferenceCall | None = None
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:

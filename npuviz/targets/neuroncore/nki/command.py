@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
-from npuviz.targets.neuroncore.nki.files import SHIMS
+from npuviz.targets.neuroncore.nki.user_python import SHIMS
 
 ACTIONS = ("shims", "python")
 _MARK = "Stand-in for"

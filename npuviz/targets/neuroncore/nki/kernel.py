@@ -121,7 +121,7 @@ def _converted(
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, list) and any(isinstance(part, np.ndarray) for part in value):
         return [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
-    array = _array_of(value)
+    array = array_of(value)
     if array is None:
         return value
     kind = dtype_of(array.dtype)
@@ -135,7 +135,7 @@ def _converted(
     return made
 
 
-def _array_of(value: Any) -> np.ndarray | None:
+def array_of(value: Any) -> np.ndarray | None:
     """A numpy array, or a framework's tensor as one; None for anything else."""
     if isinstance(value, np.ndarray):
         return value

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.targets.neuroncore.nki import files
+from npuviz.targets.neuroncore.nki import user_python
 from npuviz.targets.neuroncore.nki.command import environment, run
-from npuviz.targets.neuroncore.nki.sniffing import imports_nki
+from npuviz.targets.neuroncore.nki.sniffing import described, imports_nki
 from npuviz.targets.neuroncore.target import TARGET
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, random
 
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_one_line(tmp_path, text, settings, message) -> None:
 
 
 def test_python_without_an_end_is_stopped(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(files, "MAX_SECONDS", 0.3)
+    monkeypatch.setattr(user_python, "MAX_SECONDS", 0.3)
     with pytest.raises(UsageError, match=r"ran for 0\.3 seconds without an end"):
         loaded(tmp_path, SECOND + "@nki.jit\ndef f():\n    while True:\n        pass\n", {})
 
@@ -117,7 +117,7 @@ def test_a_file_is_known_by_its_imports_and_asks_for_consent(tmp_path) -> None:
     assert imports_nki(path)
     assert TARGET.accepts(path, path.read_bytes()[:512])
     assert TARGET.scripts(path) == (path,)
-    assert [name for name, _ in files.described(path)] == ["one", "other"]
+    assert [name for name, _ in described(path)] == ["one", "other"]
     path.write_text("import numpy\n# import nki\n")
     assert not imports_nki(path)
 

@@ -23,6 +23,7 @@ from npuviz.targets.neuroncore.nki.record.tensors import (
     Tensor,
     check_partitions,
 )
+from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, forget_texts
 
 _OWN_FOLDER = str(Path(__file__).parents[1])
 Number = float | int
@@ -78,6 +79,7 @@ class Recording:
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
     def __post_init__(self) -> None:
+        forget_texts()
         self._place_ids: dict[SourceLine, int] = {}
         self._results: dict[int, Step] = {}
         self._made_parts: dict[int, Box] = {}
@@ -90,9 +92,7 @@ class Recording:
 
     def place(self) -> int:
         """Index of the line of the user's text that is running."""
-        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
-        while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
-            frame = frame.f_back
+        frame = _users_frame()
         if frame is None:
             return -1
         line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
@@ -133,7 +133,7 @@ class Recording:
         flat = sizes if space == HBM else (sizes[0], prod(sizes[1:]))
         place = self.place()
         number = len(self.storages)
-        name = name or f"{space}.{number}"
+        name = name or assigned_name(_users_frame()) or f"{space}.{number}"
         if space == HBM and any(each.name == name for each in self.storages if each.space == HBM):
             name = f"{name}.{number}"
         storage = Storage(number, space, flat, kind, name, place)
@@ -425,6 +425,14 @@ def result_dtype(dtype: object, *operands: object) -> Dtype:
     if dtype is not None:
         return dtype_of(dtype)
     return promoted(*(numeric_dtype(each) for each in operands)) if operands else FLOAT32
+
+
+def _users_frame() -> FrameType | None:
+    """The innermost frame that runs the user's text."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    return frame
 
 
 _ACTIVE: list[Recording] = []

@@ -1,0 +1,98 @@
+"""Names that a kernel's text gives to what its calls return."""
+
+import ast
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+
+Span = tuple[int, int, int, int]
+"""First line, its column, last line, the column after the last one; columns in bytes of UTF-8."""
+_RETURNED = "<returned>"
+
+
+def assigned_name(frame: FrameType | None) -> str:
+    """The variable that gets what the call under way in a frame returns, there or in a function around it;
+    "" where none does."""
+    while frame is not None:
+        name = _name_at(frame.f_code, frame.f_lasti)
+        if name != _RETURNED:
+            return name
+        frame = frame.f_back
+    return ""
+
+
+def forget_texts() -> None:
+    """Read texts again: files change between two kernels."""
+    _name_at.cache_clear()
+    _statements.cache_clear()
+
+
+@lru_cache(maxsize=65536)
+def _name_at(code: CodeType, instruction: int) -> str:
+    """What gets the value of an expression: a variable, _RETURNED, or "" for anything else."""
+    span = next(islice(code.co_positions(), instruction // 2, None), None)
+    if span is None:
+        return ""
+    first, last, column, end = span
+    if first is None or last is None or column is None or end is None:
+        return ""
+    statement = _statements(code.co_filename).get(first)
+    value = getattr(statement, "value", None)
+    if not isinstance(value, ast.expr):
+        return ""
+    place = (first, column, last, end)
+    if isinstance(statement, ast.Return):
+        return _RETURNED if _span(value) == place else ""
+    if isinstance(statement, ast.Expr):
+        return _appended_to(value, place)
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        return _matching(statement.targets[0], value, place)
+    if isinstance(statement, ast.AnnAssign):
+        return _matching(statement.target, value, place)
+    return ""
+
+
+def _span(node: ast.expr) -> Span:
+    return (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+
+
+def _matching(target: ast.expr, value: ast.expr, place: Span) -> str:
+    """The part of a target that gets the expression at a place."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        pairs = zip(target.elts, value.elts, strict=True)
+        return next((_plain(name) for name, part in pairs if _span(part) == place), "")
+    value = value.elt if isinstance(value, ast.ListComp) else value
+    return _plain(target) if _span(value) == place else ""
+
+
+def _appended_to(value: ast.expr, place: Span) -> str:
+    """The list that an expression at a place is appended to."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return ""
+    is_append = value.func.attr == "append" and any(_span(argument) == place for argument in value.args)
+    return _plain(value.func.value) if is_append else ""
+
+
+def _plain(target: ast.expr) -> str:
+    """A variable's name, without its subscripts and owners."""
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    if isinstance(target, ast.Name):
+        return target.id
+    return target.attr if isinstance(target, ast.Attribute) else ""
+
+
+@lru_cache(maxsize=256)
+def _statements(filename: str) -> dict[int, ast.stmt]:
+    """Each line of a file -> the innermost statement there; {} for what is no readable Python."""
+    found: dict[int, ast.stmt] = {}
+    try:
+        tree = ast.parse(Path(filename).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return found
+    for node in ast.walk(tree):  # outer statements come first
+        if isinstance(node, ast.stmt):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found[line] = node
+    return found

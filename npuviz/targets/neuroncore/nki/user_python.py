@@ -1,0 +1,176 @@
+"""The user's own Python: imported beside stand-ins for the vendor's packages, watched while it runs."""
+
+import ast
+import ctypes
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from npuviz.base.errors import FormatError, NpuvizError, UsageError
+from npuviz.base.progress import Progress
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
+
+SHIMS = Path(__file__).parent / "shims"
+"""Holds the packages `neuronxcc` and `nki` that kernel files import."""
+MAX_SECONDS = 60.0
+"""For which the Python of a kernel may run."""
+MAX_TEXT = 600
+"""Characters of an exception's text that are shown."""
+_OUTER_MODULES = ("neuronxcc", "nki")
+_OWN_FOLDER = str(Path(__file__).parent)
+_LIBRARIES = (sysconfig.get_path("stdlib"), "<frozen ")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def stand_ins(*folders: Path) -> Generator[None]:
+    """Let imports find the stand-ins and what lies in these folders; forget afterwards what was imported."""
+    before = set(sys.modules)
+    outer = [name for name in sys.modules if name.split(".")[0] in _OUTER_MODULES]
+    kept = {name: sys.modules.pop(name) for name in outer}
+    own = [str(folder.resolve()) for folder in folders]
+    added = [str(SHIMS), *own]
+    sys.path[:0] = added
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for folder in added:
+            if folder in sys.path:
+                sys.path.remove(folder)
+        for name in set(sys.modules) - before:
+            origin = getattr(sys.modules.get(name), "__file__", None) or ""
+            if name.split(".")[0] in _OUTER_MODULES or origin.startswith(tuple(own)):
+                sys.modules.pop(name, None)
+        sys.modules.update(kept)
+
+
+def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Result:
+    """Run the user's Python so that it can be cancelled and ends after a while; its output goes to stderr.
+
+    Raises what the work raised, UsageError when it ran for too long, KernelError when it wanted to end the
+    process, Cancelled from `progress`.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="kernel", daemon=True)
+    started = time.monotonic()
+    with redirect_stdout(sys.stderr):
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(0.05)
+                progress.report(-1.0, "running the kernel's Python")
+                if time.monotonic() - started > MAX_SECONDS:
+                    raise UsageError(
+                        f"{path.name}: its Python ran for {MAX_SECONDS:g} seconds without an end"
+                        f"{_running_line(thread)}; look for a loop that does not end, or make it smaller"
+                    )
+        except BaseException:
+            _stop(thread)
+            raise
+    if not errors:
+        return results[0]
+    if isinstance(errors[0], SystemExit | KeyboardInterrupt | GeneratorExit):
+        raise user_error(errors[0], path) from errors[0]
+    raise errors[0]
+
+
+def _running_line(thread: threading.Thread) -> str:
+    """Where the user's text in a thread is, in words; "" if it is in none."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to other threads
+    while frame is not None and _is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return "" if frame is None else f", at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Raise KernelTimeout in a thread, at its next line of Python."""
+    if thread.is_alive() and thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(KernelTimeout)
+        )
+        thread.join(1.0)
+
+
+def imported(path: Path) -> ModuleType:
+    """The module that a file makes. Raises FormatError, KernelError."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    parsed(path, text)
+    found = importlib.util.spec_from_file_location(f"npuviz_kernel_{abs(hash(str(path)))}", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    try:
+        found.loader.exec_module(module)
+    except (KernelTimeout, NpuvizError):
+        raise
+    except Exception as error:
+        raise user_error(error, path) from error
+    finally:
+        sys.modules.pop(found.name, None)
+    return module
+
+
+def parsed(path: Path, text: bytes) -> ast.Module:
+    """The syntax tree of a file; nothing is run. Raises FormatError with the line."""
+    try:
+        return ast.parse(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        what = getattr(error, "msg", None) or error or "too deep for Python's parser"
+        raise FormatError(f"{path.name}:{line or 1}: {what}") from None
+
+
+def user_error(error: BaseException, path: Path) -> KernelError:
+    """An exception of the user's own Python in one line: where, what, and for known ones what to do."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not _is_ours(frame.filename)]
+    own = [frame for frame in users if not frame.filename.startswith(_LIBRARIES)]
+    inside = [frame for frame in own if Path(frame.filename).resolve() == path.resolve()]
+    place = (inside or own)[-1:]
+    where = f"{Path(place[0].filename).name}:{place[0].lineno}" if place else path.name
+    helper = own[-1] if own and inside and own[-1] is not inside[-1] else None
+    deeper = f" (in {Path(helper.filename).name}:{helper.lineno})" if helper is not None else ""
+    what = " ".join(str(error).split())
+    what = what if len(what) <= MAX_TEXT else what[:MAX_TEXT] + " ..."
+    text = f"{type(error).__name__}: {what}" if what else type(error).__name__
+    return KernelError(f"{where}: {text}{deeper}{_remedy(error)}")
+
+
+def _remedy(error: BaseException) -> str:
+    """What to do about it, "" if that is plain."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        name = error.name.partition(".")[0]
+        return (
+            f"; npuviz needs no {name}: import it inside the functions that use it, "
+            f"or install it for {Path(sys.executable).name}"
+        )
+    if isinstance(error, SystemExit):
+        return "; a kernel file that ends the process has its script under if __name__ == '__main__'"
+    return ""
+
+
+def _is_ours(filename: str) -> bool:
+    """Whether a file is npuviz's own part of running kernels."""
+    return filename.startswith(_OWN_FOLDER)
