@@ -1,6 +1,6 @@
 # One word per habit. Every target first makes what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-all fuzz soak bench docs format
+.PHONY: help setup demo check check-all fuzz soak bench pictures docs format
 
 BIN := .venv/bin
 
@@ -27,6 +27,9 @@ soak: setup ## accidents and long runs, hours; PART=kill a part, SHARE=0.1 a ten
 
 bench: setup ## the benchmarks, one table
 	QT_QPA_PLATFORM=offscreen $(BIN)/npuviz bench
+
+pictures: setup ## every panel on every machine, in docs/panels.md and on the start page
+	NPUVIZ_KERNELS=wait $(BIN)/python -m benchmarks.pictures
 
 docs: setup ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

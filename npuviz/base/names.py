@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from unicodedata import category
 
@@ -10,6 +11,7 @@ FILLERS = frozenset(("a", "an", "the", "its"))
 """Words that an abbreviation leaves out."""
 SHORT_WORD = 4
 """Letters of a word that is not cut."""
+ELLIPSIS = "\u2026"
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -70,11 +72,32 @@ def elide_end(text: str, length: int) -> str:
 def abbreviations(text: str) -> list[str]:
     """Shorter forms of a reason to wait that still say it, longest first; none of any other text.
 
-    "waits for a semaphore" becomes "waits: semaphore" and "waits: sem".
+    "waits for a semaphore" becomes "waits: semaphore", "waits: sem" and "sem".
     """
-    found = re.fullmatch(r"waits? (?:for|on) (.+)", text)
+    found = re.fullmatch(r"wait(?:s|ing)? (?:for|on) (.+)", text)
     if found is None:
         return []
     words = [word for word in found.group(1).split() if word not in FILLERS]
     short = " ".join(word if len(word) <= SHORT_WORD else word[:3] for word in words)
-    return [f"waits: {' '.join(words)}", f"waits: {short}"]
+    return [f"waits: {' '.join(words)}", f"waits: {short}", short]
+
+
+def fitting(text: str, fits: Callable[[str], bool], fewest: int = 1) -> str:
+    """The text as `fits` takes it: whole, abbreviated by rule, or elided at its end.
+
+    fewest  letters that must be left beside the ellipsis; with fewer the text vanishes
+    """
+    if fits(text):
+        return text
+    shorter = abbreviations(text)
+    if shorter:
+        return next((each for each in shorter if fits(each)), "")
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(text[:middle].rstrip() + ELLIPSIS):
+            low = middle
+        else:
+            high = middle - 1
+    shown = text[:low].rstrip()
+    return shown + ELLIPSIS if len(shown) >= fewest else ""

@@ -1,20 +1,38 @@
 import pytest
 
-from npuviz.base.names import abbreviations, echo, is_number, natural_key, resolved
+from npuviz.base.names import abbreviations, echo, fitting, is_number, natural_key, resolved
 
 
 @pytest.mark.parametrize(
     ("text", "shorter"),
     [
-        ("waits for a semaphore", ["waits: semaphore", "waits: sem"]),
-        ("waits for operand", ["waits: operand", "waits: ope"]),
-        ("waits on the bus", ["waits: bus", "waits: bus"]),
+        ("waits for a semaphore", ["waits: semaphore", "waits: sem", "sem"]),
+        ("waits for operand", ["waits: operand", "waits: ope", "ope"]),
+        ("waits on the bus", ["waits: bus", "waits: bus", "bus"]),
+        ("waiting for data", ["waits: data", "waits: data", "data"]),
         ("GEMM_PRELOAD", []),
         ("no tile", []),
     ],
 )
 def test_reasons_to_wait_are_abbreviated_by_rule(text: str, shorter: list[str]) -> None:
     assert abbreviations(text) == shorter
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "shown"),
+    [
+        ("GEMM_PRELOAD", 12, "GEMM_PRELOAD"),
+        ("GEMM_PRELOAD", 7, "GEMM_P\u2026"),
+        ("GEMM_PRELOAD", 4, ""),
+        ("moving", 5, "movi\u2026"),
+        ("moving", 4, ""),
+        ("waits for a semaphore", 10, "waits: sem"),
+        ("waits for a semaphore", 9, "sem"),
+        ("waits for a semaphore", 2, ""),
+    ],
+)
+def test_a_text_is_abbreviated_elided_at_its_end_or_vanishes(text: str, length: int, shown: str) -> None:
+    assert fitting(text, lambda each: len(each) <= length, 4) == shown
 
 
 def test_what_others_wrote_is_shown_short_and_without_control_characters() -> None:

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStaticText, QTransform
 
+from npuviz.base.names import fitting
 from npuviz.sim.fabric import FabricShape, Glance, Level
 from npuviz.ui.fabric.camera import FabricCamera
 from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
@@ -19,6 +20,9 @@ LINE = 13
 MAX_BARS = 12
 PADDING = 4
 MAX_TEXTS = 4096
+PLACE_FONT = 0
+FEWEST = 4
+"""Letters beside an ellipsis that still tell something."""
 
 
 class TextCache:
@@ -30,13 +34,15 @@ class TextCache:
         self._texts: dict[tuple[int, int, str], QStaticText] = {}
 
     def text(self, font: int, room: int, text: str) -> QStaticText:
-        """A text as far as it fits into `room` pixels, its middle left out."""
+        """A text as it fits into `room` pixels; a place is written whole or not at all."""
         key = (font, room, text)
         found = self._texts.get(key)
         if found is None:
             if len(self._texts) >= MAX_TEXTS:
                 self._texts.clear()
-            fitted = self._metrics[font].elidedText(text, Qt.TextElideMode.ElideRight, room)
+            measure = self._metrics[font].horizontalAdvance
+            fewest = len(text) if font == PLACE_FONT else FEWEST
+            fitted = fitting(text, lambda each: measure(each) <= room, fewest)
             found = self._texts[key] = QStaticText(fitted)
             found.setTextFormat(Qt.TextFormat.PlainText)
             found.prepare(QTransform(), self.fonts[font])

@@ -59,6 +59,7 @@ class FabricView(CameraCanvas):
     frame  the numbers on show
     """
 
+    keys_text = "Arrow keys choose an element, plus and minus zoom, F shows it, Home all"
     element_chosen = Signal(int, int)
     word_chosen = Signal(object, int, int)
     cleared = Signal()
@@ -80,9 +81,15 @@ class FabricView(CameraCanvas):
         self._asked: tuple[Area, FabricWants] | None = None
         self._is_news = False
         self._is_moved = False
-        self.setAccessibleDescription(
-            "Arrow keys choose an element, plus and minus zoom, F shows it, Home all"
-        )
+
+    def summary(self) -> str:
+        shape, selected = self.shape, self.marks.selected
+        if shape is None:
+            return "No fabric"
+        told = f"{shape.columns} by {shape.rows} {shape.element}s"
+        if selected is None:
+            return told
+        return f"{told}; selected: {', '.join(self._tell(*selected, None).splitlines())}"
 
     def sizeHint(self) -> QSize:
         return QSize(640, 480)

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from npuviz.base.names import fitting
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
@@ -31,7 +32,10 @@ MARGIN = 16
 ROLES = frozenset(get_args(Role))
 NARROW_PIXELS = 52
 BAR_HEIGHT = 4
-MIN_ELIDED = 3
+FEWEST = 4
+"""Letters beside an ellipsis that still tell something."""
+MAX_TOLD = 24
+"""So many boxes are named to those who cannot see the plan."""
 MANY_LINKS = 24
 """From so many links on they are drawn as a bundle, without heads."""
 
@@ -73,6 +77,22 @@ class FloorplanView(Canvas):
 
     def sizeHint(self) -> QSize:
         return QSize(360, 260)
+
+    def summary(self) -> str:
+        shown = [box for box in self._boxes if box.unit >= 0 or box.memory >= 0]
+        is_chosen = [box for box in shown if box.unit >= 0 and box.unit == self._unit]
+        is_chosen += [box for box in shown if box.memory >= 0 and box.memory == self._memory]
+        chosen = [f"selected: {self._box_text(box)}" for box in is_chosen[:1]]
+        return "; ".join([*chosen, *(self._box_text(box) for box in shown[:MAX_TOLD])])
+
+    def _box_text(self, box: Box) -> str:
+        """A box in words: its name and what it does or holds."""
+        state = self._data.states.get(box.unit) if box.unit >= 0 else None
+        name = self._data.unit_names.get(box.unit, box.label)
+        if box.memory in self._data.fills and box.memory >= 0:
+            used, size = self._data.fills[box.memory]
+            return f"{name} holds {format_bytes(used)} of {format_bytes(size)}"
+        return f"{name} {state.status}".strip() if state is not None else name
 
     def set_boxes(self, boxes: Sequence[Box], links: Sequence[Link]) -> None:
         """Show another machine."""
@@ -255,9 +275,7 @@ class FloorplanView(Canvas):
         top = inner.top() + max((inner.height() - line_height * len(shown)) / 2, 0)
         for number, line in enumerate(shown):
             painter.setFont(self._theme.font_ui(12 if number == 0 else 11, bold=number == 0))
-            if painter.fontMetrics().horizontalAdvance(line) > inner.width():
-                line = line.split()[-1] if number == 0 else line
-            text = _fitted(painter.fontMetrics(), line, inner.width())
+            text = _fitted(painter.fontMetrics(), line, inner.width(), is_name=number == 0)
             row = QRectF(inner.left(), top + number * line_height, inner.width(), line_height)
             painter.drawText(row, Qt.AlignmentFlag.AlignCenter, text)
 
@@ -297,14 +315,21 @@ class FloorplanView(Canvas):
         return "\n".join(lines[:6])
 
 
-def _fitted(metrics: QFontMetrics, text: str, room: float) -> str:
-    """A text with its middle left out; where that leaves next to nothing, its beginning."""
-    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room))
-    if shown == text or len(shown) > MIN_ELIDED:
-        return shown
-    while text and metrics.horizontalAdvance(text) > room:
+def _fitted(metrics: QFontMetrics, text: str, room: float, is_name: bool) -> str:
+    """A text as it fits, "" where next to nothing would be left; a name keeps at least its beginning."""
+
+    def fits(each: str) -> bool:
+        return metrics.horizontalAdvance(each) <= room
+
+    if not is_name:
+        # What is used says more than what there is: "5 KiB of 32 MiB" becomes "5 KiB".
+        used = text.partition(" of ")[0]
+        return text if fits(text) else fitting(used, fits, FEWEST)
+    shown = fitting(text if fits(text) else text.split()[-1], fits, FEWEST)
+    while not shown and text:
         text = text[:-1]
-    return text
+        shown = text if fits(text) else ""
+    return shown
 
 
 def _ends(source: QRectF, sink: QRectF) -> tuple[QPointF, QPointF]:

@@ -13,6 +13,8 @@ from npuviz.ui.kit.gestures import CameraCanvas
 from npuviz.ui.theme.theme import Theme
 
 READABLE_SCALE = 0.85
+MAX_TOLD = 8
+"""So many operators under way are named to those who cannot see the graph."""
 _ARROWS = {
     Qt.Key.Key_Up: "up",
     Qt.Key.Key_Down: "down",
@@ -30,6 +32,7 @@ class GraphView(CameraCanvas):
     picture  what is shown
     """
 
+    keys_text = "Arrow keys follow edges, F shows the selection, plus and minus zoom"
     node_chosen = Signal(int)
     tensor_chosen = Signal(int)
     menu_requested = Signal(int, QPoint)
@@ -40,7 +43,27 @@ class GraphView(CameraCanvas):
         self.overlay = GraphOverlay()
         self.camera = GraphCamera()
         self._is_placed = False
-        self.setAccessibleDescription("Arrow keys follow edges, F shows the selection, plus and minus zoom")
+
+    def summary(self) -> str:
+        picture, overlay = self.picture, self.overlay
+        if picture is None:
+            return "No graph"
+        told = [f"{picture.layout.num_nodes} operators"]
+        if 0 <= overlay.selected < picture.layout.num_boxes:
+            told.append(f"selected: {self._box_text(overlay.selected)}")
+        active = sorted(box for box in overlay.active if box < picture.layout.num_nodes)
+        if active:
+            told.append(f"worked on: {', '.join(self._box_text(box) for box in active[:MAX_TOLD])}")
+        return "; ".join(told)
+
+    def _box_text(self, box: int) -> str:
+        """A box in words, with how far it is."""
+        assert self.picture is not None
+        named = f"{self.picture.titles[box]} {self.picture.subtitles[box]}".strip()
+        progress = self.overlay.progress
+        if progress is None or box >= len(progress):
+            return named
+        return f"{named} {100 * float(progress[box]):.0f} %"
 
     # -- contents ---------------------------------------------------------------------------------
 

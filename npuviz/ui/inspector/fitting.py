@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
+from npuviz.base.names import ELLIPSIS, fitting
 from npuviz.ui.inspector.page import Cell, Field, Page, Section, Table
 
 GAP = 8
@@ -11,7 +12,6 @@ GAP = 8
 READABLE = 72
 """Columns of text shrink to this before numbers lose what they say twice."""
 NARROWEST = 40
-ELLIPSIS = "\u2026"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +105,8 @@ def _shrink(table: Table, widths: list[int], room: int, least: int) -> list[int]
 
 
 def _cut(cell: Cell, width: int, measure: Measure) -> Cell:
-    """A text that ends in an ellipsis where its column ends; numbers are never cut."""
+    """A text abbreviated by rule or with an ellipsis where its column ends; numbers are never cut."""
     if cell.is_number or measure.cell(cell) <= width:
         return cell
     room = width - (measure.cell(cell) - measure.text(cell, cell.text))
-    low, high = 0, len(cell.text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if measure.text(cell, cell.text[:middle].rstrip() + ELLIPSIS) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return replace(cell, text=cell.text[:low].rstrip() + ELLIPSIS if low else ELLIPSIS)
+    return replace(cell, text=fitting(cell.text, lambda text: measure.text(cell, text) <= room) or ELLIPSIS)

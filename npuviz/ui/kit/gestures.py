@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
+from PySide6.QtGui import QAccessible, QHelpEvent, QKeyEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.ui.kit.plain_text import plain_tip
@@ -13,6 +13,8 @@ DRAG_PIXELS = 4
 """From so many pixels on, a press is no click any more."""
 ZOOM_STEP = 1.2
 WHEEL_STEP = 120
+DESCRIBE_MS = 200
+"""A picture is put into words when it has been still for so long."""
 
 
 def notches(event: QWheelEvent) -> float:
@@ -32,9 +34,12 @@ class Canvas(QWidget):
 
     click, drag, drop, hover  what the left button and the pointer mean; nothing by default
     tip_at                    what is at a spot, as lines of text
+    summary                   what the picture shows, in words for those who cannot see it
     pressed_at                where the button went down
     """
 
+    keys_text = ""
+    """What the keys do here, told after the summary."""
     drag_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
 
     def __init__(self, theme: Theme, name: str, title: str, parent: QWidget | None = None) -> None:
@@ -47,6 +52,18 @@ class Canvas(QWidget):
         self.pressed_at = QPointF()
         self._last = QPointF()
         self._is_pressed = self._is_dragging = False
+        self._describe_soon = QTimer(self, singleShot=True, interval=DESCRIBE_MS)
+        self._describe_soon.timeout.connect(self.describe)
+
+    def summary(self) -> str:
+        """What can be seen now, in a sentence or two; "" while there is nothing."""
+        return ""
+
+    def describe(self) -> None:
+        """Give the summary to screen readers; nothing is said when it is the same as before."""
+        told = ". ".join(part for part in (self.summary(), self.keys_text) if part)
+        if told != self.accessibleDescription():
+            self.setAccessibleDescription(told)
 
     def click(self, spot: QPointF) -> None:
         """The left button was pressed and released here."""
@@ -69,6 +86,11 @@ class Canvas(QWidget):
             # An empty text hides the one that is shown.
             QToolTip.showText(event.globalPos(), plain_tip(self.tip_at(QPointF(event.pos()))), self)
             return True
+        if event.type() == QEvent.Type.FocusIn:
+            self.describe()
+        elif event.type() == QEvent.Type.Paint and QAccessible.isActive():
+            # Only where somebody listens: words for every frame would cost time.
+            self._describe_soon.start()
         return super().event(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:

@@ -1,7 +1,7 @@
 """Texts of any number of lines, painted by hand: what pointing, keys and resizing mean for all of them."""
 
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
 
 from npuviz.ui.kit.plain_text import plain_tip
@@ -24,12 +24,27 @@ class LineArea(QAbstractScrollArea):
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAccessibleName(title)
+        self._keys = keys
         self.setAccessibleDescription(keys)
         self.viewport().setMouseTracking(True)
 
     def line_at(self, y: float) -> int | None:
         """Number of the line at a height, None beside all of them."""
         raise NotImplementedError
+
+    def current_text(self) -> str:
+        """The line that keys move, "" while there is none."""
+        raise NotImplementedError
+
+    def tell_line(self) -> None:
+        """Give the current line to screen readers."""
+        told = ". ".join(part for part in (self.current_text(), self._keys) if part)
+        if told != self.accessibleDescription():
+            self.setAccessibleDescription(told)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.tell_line()
 
     def tip_at(self, spot: QPoint) -> str:
         """What is here, "" for nothing."""

@@ -49,6 +49,17 @@ class MemoryLifetimes(Canvas):
         self.viewport = Viewport()
         theme.changed.connect(self.refresh)
 
+    def summary(self) -> str:
+        if self._reader is None:
+            return "Nothing is open"
+        rows = len(self.lifetimes())
+        first, last = max(round(self.viewport.start), 0), round(self.viewport.end)
+        told = f"{rows} lifetimes in cycles {first} to {last} of {self._end_cycle}"
+        if self._chosen is not None:
+            told += f"; selected: {int(self._chosen['address']):#x}, cycles {int(self._chosen['start'])}"
+            told += f" to {int(self._chosen['end'])}"
+        return told
+
     def set_colors(self, colors: TensorColors) -> None:
         """Colours of the program's tensors."""
         self._colors = colors

@@ -6,6 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QImage, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
+from npuviz.base.names import fitting
 from npuviz.base.units import format_bytes, format_count
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
@@ -21,8 +22,11 @@ MARGIN = 6
 AXIS = 16
 ROW_PIXELS = 24
 COLUMN_PIXELS = 72
+FEWEST_LETTERS = 4
 MIN_LABEL_WIDTH = 40
 FREE_SHARE = 0.3
+MAX_TOLD = 8
+"""So many regions are named to those who cannot see the map."""
 
 
 class MemoryMap(Canvas):
@@ -56,6 +60,20 @@ class MemoryMap(Canvas):
 
     def sizeHint(self) -> QSize:
         return QSize(480, 220)
+
+    def summary(self) -> str:
+        memory = self._memory
+        if memory is None:
+            return "No memory"
+        used = sum(region.size_bytes * region.banks for region in self.regions)
+        told = [f"{memory.name}: {len(self.regions)} regions hold {format_bytes(used)}"]
+        if self._chosen is not None:
+            address, size, _banks = self._chosen
+            inside = (r.label for r in self.regions if r.address <= address < r.address + r.size_bytes)
+            told.append(f"selected: {next(inside, '')} {address:#x}, {format_bytes(size)}")
+        elif self.regions:
+            told.append(", ".join(region.label for region in self.regions[:MAX_TOLD] if region.label))
+        return "; ".join(told)
 
     def set_colors(self, colors: TensorColors) -> None:
         """Colours of the program's tensors."""
@@ -204,8 +222,10 @@ class MemoryMap(Canvas):
             x = GUTTER + mark.place / ratio
             painter.setPen(theme.color("text-disabled"))
             painter.drawLine(QPointF(x, top), QPointF(x, top + 4))
-            painter.setPen(theme.color("text-muted"))
-            painter.drawText(QPointF(x + 4, top + 13), mark.text)
+            # A number that the edge would cut is another one.
+            if x + 4 + painter.fontMetrics().horizontalAdvance(mark.text) <= self.width():
+                painter.setPen(theme.color("text-muted"))
+                painter.drawText(QPointF(x + 4, top + 13), mark.text)
 
     def _paint_label(self, painter: QPainter, layout: MapLayout | PartitionLayout, region: Region) -> None:
         pieces = layout.pieces(region.address, region.size_bytes, region.banks)
@@ -219,7 +239,8 @@ class MemoryMap(Canvas):
         painter.setFont(self._theme.font_ui(11))
         top, high = layout.label_band(best)
         area = QRectF(best.left / ratio + 5, top / ratio, width - 10, high / ratio)
-        text = painter.fontMetrics().elidedText(region.label, Qt.TextElideMode.ElideRight, int(area.width()))
+        measure = painter.fontMetrics().horizontalAdvance
+        text = fitting(region.label, lambda each: measure(each) <= area.width(), FEWEST_LETTERS)
         color = self._color_of(region)
         painter.setPen(self._theme.text_on(color) if region.is_valid else self._theme.color("text"))
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, text)

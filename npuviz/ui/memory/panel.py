@@ -328,7 +328,7 @@ class MemoryPanel(Panel):
             dtype = region.dtype if region is not None else memory.dtype
         dtype = dtype if dtype in READABLE else HEX
         self.table.set_contents(Contents(address, size, dtype, shape, banks, memory.bank_bytes))
-        width = 34 if self.table.contents.dtype == HEX else 78
+        width = 40 if self.table.contents.dtype == HEX else 86
         self.view.horizontalHeader().setDefaultSectionSize(width)
         self._show_numbers()
 

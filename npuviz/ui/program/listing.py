@@ -94,6 +94,8 @@ class ProgramListing(LineArea):
     def select(self, instruction: int, node: int = -1) -> None:
         """Mark an instruction as current, or all instructions of a node; -1 for neither."""
         self.selected, self._selected_node = instruction, node
+        if self.hasFocus():
+            self.tell_line()
         self.viewport().update()
 
     def reveal(self, instruction: int) -> None:
@@ -216,6 +218,12 @@ class ProgramListing(LineArea):
             super().keyPressEvent(event)
         else:
             self.move_by(move)
+
+    def current_text(self) -> str:
+        if self._decoder is None or self.rows.row_of(self.selected) is None:
+            return ""
+        found = self._decoder.describe(self.selected)
+        return f"{self.selected}: {found.text}"
 
     def tip_at(self, spot: QPoint) -> str:
         row = self.line_at(spot.y())

@@ -19,7 +19,7 @@ from npuviz.ui.kit.table_view import add_copying, make_table, on_key
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.queues.delegate import QueueDelegate
 from npuviz.ui.queues.entries import EntryTable
-from npuviz.ui.queues.table import HEAD, HISTORY, UNKNOWN, History, QueueState, QueueTable
+from npuviz.ui.queues.table import HEAD, HISTORY, NAME, UNKNOWN, History, QueueState, QueueTable
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
@@ -28,6 +28,10 @@ GROUPED_FROM = 8
 """So many queues of units in several groups are shown in groups."""
 FOLDED_FROM = 24
 """So many queues start with their groups folded."""
+ENTRY = 1
+"""Column of the entries' texts."""
+NAME_PIXELS = 104, 200
+"""Least and most of the column of names."""
 NARROW_PIXELS = 640
 HISTORY_SHARE = 0.02
 MIN_HISTORY_CYCLES = 200
@@ -57,6 +61,9 @@ class QueuesPanel(Panel):
         self.view.setColumnHidden(HEAD, True)
         widths = (32, 180, 84, 96)
         self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
+        entry_header = self.entry_view.horizontalHeader()
+        entry_header.setSectionResizeMode(ENTRY, QHeaderView.ResizeMode.Stretch)
+        entry_header.setStretchLastSection(False)
         self._splitter = splitter(Qt.Orientation.Horizontal, (self.view, 3), (self.entry_view, 2))
         self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.view)
@@ -98,6 +105,9 @@ class QueuesPanel(Panel):
         self.show_page(bool(self._queues))
         self.on_cycle_changed()
         if self._queues:
+            wanted = self.view.sizeHintForColumn(NAME)
+            least, most = NAME_PIXELS
+            self.view.setColumnWidth(NAME, min(max(wanted, least), most))
             self.view.selectRow(self.table.row_of(0))
 
     def on_cycle_changed(self) -> None:

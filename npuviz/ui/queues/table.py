@@ -18,6 +18,8 @@ HISTORY_ROLE = Qt.ItemDataRole.UserRole + 2
 
 
 UNKNOWN = -1
+OTHERS = "Others"
+"""Head of the queues of units that belong to no group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ class History:
     high: np.ndarray
     limit: int
     cursor: float
+
+    @property
+    def text(self) -> str:
+        """The curve in words."""
+        low, high = int(self.low.min(initial=0)), int(self.high.max(initial=0))
+        return f"{format_count(low)} to {format_count(high)} entries around the cursor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +187,7 @@ class QueueTable(RowModel[int | QueueGroup]):
     def text(self, row: int | QueueGroup, column: int) -> str:
         if isinstance(row, QueueGroup):
             sign = "\u25b8" if row.is_folded else "\u25be"
-            return (f"{sign} {row.name}", row.text, "", "", "")[column]
+            return (f"{sign} {row.name or OTHERS}", row.text, "", "", "")[column]
         state = self.states[row]
         head = state.entries[0].text if state.entries else ""
         return (self._label(row), state.text, state.peak_text, "", head)[column]
@@ -197,6 +205,9 @@ class QueueTable(RowModel[int | QueueGroup]):
     def other(self, row: int | QueueGroup, column: int, role: int) -> Any:
         if role == STATE_ROLE:
             return row if isinstance(row, QueueGroup) else self.states[row]
+        if role == Qt.ItemDataRole.AccessibleTextRole and column == HISTORY and isinstance(row, int):
+            history = self._history_of(row)
+            return history.text if history is not None else "not recorded"
         return self._history_of(row) if role == HISTORY_ROLE and isinstance(row, int) else None
 
     def _label(self, place: int) -> str:

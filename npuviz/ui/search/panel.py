@@ -20,6 +20,7 @@ TYPING_MS = 150
 NOTHING_OPEN = (
     "Finds a text in operators, tensors, units, the log, hazards and instructions. Open a model to begin."
 )
+HINT = "operators, tensors, units, log, hazards and instructions"
 WIDTHS = (76, 64, 200, 120)
 FIELD_WIDTH = 240
 SORT, CYCLE, NAME, TEXT = range(4)
@@ -164,7 +165,7 @@ class SearchPanel(Panel):
     def _tell(self) -> None:
         search = self._search
         if search is None or not self.field.text().strip():
-            self.status.setText("")
+            self.status.setText(HINT)
             return
         text = f"{format_count(len(search.found))} found"
         if search.cut:

@@ -92,6 +92,8 @@ class SourceText(LineArea):
         """Mark other lines."""
         if marks != self.marks:
             self.marks = marks
+            if self.hasFocus():
+                self.tell_line()
             self.viewport().update()
 
     def reveal(self, line: int) -> None:
@@ -256,6 +258,10 @@ class SourceText(LineArea):
             goal = min(max(line + move, 1), len(self._lines))
             self.chosen.emit(goal)
             self.reveal(goal)
+
+    def current_text(self) -> str:
+        line = self.marks.chosen or self.marks.current
+        return f"line {line}: {self.text_of(line).strip()}" if line else ""
 
     def tip_at(self, spot: QPoint) -> str:
         line = self.line_at(spot.y())

@@ -76,6 +76,12 @@ QTreeView::item:selected, QListView::item:selected, QTableView::item:selected {{
 QHeaderView {{ background: {surface}; border: none; }}
 QHeaderView::section {{ background: {surface}; color: {text_muted}; border: none;
   border-bottom: 1px solid {border}; padding: 2px 8px; font-size: {note}px; min-height: 18px; }}
+QHeaderView::section:vertical {{ border: none; }}
+QHeaderView::up-arrow, QHeaderView::down-arrow {{ subcontrol-origin: padding; subcontrol-position: top center;
+  width: 8px; height: 6px; }}
+QHeaderView::up-arrow {{ image: url("{chevron_up}"); }}
+QHeaderView::down-arrow {{ image: url("{chevron}"); }}
+QTableView::item {{ padding: 0 5px; }}
 QTableCornerButton::section {{ background: {surface}; border: none; }}
 
 QScrollBar:vertical {{ background: transparent; width: 10px; margin: 0; }}
@@ -135,8 +141,12 @@ def style_sheet(theme: Theme) -> str:
         "accent", "accent-text", "selection", "selection-text", "hover", "error",
     )  # fmt: skip
     colors = {token.replace("-", "_"): theme.color(token).name() for token in tokens}
-    chevron = resource_path(f"icons/chevron-{'dark' if theme.is_dark else 'light'}.svg").as_posix()
-    return _SHEET.format(**colors, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE, chevron=chevron)
+    shade = "dark" if theme.is_dark else "light"
+    chevrons = {
+        name: resource_path(f"icons/{name.replace('_', '-')}-{shade}.svg").as_posix()
+        for name in ("chevron", "chevron_up")
+    }
+    return _SHEET.format(**colors, **chevrons, row=ROW_HEIGHT, note=SIZE_NOTE, title=SIZE_TITLE)
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:

@@ -41,6 +41,7 @@ class TimelineCanvas(Canvas):
     tracks  all tracks of the trace
     """
 
+    keys_text = "F fits, W and S zoom, A and D pan, arrows choose slices"
     picked = Signal(object)
     range_changed = Signal(object)
     go_to = Signal("qlonglong")  # pyright: ignore[reportArgumentType]
@@ -51,7 +52,6 @@ class TimelineCanvas(Canvas):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "timeline.view", "Timeline", parent)
-        self.setAccessibleDescription("Tracks of all units over cycles. F fits, W and S zoom, A and D pan.")
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setMinimumSize(320, 140)
         self.theme = theme
@@ -75,6 +75,28 @@ class TimelineCanvas(Canvas):
         self._scrollbar = QScrollBar(Qt.Orientation.Vertical, self)
         self._scrollbar.valueChanged.connect(self._scrolled)
         theme.changed.connect(self.refresh_colors)
+
+    def summary(self) -> str:
+        state = self.state
+        if self.reader is None:
+            return "Nothing is open"
+        first = max(round(state.viewport.start), 0)
+        last = min(round(state.viewport.end), max(state.end_cycle, first))
+        parts = [
+            f"{len(self.tracks)} tracks, cycles {first} to {last} of {state.end_cycle}",
+            f"the machine is at cycle {state.cursor}" if state.cursor >= 0 else "",
+            self._picked_text(),
+            state.measurement.title() if state.measurement is not None else "",
+        ]
+        return "; ".join(part for part in parts if part)
+
+    def _picked_text(self) -> str:
+        """The selected slice in words, "" without one."""
+        picked, index = self.state.picked, self.state.index
+        if picked is None or index is None:
+            return ""
+        track = next((track.name for track in self.tracks if track.id == picked.track), "")
+        return f"selected: {track} {slice_name(index, picked)}, cycles {picked.start} to {picked.end}"
 
     # -- what is shown ------------------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ class ChromePainter:
             for cycle in ticks(view, minor):
                 x = round(view.x_of(cycle))
                 painter.drawLine(x, RULER_HEIGHT - 4, x, RULER_HEIGHT)
+        covered = self._flag_span(painter, state, width)
         painter.setFont(theme.font_ui(11))
         for cycle in ticks(view, step):
             x = round(view.x_of(cycle))
@@ -57,8 +58,12 @@ class ChromePainter:
             painter.drawLine(x, 4, x, RULER_HEIGHT)
             painter.setPen(theme.color("text"))
             painter.drawText(QPointF(x + 5, 14), format_count(cycle))
-            painter.setPen(theme.color("text-muted"))
-            painter.drawText(QPointF(x + 5, 28), format_cycles_as_time(cycle, frequency_hz))
+            when = format_cycles_as_time(cycle, frequency_hz)
+            end = x + 5 + painter.fontMetrics().horizontalAdvance(when)
+            # A time that the cursor's flag would cut is left out: the cycle above it stays.
+            if end < covered[0] or x + 5 > covered[1]:
+                painter.setPen(theme.color("text-muted"))
+                painter.drawText(QPointF(x + 5, 28), when)
         painter.setPen(theme.color("border"))
         painter.drawLine(0, RULER_HEIGHT - 1, width, RULER_HEIGHT - 1)
         self._ruler_marks(painter, state, width)
@@ -96,14 +101,26 @@ class ChromePainter:
         if state.cursor >= 0:
             self._flag(painter, view.x_of(state.cursor), format_count(state.cursor), "cursor", width)
 
+    def _flag_span(self, painter: QPainter, state: TimelineState, width: int) -> tuple[float, float]:
+        """Pixels from and to which the cursor's flag covers the ruler; (0, -1) without one."""
+        x = state.viewport.x_of(state.cursor)
+        if state.cursor < 0 or not -1 <= x <= width + 1:
+            return 0.0, -1.0
+        left, room = self._flag_place(painter, x, format_count(state.cursor), width)
+        return left, left + room
+
+    def _flag_place(self, painter: QPainter, x: float, text: str, width: int) -> tuple[float, float]:
+        """Left edge and width of a flag; sets its font."""
+        painter.setFont(self._theme.font_ui(11, bold=True))
+        room = painter.fontMetrics().horizontalAdvance(text) + 10
+        return min(max(x - room / 2, 0.0), max(width - room, 0.0)), room
+
     def _flag(self, painter: QPainter, x: float, text: str, role: str, width: int) -> None:
         """A small label with a tip at the bottom edge of the ruler."""
         if not -1 <= x <= width + 1:
             return
         color = self._theme.color(role)
-        painter.setFont(self._theme.font_ui(11, bold=True))
-        room = painter.fontMetrics().horizontalAdvance(text) + 10
-        left = min(max(x - room / 2, 0.0), max(width - room, 0.0))
+        left, room = self._flag_place(painter, x, text, width)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(color)

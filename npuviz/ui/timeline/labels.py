@@ -6,12 +6,13 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QImage, QPainter
 
-from npuviz.base.names import abbreviations
+from npuviz.base.names import fitting
 
 BUCKET_PIXELS = 8
 MAX_MASK_BYTES = 16 << 20
 MAX_NEW_PER_FRAME = 600
-MIN_CHARACTERS = 5
+FEWEST = 4
+"""Letters beside an ellipsis that still tell something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,8 @@ class LabelMasks:
         if short != long and self._width(short) <= room < self._width(short) + 48:
             return short
         wanted = short if self._width(short) > room else long
-        for text in abbreviations(wanted):
-            if self._width(text) <= room:
-                return text
-        text = self._metrics.elidedText(wanted, Qt.TextElideMode.ElideRight, room)
         # Two letters and an ellipsis tell nothing.
-        return text if len(text) >= MIN_CHARACTERS else ""
+        return fitting(wanted, lambda text: self._width(text) <= room, FEWEST)
 
     def _render(self, text: str, width: int) -> Mask:
         image = QImage(width, self.label_height, QImage.Format.Format_ARGB32_Premultiplied)

@@ -1,0 +1,211 @@
+"""Takes a picture of every panel on every machine, of every layout, and those of the start page.
+
+    make pictures                                                    what the documentation shows, anew
+    python -m benchmarks.pictures --out DIR --size 2560x1440 --themes dark,light [MACHINE ...]
+
+Without --out the pictures of the panels go to docs/images/panels/MACHINE/PANEL.png, the page docs/panels.md
+is written, and the samples' pictures go to resources/samples/. With it, pictures of panels and of whole
+layouts in every theme asked for go to that folder, to be looked at.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npuviz.workbench.samples import SampleEntry, sample_entries
+from npuviz.workbench.settings import Settings
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QImage
+
+    from npuviz.ui.shell.main_window import MainWindow
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "panels.md"
+IMAGES = ROOT / "docs" / "images" / "panels"
+PANEL_WINDOW = (900, 560)
+"""Pixels of the window that holds one panel for the documentation."""
+CARD_WINDOW, CARD = (760, 460), (416, 234)
+"""Pixels of the window and of the picture of the start page: twice the size there, for fine screens."""
+SHARE = 0.4
+"""Where in the run pictures are taken: something is in flight there."""
+SETTLE_MS = 150
+HEAD = """# All panels
+
+Every panel of every machine that has it, with the machine's sample at 40 % of its run and an instruction
+under way selected. `make pictures` takes them anew. What the panels do is in [The window](window.md).
+"""
+
+
+class Stage:
+    """One window with a machine's sample open, and what it looks like."""
+
+    def __init__(self, window: "MainWindow", entry: SampleEntry) -> None:
+        self.window, self.entry = window, entry
+        window.open(entry.path, entry.options)
+        self.settle()
+        window.model.run_through()
+        self.settle()
+        window.model.go_to(round(window.model.cycle * SHARE))
+        self.settle()
+        self.select()
+
+    def settle(self) -> None:
+        """Wait until the window shows all it wants to."""
+        from PySide6.QtTest import QTest
+
+        model, panels = self.window.model, self.window.docks.panels
+        while True:
+            QTest.qWait(SETTLE_MS)
+            if not model.is_busy and all(panel.is_settled for panel in panels.values()):
+                return
+
+    def select(self) -> None:
+        """Select what the machine has under way, an operator's work first."""
+        from npuviz.workbench.selection import selected
+
+        model, window = self.window.model, self.window
+        session = model.session
+        if session is None:
+            return
+        busy = sorted(session.machine.activities(), key=lambda each: (each.node < 0, each.instruction < 0))
+        if busy:
+            each = busy[0]
+            unit = model.reader.schema.tracks[each.track].unit if model.reader is not None else -1
+            window.selection.set(
+                selected(node=each.node, instruction=each.instruction, unit=unit, track=each.track)
+            )
+        self.settle()
+
+    def panels(self) -> list[str]:
+        """The panels that this machine has."""
+        return [name for name in self.window.docks.all if self.window.docks.is_offered(name)]
+
+    def panel(self, name: str, size: tuple[int, int]) -> "QImage":
+        """One panel alone in a window of this size, without what is around it."""
+        window = self.window
+        window.resize(*size)
+        window.docks.show_only([name])
+        self.settle()
+        return window.docks.panels[name].grab().toImage()
+
+    def layouts(self, size: tuple[int, int]) -> "Iterator[tuple[str, QImage]]":
+        """The whole window in each layout that fits the machine."""
+        self.window.resize(*size)
+        for layout in self.window.docks.layouts():
+            self.window.docks.apply(layout)
+            self.settle()
+            yield layout.name, self.window.grab().toImage()
+
+
+@contextmanager
+def stage(entry: SampleEntry, theme: str, size: tuple[int, int]) -> Generator[Stage]:
+    """A window of its own with the sample of a machine."""
+    os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from npuviz.ui.shell.application import Application, qt_application
+    from npuviz.ui.theme.theme import Theme
+
+    qt_application()
+    application = Application(Settings(None), Theme("light" if theme == "light" else "dark"))
+    window = application.new_window()
+    window.resize(*size)
+    window.show()
+    try:
+        yield Stage(window, entry)
+    finally:
+        application.close()
+
+
+def document(machines: list[str]) -> None:
+    """Write the pictures of the documentation and of the start page, and the page that shows them."""
+    parts = [HEAD]
+    for entry in chosen(machines):
+        with stage(entry, "dark", PANEL_WINDOW) as shown:
+            parts.append(_section(shown))
+            _card(shown, "dark")
+        with stage(entry, "light", CARD_WINDOW) as shown:
+            _card(shown, "light")
+    if not machines:
+        PAGE.write_text("\n".join(parts))
+
+
+def look(machines: list[str], out: Path, size: tuple[int, int], themes: list[str]) -> None:
+    """Write pictures of the panels and layouts to a folder."""
+    for entry in chosen(machines):
+        for theme in themes:
+            folder = out / entry.options.target / f"{theme}-{size[0]}x{size[1]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            with stage(entry, theme, size) as shown:
+                for name, image in shown.layouts(size):
+                    image.save(str(folder / f"layout-{name}.png"))
+                for name in shown.panels():
+                    shown.panel(name, PANEL_WINDOW).save(str(folder / f"{name}.png"))
+            print(folder)
+
+
+def chosen(machines: list[str]) -> list[SampleEntry]:
+    """The samples of these targets, of all if none is named."""
+    return [entry for entry in sample_entries() if not machines or entry.options.target in machines]
+
+
+def _section(shown: Stage) -> str:
+    """Take the pictures of one machine's panels; returns the part of the page."""
+    target = shown.entry.options.target
+    folder = IMAGES / target
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"## {shown.entry.machine}", "", f"{shown.entry.text}", ""]
+    for name in shown.panels():
+        _small(shown.panel(name, PANEL_WINDOW)).save(str(folder / f"{name}.png"))
+        title = shown.window.docks.spec(name).title
+        lines += [f"### {title}", "", f"![{title}](images/panels/{target}/{name}.png)", ""]
+    return "\n".join(lines)
+
+
+def _card(shown: Stage, theme: str) -> None:
+    """The panel that shows a machine best, small."""
+    from PySide6.QtCore import QRect, QSize, Qt
+    from PySide6.QtGui import QImage
+
+    panel = shown.panel(shown.entry.panel, CARD_WINDOW)
+    height = min(panel.height(), panel.width() * CARD[1] // CARD[0])
+    cut = panel.copy(QRect(0, 0, panel.width(), height))
+    modes = Qt.AspectRatioMode.IgnoreAspectRatio, Qt.TransformationMode.SmoothTransformation
+    shown.entry.picture.mkdir(parents=True, exist_ok=True)
+    small = cut.scaled(QSize(*CARD), *modes).convertToFormat(QImage.Format.Format_RGB32)
+    small.save(str(shown.entry.picture / f"{theme}.png"))
+
+
+def _small(image: "QImage") -> "QImage":
+    """The same picture in a table of its most frequent colours, a third of the bytes."""
+    import numpy as np
+    from PySide6.QtCore import Qt
+    from PySide6.QtGui import QImage
+
+    plain = image.convertToFormat(QImage.Format.Format_RGB32)
+    words = np.frombuffer(bytes(plain.constBits()), np.uint32)
+    values, counts = np.unique(words, return_counts=True)
+    table = values[np.argsort(-counts, kind="stable")][:256].tolist()
+    return plain.convertToFormat(QImage.Format.Format_Indexed8, table, Qt.ImageConversionFlag.ThresholdDither)
+
+
+def main(arguments: list[str]) -> None:
+    """What the module says."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pictures", description=__doc__)
+    parser.add_argument("machines", nargs="*", metavar="MACHINE")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--size", default="1280x800")
+    parser.add_argument("--themes", default="dark")
+    options = parser.parse_args(arguments)
+    if options.out is None:
+        document(options.machines)
+        return
+    width, height = (int(part) for part in options.size.split("x"))
+    look(options.machines, options.out, (width, height), options.themes.split(","))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
