@@ -1,7 +1,8 @@
 """Published cycle totals of wafer programs beside ours: ratios, and how far the median is from 1.
 
 The programs are written after the descriptions; nothing is fitted to the totals. FAB is the WSE-3
-characterisation named in docs/wavelet.md (the vendor's simulator).
+characterisation named in docs/wavelet.md (the vendor's simulator), HPDC the model of collectives there
+(WSE-2).
 """
 
 from dataclasses import dataclass
@@ -103,6 +104,22 @@ CHAIN_BODY = """
 """
 
 
+REDUCE = """
+const iq = @get_input_queue(2); const oq = @get_output_queue(3);
+const from = if (x %% 2 == 0) red else blue; const to = if (x %% 2 == 0) blue else red;
+var a = @constants([%(words)d]f32, 1.0);
+const in = @get_dsd(fabin_dsd, .{ .extent = %(words)d, .fabric_color = from, .input_queue = iq });
+const out = @get_dsd(fabout_dsd, .{ .extent = %(words)d, .fabric_color = to, .output_queue = oq });
+const a_all = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{%(words)d} -> a[i] });
+comptime { if (x > 0) { @initialize_queue(iq, .{ .color = from }); } }
+"""
+REDUCE_BODY = """
+  if (x == 0) { @fmovs(out, a_all); } else if (last) { @fadds(a_all, a_all, in); }
+  else { @fadds(out, a_all, in); }
+  done();
+"""
+
+
 @dataclass(frozen=True)
 class Total:
     """A published total: cycles of a statement on the last PE of a row."""
@@ -112,6 +129,7 @@ class Total:
     globals: str
     body: str
     width: int = 1
+    arch: str = "wse3"
 
 
 def _chain(stages: int, words: int) -> Total:
@@ -119,6 +137,12 @@ def _chain(stages: int, words: int) -> Total:
     cycles = 1.001 * stages * words + 16.1 * stages + 16.5
     name = f"store and forward, {stages} stages of {words} words"
     return Total(name, cycles, CHAIN % {"words": words}, CHAIN_BODY, stages + 1)
+
+
+def _reduce(pes: int, words: int) -> Total:
+    """The model is HPDC's: a word a cycle, and a PE takes twice the ramp of 2, a cycle and a hop."""
+    name = f"reduction along a chain of {pes} PEs, {words} words (WSE-2)"
+    return Total(name, words + 6 * (pes - 1), REDUCE % {"words": words}, REDUCE_BODY, pes, "wse2")
 
 
 WHILE = "var k: i16 = 0; while (k < 4096) : (k += 16) { tile(k); } done();"
@@ -130,6 +154,7 @@ TOTALS = (
     Total("i16 addition of 2048", 514, INTEGERS, "@add16(a_all, a_all, b_all); done();"),
     Total("f32 multiply-add of 1024", 17 + 2 * 1024, SINGLES, "@fmacs(y_all, y_all, a_all, 2.0); done();"),
     *(_chain(stages, words) for stages, words in ((1, 64), (2, 64), (4, 64), (8, 64), (8, 512))),
+    *(_reduce(pes, words) for pes, words in ((16, 256), (64, 64), (64, 1024))),
 )
 
 
@@ -140,7 +165,7 @@ def measure(total: Total) -> int:
         path.write_text(LAYOUT % {"width": total.width}, encoding="utf-8")
         text = PE % {"globals": total.globals, "body": total.body}
         (Path(folder) / "pe.csl").write_text(text, encoding="utf-8")
-        wafer = compile_program(path, "wse3", fabric=(total.width + 7, 3))
+        wafer = compile_program(path, total.arch, fabric=(total.width + 7, 3))
     machine = TARGET.build(*make_program(wafer, [HostCommand(HOST_LAUNCH, "start")]))
     assert isinstance(machine, WaveletMachine)
     stop = machine.advance(LIMIT, NO_STOPS, None)

@@ -33,7 +33,8 @@ SOURCES: Mapping[str, str] = {
     "turn": "FAB: +33 cycles in the vendor simulator, +20 on silicon, for a change of direction",
     "ramp": "HPDC: about 2 cycles",
     "buffer_words": "Assumed: 4 words per color and port",
-    "output_latency": "FAB: 7 cycles from dispatch to the link, less the ramp",
+    "output_latency": "FAB: 7 cycles from dispatch to the link, less the ramp (WSE-3); HPDC: a chain of PEs "
+    "takes twice the ramp, a cycle and a hop each (WSE-2)",
     "load_use": "FAB: 4 cycles from a DSR load to its use",
     "drain": "FAB: the instruction after a DSD operation that needs its end, 6 cycles after its last step",
     "complete": "FAB: results 2 cycles after the last step",
@@ -154,7 +155,7 @@ PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "wse2": (
         "WSE-2: documented widths, one cycle a hop",
-        {"arch": "wse2", "hop": 1, "turn": 0, "stride_rule": "documented"},
+        {"arch": "wse2", "hop": 1, "turn": 0, "stride_rule": "documented", "output_latency": 1},
     ),
     "wse3-silicon": (
         "WSE-3: figures measured on a CS-3",

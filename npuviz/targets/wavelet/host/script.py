@@ -1,13 +1,17 @@
 """Runs a host program in the place of `cs_python`: what it expects of its environment, and what is missing.
 
 The vendor's Python has NumPy 1, where `words[1] << 16` of a 16-bit element makes a 64-bit number; NumPy 2
-keeps 16 bits and shifts everything out. Shifts in the program and in modules beside it are done as there; no
-file of the program changes.
+keeps 16 bits and shifts everything out. Shifts in the program and in modules beside it are done as there;
+no file of the program changes.
+
+Programs compare what a PE summed, term after term, with a product of matrices of NumPy, some of them to the
+bit. OpenBLAS adds in an order that depends on the processor of the host; ORDERED_BLAS adds term after term.
 """
 
 import ast
 import importlib.machinery
 import os
+import platform
 import sys
 import traceback
 from collections.abc import Sequence
@@ -18,6 +22,8 @@ from typing import Any
 SHIFT = "__npuviz_shifted"
 EXTRAS = ("scipy", "pandas", "matplotlib", "tomli")
 """Packages that programs import beside numpy: those of the extra `csl`."""
+ORDERED_BLAS = "Nehalem"
+"""OPENBLAS_CORETYPE whose products of matrices run wherever NumPy does, and add along k in order."""
 SIMULATOR = "cerebras.sdk.runtime.sdkruntimepybind"
 
 
@@ -105,6 +111,8 @@ def run(arguments: Sequence[str]) -> int:
     """The command: `cs_python` with anything but a file is plain Python; 2 when a package is missing."""
     if not arguments or arguments[0].startswith("-"):
         os.execv(sys.executable, [sys.executable, *arguments])
+    if platform.machine() in ("x86_64", "AMD64"):
+        os.environ.setdefault("OPENBLAS_CORETYPE", ORDERED_BLAS)
     try:
         run_script(Path(arguments[0]), arguments[1:])
     except ModuleNotFoundError as error:

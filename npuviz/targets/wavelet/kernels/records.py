@@ -185,6 +185,7 @@ FRONTIER = 1 << 62  # in BLOCK.channels, see time/seats.py
 LEVEL_BITS = 8
 TOP_LEVEL = 4
 EACH_LEVEL = 0x01_01_01_01_01
+GIVEN_AT = 40  # in BLOCK.levels: two bits a microthread, the priority where its operation gives none (WSE-2)
 
 LINK = Record(
     "output port of a router",
@@ -210,7 +211,7 @@ BLOCK = Record(
     stalled="threads that wait for a word (bits 0..8), for room in an output (from STALLED_OUTPUT on)",
     ut_blocked="mask of blocked microthreads",
     tested="threads that have to be looked at before each step: new ones, and those of SEVERAL",
-    levels="mask of microthreads per priority, LEVEL_BITS each: larger is served first",
+    levels="mask of microthreads per priority, LEVEL_BITS each: larger is served first; see GIVEN_AT",
     level="priority of the main thread",
     last="thread served last",
     task="kind << 16 | id of the running task, -1 none",

@@ -262,7 +262,7 @@ def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate
             if key not in index_of:
                 source = wafer.programs[program] if program >= 0 else None
                 if source is not None and program not in facts:
-                    facts[program] = program_facts(source)
+                    facts[program] = program_facts(source, spec.arch)
                 channels = (*wafer.channels.get((x, y), ()), *(source.channels if source else ()))
                 index_of[key] = len(templates)
                 templates.append(make_template(spec, program, source, facts.get(program), channels))

@@ -19,6 +19,9 @@ FILTER_FIELDS = (
 )  # fmt: skip
 ALL_COLORS = range(24)
 _ROUTER_CALLS = {isa.S_ROUTE_SET, isa.S_ROUTE_TOGGLE, isa.S_SWITCH_SET, isa.S_QUEUE_BIND}
+_ROUTER_WORDS = (0x7F20, 0x7F58)
+_ROUTER_BYTES = (0xFE40, 0xFEB0)
+"""Addresses of router registers on WSE-2, as `kernels/processor/configuration.py` has them."""
 OVERRUN_BYTES = 512
 """Bytes behind what a program uses that it may touch; further out is a fault."""
 REGISTER_LIMIT = 4096
@@ -66,7 +69,7 @@ class ProgramFacts:
     stack: int
 
 
-def program_facts(program: PeProgram) -> ProgramFacts:
+def program_facts(program: PeProgram, arch: str) -> ProgramFacts:
     """Look through the functions that a program can reach."""
     code = program.code
     reached = _reached(program)
@@ -86,6 +89,7 @@ def program_facts(program: PeProgram) -> ProgramFacts:
         frozenset(_colors_of(words)),
         # A color that code puts into a descriptor may be any color, as one that it routes.
         bool(_ROUTER_CALLS.intersection(calls.tolist()))
+        or (arch == "wse2" and _names_router(code[rows, isa.C_IMM], program.image))
         or bool(((ops == isa.OP_DSD_SET) & (code[rows, isa.C_IMM] == isa.F_COLOR)).any()),
         has_async,
         bool(program.dsrs) or bool((ops == isa.OP_DSR_LOAD).any()),
@@ -104,6 +108,19 @@ def _colors_of(words: Iterable[int]) -> set[int]:
             if color < 24:
                 found.add(color)
     return found
+
+
+def _names_router(numbers: np.ndarray, image: np.ndarray) -> bool:
+    """Whether numbers of the code or 16-bit numbers of the data look like addresses of router registers.
+
+    A wrong guess costs state: a channel for every color.
+    """
+    halves = image[: len(image) // 2 * 2].view(np.uint16)
+    return any(
+        bool(((found >= low) & (found < high)).any())
+        for found in (numbers, halves)
+        for low, high in (_ROUTER_WORDS, _ROUTER_BYTES)
+    )
 
 
 def _ends(program: PeProgram) -> dict[int, int]:

@@ -77,7 +77,7 @@ def test_old_libraries_have_another_folder(tmp_path: Path) -> None:
 
 def test_streams_that_the_layout_does_not_name_can_be_added_on_the_pe(tmp_path: Path) -> None:
     text = """
-    const made = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1, .MEMCPYD2H_1 = 2 });
+    const made = @import_module("<memcpy_multi/get_params>", .{ .width = 1, .height = 1, .MEMCPYD2H_1 = 2 });
     const given = made.get_params(0);
     const more = @concat_structs(given, .{ .MEMCPYH2D_1 = @get_color(5) });
     comptime {
@@ -87,7 +87,7 @@ def test_streams_that_the_layout_does_not_name_can_be_added_on_the_pe(tmp_path: 
     }
     fn main() void {}
     """
-    compiled(tmp_path, text)
+    compiled(tmp_path, text, arch="wse2")
 
 
 def test_imports_are_found_beside_the_layout(tmp_path: Path) -> None:
@@ -114,3 +114,23 @@ def test_a_register_can_be_chosen_at_compile_time(tmp_path: Path) -> None:
     """
     _, machine = run(tmp_path, text)
     assert variable(machine, "copy").tolist() == [8, 9]
+
+
+STREAMS = """
+const made = @import_module("<memcpy/get_params>", .{ .width = 1, .height = 1, .MEMCPYH2D_1 = c });
+const all = made.get_params(0);
+const part = @import_module("part.csl", .{ .stream = all.MEMCPYH2D_%d });
+var found: u16 = 0;
+fn main() void { found = part.number; sys.unblock_cmd_stream(); }
+"""
+PART = "param stream: color = @get_color(32); const number: u16 = @get_int(stream);"
+
+
+@pytest.mark.parametrize(("stream", "number"), [(1, 1), (2, 32)])
+def test_a_stream_that_is_not_used_leaves_a_typed_param_at_its_default(
+    stream: int, number: int, tmp_path: Path
+) -> None:
+    (tmp_path / "part.csl").write_text(PART)
+    stop, machine = run(tmp_path, STREAMS % stream, arch="wse2")
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "found") == number

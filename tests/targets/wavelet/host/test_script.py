@@ -39,6 +39,18 @@ print(make_u48(words), (words[1] << 16) - words[0], __name__, sys.argv, 1 << 3, 
     assert not (tmp_path / "__pycache__").exists()
 
 
+def test_products_of_matrices_are_summed_in_order(tmp_path):
+    text = """
+import numpy as np
+a = np.arange(56 * 56, dtype=np.float32).reshape(56, 56)
+ordered = np.zeros_like(a)
+for k in range(56):
+    ordered += a[:, k : k + 1] * a[k : k + 1, :]
+print((np.dot(a, a) == ordered).all())
+"""
+    assert run(tmp_path, text).stdout == "True\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -41,6 +41,8 @@ comptime {
   @initialize_queue(output, if (@is_arch("wse3")) .{ .color = @get_color(give) } else .{});
 }
 """
+TYPED = DOUBLE.replace("take: u16", "take: color").replace("give: u16", "give: color")
+TYPED = TYPED.replace("@get_color(give)", "give").replace("@get_color(take)", "take")
 HOLD = """
 param which: u16;
 export var table = @zeros([2, 3]f32);
@@ -59,11 +61,12 @@ TO_RAMP = RoutingPosition().set_output([Route.RAMP])
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path, monkeypatch):
     (tmp_path / "double.csl").write_text(DOUBLE)
+    (tmp_path / "typed.csl").write_text(TYPED)
     (tmp_path / "hold.csl").write_text(HOLD)
 
 
-def step(layout, name, x, y, edges=(Edge.LEFT, Edge.RIGHT)):
-    region = layout.create_code_region("double.csl", name, 1, 1)
+def step(layout, name, x, y, edges=(Edge.LEFT, Edge.RIGHT), file="double.csl"):
+    region = layout.create_code_region(file, name, 1, 1)
     region.set_param_all("count", 6)
     take, give = region.color("take"), region.color("give")
     region.set_param_all(take)
@@ -79,7 +82,7 @@ def step(layout, name, x, y, edges=(Edge.LEFT, Edge.RIGHT)):
 def test_streams_through_two_regions_and_a_path_round_a_corner(target):
     layout = SdkLayout(get_platform(None, None, target))
     first_in, first_out = step(layout, "first", 1, 1)
-    second_in, second_out = step(layout, "second", 4, 4, (Edge.TOP, Edge.BOTTOM))
+    second_in, second_out = step(layout, "second", 4, 4, (Edge.TOP, Edge.BOTTOM), "typed.csl")
     layout.connect(first_out, second_in)
     stream_in = layout.create_input_stream(first_in)
     stream_out = layout.create_output_stream(second_out)

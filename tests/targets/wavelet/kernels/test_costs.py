@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.targets.wavelet.running import variable
 from tests.targets.wavelet.small import compiled, run
 
 HEAD = """
@@ -85,3 +86,40 @@ def test_payloads_of_constants_make_no_function(tmp_path: Path) -> None:
     text = HEAD % "q = ctrl.encode_single_payload(ctrl.opcode.SWITCH_ADV, true, {}, 5);"
     names = [function.name for function in compiled(tmp_path, text).programs[0].functions]
     assert not any("encode" in name for name in names)
+
+
+@pytest.mark.parametrize(("arch", "each"), [("wse2", 6), ("wse3", 11)])
+def test_a_pe_of_a_chain_that_adds_as_words_pass(arch: str, each: int, tmp_path: Path) -> None:
+    """HPDC (WSE-2): twice the ramp of 2 cycles, a cycle to add, a hop. WSE-3 sends 4 later and hops in 2."""
+    text = """
+    const iq = @get_input_queue(2); const oq = @get_output_queue(3);
+    const from = if (x % 2 == 0) d else c; const to = if (x % 2 == 0) c else d;
+    const tsc = @import_module("<time>");
+    var stamp = @zeros([3]u16);
+    var a = @constants([8]f32, 1.0);
+    const in = @get_dsd(fabin_dsd, .{ .extent = 8, .fabric_color = from, .input_queue = iq });
+    const out = @get_dsd(fabout_dsd, .{ .extent = 8, .fabric_color = to, .output_queue = oq });
+    const all = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> a[i] });
+    comptime {
+      if (x > 0) { @initialize_queue(iq, .{ .color = from }); }
+      if (x < 4) { @initialize_queue(oq, if (@is_arch("wse3")) .{ .color = to } else .{}); }
+    }
+    fn main() void {
+      tsc.enable_tsc();
+      if (x == 0) { @fmovs(out, all); } else if (x == 4) { @fadds(all, all, in); }
+      else { @fadds(out, all, in); @fadds(all, all, 1.0); }
+      tsc.get_timestamp(&stamp);
+      sys.unblock_cmd_stream();
+    }
+    """
+    routes = """
+    for (@range(u16, 5)) |x| {
+      if (x < 4) { @set_color_config(x, 0, if (x % 2 == 0) c else d,
+        .{ .routes = .{ .rx = .{RAMP}, .tx = .{EAST} } }); }
+      if (x > 0) { @set_color_config(x, 0, if (x % 2 == 0) d else c,
+        .{ .routes = .{ .rx = .{WEST}, .tx = .{RAMP} } }); }
+    }
+    """
+    _, machine = run(tmp_path, text, 5, routes, arch)
+    stamps = [int(variable(machine, "stamp", x)[0]) for x in range(1, 4)]
+    assert np.diff(stamps).tolist() == [each, each]

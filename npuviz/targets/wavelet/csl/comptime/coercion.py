@@ -243,4 +243,6 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
         return Scalar(target, floats.from_bits(target, bits))
     if isinstance(target, t.EnumType):
         return Scalar(target, target.backing.wrap(bits))
+    if isinstance(target, t.PointerType):
+        return PointerValue(target, None, (), bits)
     raise NotComptime(at, f"@bitcast to {target} is not possible at compile time")

@@ -13,8 +13,6 @@ The lowering asks `try_evaluate` for every expression and lowers what is not kno
 runtime scope has no side effects.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -32,7 +30,14 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
 )
 from npuviz.targets.wavelet.csl.comptime.session import Session
-from npuviz.targets.wavelet.csl.comptime.values import VOID, TypeValue, Value, integer_of, weight_of
+from npuviz.targets.wavelet.csl.comptime.values import (
+    VOID,
+    TypeValue,
+    Value,
+    VoidValue,
+    integer_of,
+    weight_of,
+)
 from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement
@@ -236,7 +241,9 @@ class Comptime:
         node, instance = entry.node, entry.instance
         if node.kind == "param":
             given = instance.params.get(node.name)
-            if given is not None:
+            # SDK 1.1 and before: a stream that is not used is a color of no wavelets, today it is {}.
+            is_unused = isinstance(given, VoidValue) and node.type is not None and node.value is not None
+            if given is not None and not is_unused:
                 return given
             if node.value is None:
                 hint = (

@@ -121,7 +121,7 @@ class Session:
             if slash and first in OLD_LIBRARIES:
                 inner = f"{OLD_LIBRARIES[first]}/{rest}"
                 self.note_old(at, f"<{first}/{rest}>", f"<{inner}>")
-            candidates = [LIBRARY / f"{inner}.csl"]
+            candidates = [LIBRARY / f"{name[1:-1]}.csl", LIBRARY / f"{inner}.csl"]
             for directory in self.import_paths:
                 candidates += [directory / f"{inner}.csl", directory / inner]
             hint = "libraries come with npuviz or from --import-path directories"

@@ -1,8 +1,10 @@
 """From regions to a compiled folder: streams, paths, color numbers, a layout text, start values."""
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +57,7 @@ comptime {{
   @initialize_queue(output, if (@is_arch("wse3")) .{{ .color = @get_color(to) }} else .{{}});
 }}
 """
+_COLOR_PARAM = re.compile(r"^\s*param\s+(\w+)\s*:\s*color\b", re.MULTILINE)
 STREAM_TASK = 28
 """Local task of the forwarding programs: no color has this number."""
 
@@ -250,15 +253,17 @@ def _numbers(plan: _Plan) -> dict[Color, int]:
 
 def _texts(plan: _Plan, numbers: Mapping[Color, int]) -> dict[str, str]:
     """The layout and the programs of PEs that no region owns, by file name."""
+    colors_of = cache(_color_params)
     lines = ["// Written by npuviz from an SdkLayout.", "layout {"]
     lines.append(f"  @set_rectangle({plan.columns}, {plan.rows});")
     for y in range(plan.rows):
         for x in range(plan.columns):
             file, params = plan.code.get((x, y), (EMPTY_FILE, {}))
-            values = ", ".join(
-                f".{name} = {numbers[plan.groups.root(value)] if isinstance(value, Color) else value}"
-                for name, value in params.items()
-            )
+            given: list[str] = []
+            for name, value in params.items():
+                number = numbers[plan.groups.root(value)] if isinstance(value, Color) else value
+                given.append(f".{name} = {f'@get_color({number})' if name in colors_of(file) else number}")
+            values = ", ".join(given)
             lines.append(f'  @set_tile_code({x}, {y}, "{file}", .{{{values}}});')
     for (x, y), routes in plan.routes.items():
         for color, positions in routes.items():
@@ -273,6 +278,13 @@ def _texts(plan: _Plan, numbers: Mapping[Color, int]) -> dict[str, str]:
         STREAM_FILES[True]: stream,
         STREAM_FILES[False]: stream,
     }
+
+
+def _color_params(file: str) -> frozenset[str]:
+    """Parameters of a program that are colors (SDK 1.4); in others they take the number of one."""
+    path = Path(file)
+    text = path.read_text("utf-8", "replace") if path.is_absolute() else ""
+    return frozenset(_COLOR_PARAM.findall(text))
 
 
 def _config(positions: Sequence[Position]) -> str:

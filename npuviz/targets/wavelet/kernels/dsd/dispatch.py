@@ -31,6 +31,7 @@ from npuviz.targets.wavelet.kernels.records import (
     EACH_LEVEL,
     FAULT_DSR,
     FLAG_SAVE,
+    GIVEN_AT,
     KIND_FIFO,
     KIND_INPUT,
     KIND_NOTHING,
@@ -162,7 +163,7 @@ def _settings(machine, pe, thread, operation, dsr_at):
 
 @kernel
 def _set_level(program, pe, thread, operation, number):
-    level = 0 if program.arch == 2 else 4
+    level = 2 * ((pe.levels >> (GIVEN_AT + 2 * (number & 7))) & 3) if program.arch == 2 else 4
     for i in range(3):
         operand = thread.operands[i]
         kind = operand.kind

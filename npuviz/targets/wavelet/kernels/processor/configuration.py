@@ -1,18 +1,29 @@
-"""Configuration registers, for the library's functions, `@get_config`, and pointers: router, time stamps.
+"""Configuration registers, for the library's functions, `@get_config`, and pointers: router, queues, timer.
 
 On WSE-2 the words at 0x7f20 + color and 0x7f40 + color lie in the address space of the PE. Ref: the comments
 of spmv-hypersparse (EX). Route register: outputs in bits 0-4 (west, east, south, north, ramp), inputs in 5-9,
 color swap for north and south in 10, for west and east in 11, pop mode in 12-13, teardown in 14. Switch
 register: positions 1 to 3 in bits 0-3, 4-7, 8-11 (port, 5: invalid; bit 3: it is an input), ring mode in 12,
-the current position in 13-14.
+the current position in 13-14. The words at 0x7f58 + input queue hold the priority of its microthread in bits
+8-9 (1 medium, 2 high); their other bits are not simulated.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT
-from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_COLOR, FAULT_REGISTER, FRONTIER
+from npuviz.targets.wavelet.kernels.records import (
+    CHANNEL,
+    EACH_LEVEL,
+    FAULT_COLOR,
+    FAULT_REGISTER,
+    FRONTIER,
+    GIVEN_AT,
+    LEVEL_BITS,
+)
 from npuviz.targets.wavelet.kernels.time.events import fault, open_router
 
-ROUTES, SWITCHES = 0x7F20, 0x7F40
+ROUTES, SWITCHES, INPUT_QUEUES = 0x7F20, 0x7F40, 0x7F58
+NUM_QUEUES = 8
+PRIORITY_BITS = 0x300
 TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
 """Word addresses of the time stamp counter (three words) and of what starts it. Assumed."""
 NUM_COLORS = 24
@@ -120,8 +131,20 @@ def is_register(program, address):
     word = address >> 1
     is_route = word >= ROUTES and word < ROUTES + NUM_COLORS
     is_switch = word >= SWITCHES and word < SWITCHES + NUM_COLORS
+    is_queue = word >= INPUT_QUEUES and word < INPUT_QUEUES + NUM_QUEUES
     is_timer = word >= TIMER and word <= TIMER_CONTROL
-    return (address & 1) == 0 and (is_timer or (program.arch == 2 and (is_route or is_switch)))
+    return (address & 1) == 0 and (is_timer or (program.arch == 2 and (is_route or is_switch or is_queue)))
+
+
+@kernel
+def _write_priority(machine, pe, queue, value):
+    """The priority of a queue's microthread, now and for operations that give none."""
+    if value & ~PRIORITY_BITS:
+        fault(machine.wafer, pe.node, FAULT_REGISTER, INPUT_QUEUES + queue)
+        return
+    given = value >> 8 if value >> 8 < 2 else 2
+    levels = pe.levels & ~(EACH_LEVEL << queue) & ~(3 << (GIVEN_AT + 2 * queue))
+    pe.levels = levels | (given << (GIVEN_AT + 2 * queue)) | (1 << (queue + LEVEL_BITS * 2 * given))
 
 
 @kernel
@@ -152,6 +175,8 @@ def read_register(machine, pe, word, t):
     if word <= TIMER_CONTROL:
         is_running = 0 if pe.tsc_stopped >= 0 else 7
         return is_running if word == TIMER_CONTROL else (_stamp(pe, t) >> (16 * (word - TIMER))) & 0xFFFF
+    if word >= INPUT_QUEUES:
+        return ((pe.levels >> (GIVEN_AT + 2 * (word - INPUT_QUEUES))) & 3) << 8
     is_route = word < SWITCHES
     place = channel_of(machine, pe, word - (ROUTES if is_route else SWITCHES))
     if place == 0:
@@ -174,6 +199,9 @@ def write_register(machine, pe, word, value, t):
         return
     if word <= TIMER_CONTROL:
         _write_timer(pe, word, value, t)
+        return
+    if word >= INPUT_QUEUES:
+        _write_priority(machine, pe, word - INPUT_QUEUES, value)
         return
     is_route = word < SWITCHES
     place = channel_of(machine, pe, word - (ROUTES if is_route else SWITCHES))

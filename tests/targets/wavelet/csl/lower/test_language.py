@@ -31,6 +31,16 @@ CASES: dict[str, tuple[str, list[int]]] = {
         """,
         [16, 17],
     ),
+    "a choice takes its type from what it is added to": (
+        """
+        var n: u32 = 3; var m: i16 = 5; var f: f32 = 1.5;
+        fn main() void {
+          n += if (m % 2 != 0) 1 else 0; m -= if (n > 9) 1 else 2; f *= if (n == 4) 2.0 else 3.0;
+          out[0] = @bitcast(i32, n); out[1] = m; out[2] = @as(i32, f);
+        }
+        """,
+        [4, 3, 3],
+    ),
     "division truncates and integers wrap": (
         """
         var a: i16 = -7; var b: i16 = 2; var c: u16 = 0xFFFF; var d: u3 = 6;

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.sim.stop import StopKind
+from npuviz.targets.wavelet.kernels import records as sk
 from tests.targets.wavelet.running import variable
 from tests.targets.wavelet.small import run
 
@@ -67,6 +68,49 @@ def test_other_registers_are_a_fault(arch: str, access: str, reason: str, tmp_pa
     stop, _ = run(tmp_path, f"var v: u16 = 0; fn main() void {{ v = {access}; }}", arch=arch)
     assert stop.kind is StopKind.FAULT
     assert reason in stop.detail
+
+
+UNROUTED = """
+const config = @import_module("<tile_config>");
+const routes: u16 = config.addresses.COLOR_CONFIG + @get_int(c) * config.word_size;
+// A pointer that is known when compiling.
+const place: *u16 = @bitcast(*u16, routes);
+const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c });
+const in = @get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = c });
+var got = @zeros([1]u32);
+const got_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> got[i] });
+fn main() void {
+  if (x == 0) { place.* |= 0x200 | 0x2; @mov32(out, @as(u32, 9)); }
+  else { place.* |= 0x20 | 0x10; @mov32(got_dsd, in); }
+  sys.unblock_cmd_stream();
+}
+"""
+
+
+def test_a_color_is_routed_by_its_register_alone(tmp_path: Path) -> None:
+    stop, machine = run(tmp_path, UNROUTED, 2, arch="wse2")
+    assert stop.kind is StopKind.FINISHED, stop
+    assert variable(machine, "got", 1).tolist() == [9]
+
+
+def test_registers_of_input_queues_hold_the_priority_of_their_microthread(tmp_path: Path) -> None:
+    text = """
+    const queue_3: u16 = 2 * (0x7f58 + 3);
+    var seen = @zeros([2]u16);
+    fn main() void {
+      seen[0] = @bitcast(*u16, queue_3).*;
+      @bitcast(*u16, queue_3).* |= 0x200;
+      seen[1] = @bitcast(*u16, queue_3).*;
+      sys.unblock_cmd_stream();
+    }
+    """
+    stop, machine = run(tmp_path, text, arch="wse2")
+    assert stop.kind is StopKind.FINISHED, stop
+    assert variable(machine, "seen").tolist() == [0, 0x200]
+    levels = int(machine.engine.state[machine.observer.block(0) + sk.BLOCK.levels])
+    assert levels & (sk.EACH_LEVEL << 3) == 1 << (3 + sk.LEVEL_BITS * sk.TOP_LEVEL)
+    stop, _ = run(tmp_path, text.replace("0x200", "0x400"), arch="wse2")
+    assert "configuration register 0x7f5b is not simulated" in stop.detail
 
 
 def test_words_of_the_processor_are_swapped_where_both_axes_are(tmp_path: Path) -> None:

@@ -180,8 +180,7 @@ def _assignment(f: FunctionLowering, node: tree.Assignment) -> None:
     kind = target.kind
     if node.operator:
         old = f.hold(target, node.target.at)
-        operand = operate(f, node.operator, old, lower(f, node.value), node.at, f.take())
-        operand = f.coerce(operand, kind, node.at)
+        operand = _combined(f, node, old)
     elif is_aggregate(kind):
         operand = lower_as(f, node.value, kind)
     else:
@@ -190,10 +189,16 @@ def _assignment(f: FunctionLowering, node: tree.Assignment) -> None:
     f.store(target, operand, node.at)
 
 
+def _combined(f: FunctionLowering, node: tree.Assignment, old: Held) -> Operand:
+    """What `old op= value` stores; a choice of untyped numbers takes the type of `old`."""
+    want = old.kind if node.operator not in ("<<", ">>") else None
+    operand = operate(f, node.operator, old, lower(f, node.value, want), node.at, f.take())
+    return f.coerce(operand, old.kind, node.at)
+
+
 def _assign_register(f: FunctionLowering, node: tree.Assignment, target: Held) -> None:
     if node.operator:
-        operand = operate(f, node.operator, target, lower(f, node.value), node.at, f.take())
-        operand = f.coerce(operand, target.kind, node.at)
+        operand = _combined(f, node, target)
         _retarget(f, operand, target, node)
     else:
         lower_held(f, node.value, target.kind, target.register)
