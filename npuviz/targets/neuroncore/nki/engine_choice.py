@@ -38,7 +38,8 @@ def engine_for(step: Step, spec: NeuronSpec) -> tuple[Engine, ...]:
     if asked is not None:
         return (asked,)
     if step.op == "memset":
-        return (Engine.POOL,) if spec.has_pool else (Engine.DVE,)
+        is_psum = step.target is not None and step.target.buffer == PSUM  # which GpSimd does not write
+        return (Engine.POOL,) if spec.has_pool and not is_psum else (Engine.DVE,)
     if step.op == "tensor_tensor":
         return (Engine.DVE, Engine.POOL)
     source = step.sources[0] if step.sources else None

@@ -4,6 +4,8 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import isfunction
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,14 +21,18 @@ from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.nki.kernel import Kernel, Traced, lower_traced, trace_on
 from npuviz.targets.neuroncore.nki.lowering import Lowered
-from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.record.errors import KernelTimeout
+from npuviz.targets.neuroncore.nki.record.element_types import dtype_of, name_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
 _OWN_NAMES = ("kernel", "grid", "reference")
 _SHAPE_PREFIX = "shape."
-_SHAPE = re.compile(r"^(\d+(?:x\d+)*)(?::([A-Za-z0-9_]+))?$")
+_SHAPE = re.compile(r"^(\d{1,15}(?:x\d{1,15})*)(?::([A-Za-z0-9_]+))?$")
+_TYPES = (
+    *("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2"),
+    *("int32", "uint32", "int16", "uint16", "int8", "uint8"),
+)
 MAX_BYTES = 1 << 36
 """Of one argument: what is larger than the memory of a chip is a mistake."""
 
@@ -100,9 +106,11 @@ def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
         chosen: Any = vars(module).get(name)
         if isinstance(chosen, Kernel):
             return chosen
-        if callable(chosen):
+        if isfunction(chosen):
             return Kernel(chosen, 1 if b"neuronxcc" in path.read_bytes() else 2)
-        raise UsageError(f"--kernel {name[:80]}: {path.name} has {', '.join(found) or 'no kernel'}")
+        others = [key for key, value in vars(module).items() if key not in found and isfunction(value)]
+        names = ", ".join(found) or f"no kernel; its functions are {', '.join(others) or 'none'}"
+        raise UsageError(f"--kernel {name[:80]}: {path.name} has {names}")
     own = {key: value for key, value in found.items() if value.function.__module__ == module.__name__}
     if len(own) == 1:
         return next(iter(own.values()))
@@ -138,9 +146,10 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
                 if option == "--set":
                     raise SETTINGS.names.unknown(name)
                 raise UsageError(f"{option} {name[:80]}: the kernel's parameters are {', '.join(parameters)}")
-    arguments: dict[str, Any] = dict(inputs)
+    arguments: dict[str, Any] = {name: _given(name, array) for name, array in inputs.items()}
     for name, text in shapes.items():
-        arguments.setdefault(name, _placeholder(name, text))
+        made = _placeholder(name, text)
+        arguments[name] = _shaped(name, text, arguments[name], made) if name in arguments else made
     for name, text in values.items():
         try:
             arguments[name] = ast.literal_eval(text)
@@ -167,4 +176,31 @@ def _placeholder(name: str, text: str) -> np.ndarray:
     if match is None:
         raise UsageError(f"--shape {name}={text[:80]}: expected sizes and a type, as 128x512:bfloat16")
     sizes = tuple(int(part) for part in match[1].split("x"))
-    return np.broadcast_to(np.zeros((), dtype_of(match[2] or "float32")), sizes)
+    try:
+        dtype = dtype_of((match[2] or "float32").lower())
+    except KernelError as error:
+        raise UsageError(f"--shape {name}={text[:80]}: {error}; known: {', '.join(_TYPES)}") from None
+    if 0 in sizes:
+        raise UsageError(f"--shape {name}={text[:80]}: a size is at least 1")
+    if prod(sizes) * dtype.itemsize > MAX_BYTES:
+        size = prod(sizes) * dtype.itemsize / 1e9
+        most = MAX_BYTES / 1e9
+        raise UsageError(f"--shape {name}={text[:80]}: {size:.3g} GB; an argument has at most {most:.3g}")
+    return np.broadcast_to(np.zeros((), dtype), sizes)
+
+
+def _given(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of the user's, if engines have its type."""
+    try:
+        name_of(dtype_of(array.dtype))
+    except KernelError as error:
+        raise UsageError(f"--input {name}: {error}; known: {', '.join(_TYPES)}") from None
+    return array
+
+
+def _shaped(name: str, text: str, array: np.ndarray, made: np.ndarray) -> np.ndarray:
+    """An array that is given in the type that its --shape says. Raises UsageError for another shape."""
+    if array.shape != made.shape:
+        found = list(array.shape)
+        raise UsageError(f"--shape {name}={text[:80]}: the array of --input {name} has shape {found}")
+    return array.astype(made.dtype) if ":" in text else array

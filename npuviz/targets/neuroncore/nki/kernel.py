@@ -20,6 +20,7 @@ from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.user_python import located
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 
@@ -64,6 +65,11 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, or be part of the kernel that runs."""
         if is_recording():
+            if self.grid:
+                raise KernelError(
+                    f"the kernel {self.function.__name__} on a grid {list(self.grid)} inside another kernel",
+                    "err_nested_kernel_with_spmd_grid",
+                )
             return self.function(*args, **kwargs)
         return run_kernel(self, args, kwargs)
 
@@ -88,7 +94,7 @@ class Kernel:
                 try:
                     result = self.function(*bound.args, **bound.kwargs)
                 except KernelError as error:
-                    raise _located(recording, error) from error
+                    raise located(error) from error
         values = result if isinstance(result, tuple | list) else () if result is None else (result,)
         outputs: list[Tensor] = []
         for value in values:
@@ -99,8 +105,41 @@ class Kernel:
                     f"the kernel returns {value!r}; outputs lie in nl.shared_hbm",
                     "err_tensor_output_not_written_to",
                 )
+            if not value.storage.is_written and value.storage.kind == "scratch":
+                error = KernelError(
+                    f"{value!r} is returned and nothing was stored to it", "err_tensor_output_not_written_to"
+                )
+                raise error.at(recording.where(value.storage.place))
             outputs.append(value)
+        if not outputs and not any(each.is_written for each in stores):
+            raise KernelError(
+                f"the kernel {self.function.__name__} returns no tensor and writes none of its arguments",
+                "err_tensor_output_not_written_to",
+            )
+        if self.version == 1:
+            self._note_parameters(recording, stores, outputs)
         return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
+
+    def _note_parameters(
+        self, recording: Recording, stores: Sequence[Storage], outputs: Sequence[Tensor]
+    ) -> None:
+        """Say which parameters a kernel of generation 1 writes although the documentation forbids it."""
+        returned = {each.storage.id for each in outputs}
+        for storage in stores:
+            if not storage.is_written:
+                continue
+            parameter = self.parameters.get(storage.name)
+            is_mutable = parameter is not None and "mutable" in str(parameter.annotation)
+            if is_mutable and storage.id not in returned:
+                recording.note(
+                    f"err_mutable_parameter_not_returned: the kernel writes {storage.name} and does not "
+                    "return it; newer compilers refuse that"
+                )
+            elif not is_mutable:
+                recording.note(
+                    f"err_cannot_update_immutable_parameter: the kernel writes its parameter {storage.name}, "
+                    "which is no nt.mutable_tensor; newer compilers refuse that"
+                )
 
 
 def _stored(recording: Recording, tile: Tensor) -> Tensor:
@@ -146,24 +185,6 @@ def array_of(value: Any) -> np.ndarray | None:
     if hasattr(value, "__array__") and hasattr(value, "shape") and not np.isscalar(value):
         return np.asarray(value)
     return None
-
-
-def _located(recording: Recording, error: KernelError) -> KernelError:
-    """The error with the line of the user's text at its head."""
-    import traceback
-    from pathlib import Path
-
-    own = str(Path(__file__).parent)
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(own)
-    ]
-    where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}: " if frames else ""
-    text = str(error)
-    if where and text.startswith(where):
-        return error
-    made = KernelError(f"{where}{text}")
-    made.name = error.name
-    return made
 
 
 def lower_traced(traced: Traced, spec: NeuronSpec, progress: Progress) -> Lowered:

@@ -84,7 +84,10 @@ class Lowering(Placing):
             self._home(self._recording.storages[storage_id])
         tables = assemble(builder, homes)
         notes = [Note("info", "assumed", _ASSUMED)]
-        notes += [Note("info", "assumed", text) for text in self._recording.notes]
+        for text in self._recording.notes:
+            name = text.partition(": ")[0]
+            is_error = name.startswith("err_")
+            notes.append(Note("warning", name, text) if is_error else Note("info", "assumed", text))
         if self._spilling.saved_bytes:
             notes.append(Note("warning", "spilled", self._spill_text()))
         placement = {node.id: "Core" for node in self._graph.nodes}

@@ -87,7 +87,7 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
             raise
     if not errors:
         return results[0]
-    if isinstance(errors[0], SystemExit | KeyboardInterrupt | GeneratorExit):
+    if not isinstance(errors[0], Exception | KernelTimeout):
         raise user_error(errors[0], path) from errors[0]
     raise errors[0]
 
@@ -123,6 +123,8 @@ def imported(path: Path) -> ModuleType:
     sys.modules[found.name] = module
     try:
         found.loader.exec_module(module)
+    except KernelError as error:
+        raise located(error) from error
     except (KernelTimeout, NpuvizError):
         raise
     except Exception as error:
@@ -142,6 +144,13 @@ def parsed(path: Path, text: bytes) -> ast.Module:
         raise FormatError(f"{path.name}:{line or 1}: {what}") from None
 
 
+def located(error: KernelError) -> KernelError:
+    """The error with the line of the user's text that raised it at its head."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    own = [f for f in frames if not f.filename.startswith(_LIBRARIES)]
+    return error.at(f"{Path(own[-1].filename).name}:{own[-1].lineno}") if own else error
+
+
 def user_error(error: BaseException, path: Path) -> KernelError:
     """An exception of the user's own Python in one line: where, what, and for known ones what to do."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -152,20 +161,32 @@ def user_error(error: BaseException, path: Path) -> KernelError:
     where = f"{Path(place[0].filename).name}:{place[0].lineno}" if place else path.name
     helper = own[-1] if own and inside and own[-1] is not inside[-1] else None
     deeper = f" (in {Path(helper.filename).name}:{helper.lineno})" if helper is not None else ""
-    what = " ".join(str(error).split())
+    what = _text_of(error)
     what = what if len(what) <= MAX_TEXT else what[:MAX_TEXT] + " ..."
     text = f"{type(error).__name__}: {what}" if what else type(error).__name__
     return KernelError(f"{where}: {text}{deeper}{_remedy(error)}")
+
+
+def _text_of(error: BaseException) -> str:
+    """What an exception says, in one line; its own __str__ may fail."""
+    try:
+        return " ".join(str(error).split())
+    except Exception:
+        return "its text cannot be had"
 
 
 def _remedy(error: BaseException) -> str:
     """What to do about it, "" if that is plain."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         name = error.name.partition(".")[0]
+        if name in _OUTER_MODULES:
+            return f"; {error.name} is not in the public documentation: npuviz does not know what it does"
         return (
             f"; npuviz needs no {name}: import it inside the functions that use it, "
             f"or install it for {Path(sys.executable).name}"
         )
+    if isinstance(error, TypeError) and "does not support ufuncs" in _text_of(error):
+        return "; functions of numpy do not take tiles: use those of nl"
     if isinstance(error, SystemExit):
         return "; a kernel file that ends the process has its script under if __name__ == '__main__'"
     return ""

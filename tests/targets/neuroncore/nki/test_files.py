@@ -52,6 +52,50 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
         ("import nki\nimport no_such_module\n", {}, "kernel.py:2: ModuleNotFoundError"),
         ("import nki\n", {}, "no function under nki.jit"),
         ("from neuronxcc.nki._private.private_api import do_while\n", {}, "not in the public documentation"),
+        ("import neuronxcc.nki.compiler.backends\n", {}, "kernel.py:1: .*backends is not in the public docu"),
+        (
+            "import nki\nimport torch_that_is_not_there\n",
+            {},
+            "npuviz needs no torch_that_is_not_there:",
+        ),
+        ("import nki, sys\nsys.exit(3)\n", {}, "kernel.py:2: SystemExit: 3; .*__main__"),
+        ("import nki\nclass E(BaseException): pass\nraise E(5)\n", {}, "kernel.py:3: E: 5"),
+        (
+            "import nki\nclass E(Exception):\n    __str__ = 0\nraise E\n",
+            {},
+            "py:4: E: its text cannot",
+        ),
+        ("import nki\nraise ValueError('one\\ntwo')\n", {}, "kernel.py:2: ValueError: one two"),
+        ("import nki\nf = nki.jit(3)\n", {}, "kernel.py:2: nki.jit of 3: a kernel is a function"),
+        (TWO, {"kernel": "one", "shape.a": "0x4"}, "--shape a=0x4: a size is at least 1"),
+        (TWO, {"kernel": "one", "shape.a": "128x99999999999"}, "an argument has at most 68.7"),
+        (TWO, {"kernel": "one", "shape.a": "9" * 5000}, "expected sizes and a type"),
+        (
+            TWO,
+            {"kernel": "one", "shape.a": "8x4:floaty"},
+            "--shape a=8x4:floaty: .*; known: float32,",
+        ),
+        (TWO, {"kernel": "one", "shape.a": "8x4", "grid": "0"}, "--grid 0: expected numbers of at least 1"),
+        (
+            SECOND + "class C: pass\n",
+            {"kernel": "C"},
+            "--kernel C: kernel.py has no kernel; its functions",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f(a):\n    return nl.ndarray((8, 4), nl.float32, buffer=nl.shared_hbm)\n",
+            {"shape.a": "8x4"},
+            "kernel.py:7: err_tensor_output_not_written_to: .* nothing was stored to it",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f(a):\n    pass\n",
+            {"shape.a": "8x4"},
+            "kernel f returns no tensor and",
+        ),
+        (
+            SECOND + "import numpy as np\n@nki.jit\ndef f(a):\n    np.exp(nl.load(a))\n",
+            {"shape.a": "8x4"},
+            "kernel.py:8: TypeError: .*functions of numpy do not take tiles: use those of nl",
+        ),
         (SECOND + "@nki.jit\ndef f():\n    return 1 / 0\n", {}, "kernel.py:7: ZeroDivisionError"),
         (SECOND + "@nki.jit\ndef f():\n    return nl.no_such_name\n", {}, "kernel.py:7: AttributeError"),
         (SECOND + "@nki.jit\ndef f(a):\n    return nl.add(a, 1)\n", {"shape.a": "4x4"}, "lies in HBM"),
@@ -97,9 +141,25 @@ def test_what_is_wrong_is_one_line(tmp_path, text, settings, message) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_arrays_that_do_not_fit_are_refused(tmp_path) -> None:
+    for array, settings, message in (
+        (random(4, 4), {"shape.a": "8x4"}, r"--shape a=8x4: the array of --input a has shape \[4, 4\]"),
+        (np.zeros((4, 4), complex), {}, "--input a: element type complex128"),
+        (np.array([["x"]]), {}, "--input a: element type <U1"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            loaded(tmp_path, TWO, {"a": array}, kernel="one", **settings)
+
+
+def test_a_shape_beside_an_array_gives_its_type(tmp_path) -> None:
+    settings = {"kernel": "one", "shape.a": "4x4:bfloat16"}
+    _, program = loaded(tmp_path, TWO, {"a": random(4, 4)}, **settings)
+    assert program.graph.tensors[0].dtype == "bfloat16"
+
+
 def test_python_without_an_end_is_stopped(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(user_python, "MAX_SECONDS", 0.3)
-    with pytest.raises(UsageError, match=r"ran for 0\.3 seconds without an end"):
+    with pytest.raises(UsageError, match=r"ran for 0\.3 seconds without an end, at kernel.py:[78];"):
         loaded(tmp_path, SECOND + "@nki.jit\ndef f():\n    while True:\n        pass\n", {})
 
 

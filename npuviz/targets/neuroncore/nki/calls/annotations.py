@@ -6,6 +6,12 @@ from typing import Any
 class _Annotation:
     """nt.tensor, nt.tensor[shape]."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"nt.{self._name}"
+
     def __getitem__(self, shape: Any) -> "_Annotation":
         return self
 
@@ -13,4 +19,4 @@ class _Annotation:
         return value
 
 
-tensor, mutable_tensor, mutable, scalar = (_Annotation() for _ in range(4))
+tensor, mutable_tensor, mutable, scalar = map(_Annotation, ("tensor", "mutable_tensor", "mutable", "scalar"))

@@ -99,6 +99,20 @@ def _is_double_row(perf_mode: object, operands: tuple[Tensor, Tensor]) -> bool:
 # --- Scalar engine -----------------------------------------------------------------------------------
 
 
+def _check_columns(bias: Tensor | None, scale: Tensor | None) -> None:
+    """Raise KernelError for types that Scalar does not read as bias or scale."""
+    if bias is not None and not is_float(bias.dtype):
+        raise KernelError(
+            f"activation bias: {bias!r} is no float32, float16 or bfloat16",
+            "err_activation_bias_invalid_type",
+        )
+    if scale is not None and scale.dtype != FLOAT32:
+        raise KernelError(
+            f"activation scale: {scale!r} is no float32; copy it to a float32 tile",
+            "err_activation_scale_invalid_type",
+        )
+
+
 def activation(
     dst: object,
     op: object,
@@ -115,8 +129,16 @@ def activation(
     source = tile(data, "activation data")
     if isinstance(bias, Tensor) and (bias.shape[0] != source.shape[0] or prod(bias.shape[1:]) != 1):
         raise KernelError(f"activation: bias shape {tuple(bias.shape)} must be {source.shape[0]}x1")
-    bias_column, bias_value = operand(bias, source, "activation bias")
-    scale_column, scale_value = operand(scale, source, "activation scale")
+    if bias is None and current().is_placed and current().version == 1:
+        raise KernelError(
+            "activation without bias= needs a hidden tile of zeros, in a kernel that places its tiles",
+            "err_bias_tensor_must_be_specified_in_allocation",
+        )
+    bias_column, bias_value = operand(bias, source, "activation bias", "err_activation_bias_invalid_type")
+    scale_column, scale_value = operand(
+        scale, source, "activation scale", "err_activation_scale_scalar_or_vector"
+    )
+    _check_columns(bias_column, scale_column)
     command = command_of(reduce_cmd)
     accumulators = None
     if reduce_op is not None and operator(reduce_op) != Alu.ADD:

@@ -2,11 +2,13 @@
 
 import functools
 from collections.abc import Callable
+from inspect import isfunction
 from types import SimpleNamespace
 from typing import Any
 
 from npuviz.targets.neuroncore.nki.calls.language import Buffer
 from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import current
 
 
@@ -17,6 +19,8 @@ def _decorator(version: int, default_mode: str) -> Callable[..., Any]:
             return functools.partial(jit, mode=mode)
         if isinstance(func, Kernel):
             return func
+        if not isfunction(func):
+            raise KernelError(f"nki.jit of {func!r}: a kernel is a function")
         return Kernel(func, version, mode=mode)
 
     return jit
@@ -97,11 +101,20 @@ class _Placement:
     def __init__(self, space: str) -> None:
         self._space = space
 
-    def _placed(self, *_: Any, **__: Any) -> Buffer:
-        current().note("places that the kernel gives its tiles are not used: npuviz places them (assumed)")
+    def auto_alloc(self) -> Buffer:
+        """Anywhere."""
         return Buffer(self._space)
 
-    alloc = mod_alloc = auto_alloc = _placed
+    def alloc(self, *_: Any, **__: Any) -> Buffer:
+        """At a place that the kernel computes."""
+        recording = current()
+        recording.is_placed = True
+        recording.note("places that the kernel gives its tiles are not used: npuviz places them (assumed)")
+        made = Buffer(self._space)
+        made.is_placed = True
+        return made
+
+    mod_alloc = alloc
 
 
 sbuf_placement, psum_placement = _Placement("sbuf"), _Placement("psum")

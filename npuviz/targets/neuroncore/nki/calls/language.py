@@ -41,9 +41,10 @@ class Buffer(str):
     """A memory that kernels name.
 
     is_shared  whether all instances of a grid see the same memory
+    is_placed  whether the kernel says where in it
     """
 
-    is_shared = False
+    is_shared = is_placed = False
 
 
 sbuf, psum, hbm = Buffer(SBUF), Buffer(PSUM), Buffer(HBM)
@@ -167,11 +168,14 @@ class BlockTensor:
     ) -> None:
         self.shape = tuple(int(size) for size in shape)
         self.dtype = dtype_of(dtype)
-        self._blocks = blocks
+        self._blocks = self.blocks = blocks
         self._buffer = buffer
         self._name = name
         self._is_zero = is_zero
         self._tiles: dict[tuple[int, ...], Tensor] = {}
+
+    def __repr__(self) -> str:
+        return f"tensor {self._name} {self.dtype}{list(self.shape)}".replace("  ", " ")
 
     ndim = property(lambda self: len(self.shape))
     buffer = property(lambda self: self._buffer)
@@ -236,6 +240,11 @@ def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, 
     recording = current()
     if space == HBM and value is not None:
         raise KernelError("zeros, ones or full in HBM", "err_hbm_tensor_with_init_value_not_supported")
+    if space != HBM and value is not None and getattr(buffer, "is_placed", False):
+        raise KernelError(
+            f"zeros, ones or full of {list(shape)} at a place in {space} of its own: use nl.ndarray",
+            "err_tensor_creation_on_scratchpad_with_init_value_not_supported",
+        )
     if space == HBM and getattr(buffer, "is_shared", False):
         return recording.shared(tuple(int(size) for size in shape), dtype, name)
     made = recording.new(shape, dtype, space, name)
@@ -333,6 +342,11 @@ def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
 
 def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """HBM to a new tile, transposed."""
+    if src.row_index is not None:
+        raise KernelError(
+            f"load_transpose2d: {src!r} with indices of a tile; load the rows, then transpose them",
+            "err_indirect_indices_are_not_supported_with_nki_api",
+        )
     if mask is not None:
         src = src.boxed(box_of(mask, src.shape))
     return move.dma_transpose(None, src, (1, 0), dtype)

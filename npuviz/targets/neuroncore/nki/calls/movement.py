@@ -169,6 +169,12 @@ def nc_transpose(
         )
     if isinstance(dst, Tensor) and engine in (None, 0):
         wanted = Engine.PE if dst.buffer == PSUM and source.buffer == SBUF else Engine.DVE
+    if wanted == Engine.PE and current().is_placed and current().version == 1:
+        raise KernelError(
+            "nc_transpose on the Tensor engine needs a hidden identity, in a kernel that places its tiles: "
+            "multiply by an identity of its own",
+            "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel",
+        )
     if shape[0] > 128:
         raise KernelError(f"nc_transpose of {source!r}: at most 128 elements a partition")
     if wanted == Engine.PE and source.buffer == PSUM:

@@ -21,6 +21,11 @@ ENGINES: dict[int, Engine | None] = {
 def tile(value: object, what: str) -> Tensor:
     """An operand on the chip. Raises KernelError."""
     if not isinstance(value, Tensor):
+        if hasattr(value, "blocks"):
+            raise KernelError(
+                f"{what}: {value!r} has block dimensions before the partition dimension; take one tile of it",
+                "err_failed_to_infer_tile_from_local_tensor",
+            )
         raise KernelError(f"{what}: expected a tile, found {value!r}", "err_unsupported_memory")
     if not value.is_on_chip:
         raise KernelError(f"{what}: {value!r} lies in HBM; load it first", "err_unsupported_memory")
@@ -75,8 +80,8 @@ def same_partitions(a: Tensor, b: Tensor, what: str) -> None:
         )
 
 
-def operand(value: object, data: Tensor, what: str) -> tuple[Tensor | None, float | int]:
-    """A number, or one value a partition."""
+def operand(value: object, data: Tensor, what: str, error: str = "") -> tuple[Tensor | None, float | int]:
+    """A number, or one value a partition. Raises KernelError, with a name of NKI's own."""
     found = number(value)
     if found is not None:
         return None, found
@@ -84,7 +89,7 @@ def operand(value: object, data: Tensor, what: str) -> tuple[Tensor | None, floa
         return None, 0.0
     column = tile(value, what)
     if not is_column(column, (data.shape[0], 2)):
-        raise KernelError(f"{what}: {column!r} is no number and no tile [{data.shape[0]}, 1]")
+        raise KernelError(f"{what}: {column!r} is no number and no tile [{data.shape[0]}, 1]", error)
     return column, 0.0
 
 

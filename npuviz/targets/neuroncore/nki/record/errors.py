@@ -13,6 +13,14 @@ class KernelError(TargetError):
         super().__init__(f"{name}: {text}" if name else text)
         self.name = name
 
+    def at(self, place: str) -> "KernelError":
+        """The same error with its place ("kernel.py:12") at its head."""
+        if not place or str(self).startswith(f"{place}: "):
+            return self
+        made = KernelError(f"{place}: {self}")
+        made.name = self.name
+        return made
+
 
 class KernelTimeout(BaseException):
     """Raised inside a kernel's Python when it runs for too long or the user cancels."""

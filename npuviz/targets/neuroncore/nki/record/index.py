@@ -162,7 +162,8 @@ class Index:
 def whole(value: object) -> int:
     """An integer of an index expression. Raises KernelError for anything else."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise KernelError(f"an index is made of nl.arange, loop indices and integers, found {value!r}")
+        name = "err_unsupported_expression_in_mask" if isinstance(value, Index) else ""
+        raise KernelError(f"an index is made of nl.arange, loop indices and integers, found {value!r}", name)
     return int(value.__index__())  # pyright: ignore[reportAttributeAccessIssue]
 
 

@@ -1,11 +1,9 @@
 """The steps that a kernel's Python asks for, in order, before they are placed and lowered."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,8 @@ from npuviz.targets.neuroncore.nki.record.tensors import (
     Tensor,
     check_partitions,
 )
-from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, forget_texts
+from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, forget_texts, users_frame
 
-_OWN_FOLDER = str(Path(__file__).parents[1])
 Number = float | int
 Operand = Number | Tensor
 
@@ -66,6 +63,7 @@ class Recording:
     steps    in program order;  storages  by id
     places   source lines that steps and storages name by index
     outputs  what the kernel returned
+    is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
     """
 
     actions: Actions
@@ -75,6 +73,7 @@ class Recording:
     places: list[SourceLine] = field(default_factory=list[SourceLine])
     program: tuple[int, ...] = ()
     grid: tuple[int, ...] = ()
+    is_placed: bool = False
     prints: list[str] = field(default_factory=list[str])
     notes: dict[str, None] = field(default_factory=dict[str, None])
 
@@ -92,7 +91,7 @@ class Recording:
 
     def place(self) -> int:
         """Index of the line of the user's text that is running."""
-        frame = _users_frame()
+        frame = users_frame()
         if frame is None:
             return -1
         line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
@@ -121,19 +120,21 @@ class Recording:
         """New memory. On chip `shape` is (partitions, *free). Raises KernelError."""
         sizes = tuple(int(size) for size in shape)
         kind = dtype_of(dtype)
+        name = name or assigned_name(users_frame())
         if space != HBM:
-            check_partitions(sizes, name or "a tile")
+            what = f"tile {name or 'of ' + space} {kind}{list(sizes)}"
+            check_partitions(sizes, what)
             if 0 in sizes:
-                raise KernelError(f"a tile of shape {list(sizes)} has no elements")
+                raise KernelError(f"{what} has no elements")
             if space == PSUM and prod(sizes[1:]) * kind.itemsize > 16384:
                 raise KernelError(
-                    f"a PSUM tile of {list(sizes)} {kind}: {prod(sizes[1:]) * kind.itemsize} bytes in each "
+                    f"{what} in PSUM: {prod(sizes[1:]) * kind.itemsize} bytes in each "
                     "partition, PSUM has 8 banks of 2048"
                 )
         flat = sizes if space == HBM else (sizes[0], prod(sizes[1:]))
         place = self.place()
         number = len(self.storages)
-        name = name or assigned_name(_users_frame()) or f"{space}.{number}"
+        name = name or f"{space}.{number}"
         if space == HBM and any(each.name == name for each in self.storages if each.space == HBM):
             name = f"{name}.{number}"
         storage = Storage(number, space, flat, kind, name, place)
@@ -397,6 +398,11 @@ def _shaped(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         if pending:
             raise KernelError(f"{value!r} where {list(shape)} is expected")
         return made
+    if value.size > prod(shape):
+        raise KernelError(
+            f"{value!r} where {list(shape)} is written: several values for an element",
+            "err_store_dst_shape_smaller_than_other_shape",
+        )
     return value.free_broadcast(shape)
 
 
@@ -425,14 +431,6 @@ def result_dtype(dtype: object, *operands: object) -> Dtype:
     if dtype is not None:
         return dtype_of(dtype)
     return promoted(*(numeric_dtype(each) for each in operands)) if operands else FLOAT32
-
-
-def _users_frame() -> FrameType | None:
-    """The innermost frame that runs the user's text."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
-        frame = frame.f_back
-    return frame
 
 
 _ACTIVE: list[Recording] = []

@@ -1,5 +1,6 @@
 """Tensors of a kernel while it is recorded: memory that is not placed yet, and views of it."""
 
+import ast
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Box, Index, Mask
+from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
@@ -162,8 +164,10 @@ class Tensor:
     def __bool__(self) -> bool:
         if not self.is_on_chip:
             return True  # kernels ask whether an optional argument is there
+        is_loop = isinstance(running_statement(), ast.While)
         raise KernelError(
-            f"{self!r} has no value while the kernel is traced", "err_ambiguous_tensor_truth_value"
+            f"{self!r} has no value while the kernel is traced",
+            "err_while_loop_requires_unconditional_entry" if is_loop else "err_ambiguous_tensor_truth_value",
         )
 
     def __iter__(self) -> Any:
@@ -444,9 +448,7 @@ def box_of(mask: object, shape: tuple[int, ...]) -> Box | None:
 def check_partitions(shape: Sequence[int], what: str) -> None:
     """Raise KernelError for a tile with too many partitions or too few dimensions."""
     if len(shape) < 2:
-        raise KernelError(
-            f"{what} of shape {list(shape)}: a tile has at least two dimensions (Insufficient rank)"
-        )
+        raise KernelError(f"{what}: a tile has at least two dimensions (Insufficient rank)")
     if shape[0] > NUM_PARTITIONS:
         raise KernelError(
             f"{what}: size of partition dimension {shape[0]} exceeds architecture limitation of "

@@ -1,6 +1,7 @@
 """Names that a kernel's text gives to what its calls return."""
 
 import ast
+import sys
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import CodeType, FrameType
 Span = tuple[int, int, int, int]
 """First line, its column, last line, the column after the last one; columns in bytes of UTF-8."""
 _RETURNED = "<returned>"
+_OWN_FOLDER = str(Path(__file__).parents[1])
 
 
 def assigned_name(frame: FrameType | None) -> str:
@@ -19,7 +21,23 @@ def assigned_name(frame: FrameType | None) -> str:
         if name != _RETURNED:
             return name
         frame = frame.f_back
+        if frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+            return ""  # who called the kernel
     return ""
+
+
+def users_frame() -> FrameType | None:
+    """The innermost frame that runs the user's text."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        frame = frame.f_back
+    return frame
+
+
+def running_statement() -> ast.stmt | None:
+    """The innermost statement of the user's text that runs."""
+    frame = users_frame()
+    return _statements(frame.f_code.co_filename).get(frame.f_lineno) if frame is not None else None
 
 
 def forget_texts() -> None:

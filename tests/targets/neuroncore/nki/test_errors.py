@@ -1,0 +1,99 @@
+# Errors that NKI documents: each by its name, with the line that does it.
+import pytest
+
+from npuviz.base.errors import NpuvizError
+from tests.targets.neuroncore.nki.running import FIRST, loaded
+
+HEAD = FIRST + "import neuronxcc.nki.typing as nt\nimport neuronxcc.nki.compiler as ncc\n"
+_I = "nl.arange(128)[:, None]"
+_F = "nl.arange(64)[None, :]"
+_PLACED = (
+    "t = nl.ndarray((128, 64), dtype=a.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=0)); t[...] = nl.load(a)"
+)
+_ROWS = "i = nl.load(a[:, 0:1], dtype=np.int32)"
+TABLE = [
+    ("1d_arange_not_supported", f"nl.load(a[nl.arange(128), {_F}])"),
+    ("activation_bias_invalid_type", f"{_ROWS}; nisa.activation(nl.exp, nl.load(a), bias=i)"),
+    ("activation_scale_invalid_type", f"{_ROWS}; nisa.activation(nl.exp, nl.load(a), scale=i)"),
+    ("activation_scale_scalar_or_vector", "t = nl.load(a); nisa.activation(nl.exp, t, scale=t)"),
+    ("ambiguous_tensor_truth_value", "not nl.load(a)"),
+    ("bias_tensor_must_be_specified_in_allocation", f"{_PLACED}; nisa.activation(nl.exp, t)"),
+    ("cannot_assign_to_index", f"i = {_I}; i[0] = 3"),
+    ("control_flow_condition_depending_on_arange", f"0 if {_I} < 4 else 1"),
+    ("dynamic_control_flow_not_supported", "list(nl.load(a))"),
+    ("size_of_dimension_exceed_arch_limit", "nisa.nc_matmul(nl.load(a), nl.zeros((128, 1024), a.dtype))"),
+    ("failed_to_infer_tile_from_local_tensor", "nl.exp(nl.ndarray((4, nl.par_dim(128), 64), dtype=a.dtype))"),
+    ("hbm_tensor_with_init_value_not_supported", "nl.zeros((128, 64), dtype=a.dtype, buffer=nl.hbm)"),
+    ("indirect_indices_are_not_supported_with_nki_api", f"{_ROWS}; nl.load_transpose2d(a[i[{_I}, 0], {_F}])"),
+    ("indirect_indices_free_dim", f"{_ROWS}; nl.load(a[{_I}, i[{_I}, 0]])"),
+    ("num_partition_exceed_arch_limit", "nl.ndarray((256, 64), dtype=a.dtype)"),
+    ("num_partition_mismatch", "nl.add(nl.load(a), nl.load(a[0:64]))"),
+    ("store_dst_shape_smaller_than_other_shape", "t = nl.ndarray((128, 1), a.dtype); t[...] = nl.load(a)"),
+    ("tensor_access_out_of_bound", f"nl.load(a[{_I}, nl.arange(65)[None, :]])"),
+    (
+        "tensor_creation_on_scratchpad_with_init_value_not_supported",
+        "nl.zeros((128, 64), a.dtype, buffer=ncc.sbuf.mod_alloc(base_addr=0))",
+    ),
+    ("tensor_output_not_written_to", "return nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)"),
+    (
+        "transpose_on_tensor_engine_not_allowed_in_allocated_kernel",
+        f"{_PLACED}; nisa.nc_transpose(t, engine=nisa.tensor_engine)",
+    ),
+    ("unsupported_expression_in_mask", f"i = {_I}; nl.load(a, mask=i * i < 4)"),
+    ("unsupported_memory", "nl.exp(a)"),
+    ("unsupported_mixing_basic_advanced_tensor_indexing", f"nl.load(a[{_I}, 0:4])"),
+]
+
+
+@pytest.mark.parametrize(("name", "line"), TABLE, ids=[name for name, _ in TABLE])
+def test_the_error_is_named_with_its_line(tmp_path, name, line) -> None:
+    text = HEAD + f"@nki.jit\ndef kernel(a):\n    {line}\n"
+    with pytest.raises(NpuvizError) as caught:
+        loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    assert str(caught.value).startswith(f"kernel.py:{len(text.splitlines())}: err_{name}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "text"),
+    [
+        ("nki_api_outside_of_nki_kernel", 8, "nl.ndarray((128, 64), dtype=np.float32)\n"),
+        (
+            "while_loop_requires_unconditional_entry",
+            11,
+            "@nki.jit\ndef kernel(a):\n    c = nl.load(a)\n    while c:\n        pass\n",
+        ),
+        (
+            "nested_kernel_with_spmd_grid",
+            14,
+            "@nki.jit\ndef inner(a):\n    return a\n\n@nki.jit\ndef kernel(a):\n    inner[2](a)\n",
+        ),
+    ],
+)
+def test_the_error_is_named_with_its_line_in_longer_texts(tmp_path, name, line, text) -> None:
+    with pytest.raises(NpuvizError, match=f"^kernel.py:{line}: err_{name}: "):
+        loaded(tmp_path, HEAD + text, {}, **{"shape.a": "128x64", "kernel": "kernel"})
+
+
+def test_what_newer_compilers_refuse_is_a_warning(tmp_path) -> None:
+    body = "):\n    nl.store(a, nl.load(a))\n"
+    for parameter, name in (
+        ("a", "err_cannot_update_immutable_parameter"),
+        ("a: nt.mutable_tensor", "err_mutable_parameter_not_returned"),
+    ):
+        text = HEAD + f"@nki.jit\ndef kernel({parameter}{body}"
+        _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+        assert [note.code for note in program.notes if note.text.startswith("err_")] == [name]
+    text = HEAD + f"@nki.jit\ndef kernel(a: nt.mutable_tensor{body}    return a\n"
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    assert not [note for note in program.notes if note.text.startswith("err_")]
+
+
+def test_a_tile_in_psum_is_filled_by_an_engine_that_writes_there(tmp_path) -> None:
+    text = HEAD + (
+        "@nki.jit\ndef kernel(a):\n"
+        "    t = nl.ones((128, 64), dtype=np.float32, buffer=nl.psum)\n"
+        "    nl.store(a, nl.copy(t))\n"
+    )
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    assert any("memset" in program.listing.describe(n).opcode.lower() for n in range(len(program.listing)))
