@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from npuviz.workbench.samples import SampleEntry, sample_entries
 from npuviz.workbench.settings import Settings
+from npuviz.workbench.tours import tour_of
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QImage
@@ -32,12 +33,13 @@ PANEL_WINDOW = (900, 560)
 CARD_WINDOW, CARD = (760, 460), (416, 234)
 """Pixels of the window and of the picture of the start page: twice the size there, for fine screens."""
 SHARE = 0.4
-"""Where in the run pictures are taken: something is in flight there."""
+"""Where in the run pictures are taken of a machine whose tour goes nowhere."""
 SETTLE_MS = 150
 HEAD = """# All panels
 
-Every panel of every machine that has it, with the machine's sample at 40 % of its run and an instruction
-under way selected. `make pictures` takes them anew. What the panels do is in [The window](window.md).
+Every panel of every machine that has it, with the machine's sample in the middle of its run and an
+instruction under way selected. `make pictures` takes them anew. What the panels do is in
+[The window](window.md).
 """
 
 
@@ -50,7 +52,8 @@ class Stage:
         self.settle()
         window.model.run_through()
         self.settle()
-        window.model.go_to(round(window.model.cycle * SHARE))
+        shares = [step.share for step in tour_of(entry.options.target) if step.share >= 0]
+        window.model.go_to(round(window.model.cycle * (shares[0] if shares else SHARE)))
         self.settle()
         self.select()
 
@@ -66,19 +69,12 @@ class Stage:
 
     def select(self) -> None:
         """Select what the machine has under way, an operator's work first."""
-        from npuviz.workbench.selection import selected
+        from npuviz.workbench.tours import work_under_way
 
-        model, window = self.window.model, self.window
-        session = model.session
-        if session is None:
-            return
-        busy = sorted(session.machine.activities(), key=lambda each: (each.node < 0, each.instruction < 0))
-        if busy:
-            each = busy[0]
-            unit = model.reader.schema.tracks[each.track].unit if model.reader is not None else -1
-            window.selection.set(
-                selected(node=each.node, instruction=each.instruction, unit=unit, track=each.track)
-            )
+        model = self.window.model
+        found = work_under_way(model.session, model.reader) if model.session is not None else None
+        if found is not None:
+            self.window.selection.set(found)
         self.settle()
 
     def panels(self) -> list[str]:

@@ -35,6 +35,11 @@ class Settings:
                 if isinstance(loaded, dict):
                     self._values = loaded
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether they are there again after the next start."""
+        return self._path is not None
+
     @classmethod
     def of_user(cls) -> "Settings":
         """The settings of the user who runs npuviz."""

@@ -29,7 +29,7 @@ class SystolicTarget:
     title = "Systolic multi-core NPU (ONNXim)"
     sample = Sample(
         "tiny_cnn.onnx",
-        "Two cores share a DRAM: which tile loads, which computes, and what each waits for.",
+        "Four cores share a DRAM: which tile loads, which computes, and what each waits for.",
     )
     presets: Mapping[str, str] = {name: preset[0] for name, preset in PRESETS.items()}
     file_kinds: Mapping[str, str] = {".onnx": "ONNX model", ".json": "ONNXim model list"}

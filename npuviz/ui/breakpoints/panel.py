@@ -6,6 +6,7 @@ from PySide6.QtWidgets import (
     QHeaderView,
     QMenu,
     QPushButton,
+    QScrollArea,
     QTableView,
     QTabWidget,
     QVBoxLayout,
@@ -43,6 +44,11 @@ class BreakpointsPanel(Panel):
         self._examples_layout = QVBoxLayout(self._examples)
         self._examples_layout.setContentsMargins(12, 8, 12, 8)
         self._examples_layout.setSpacing(4)
+        # A low panel scrolls: squeezed lines cannot be read.
+        self._examples_area = QScrollArea(self, widgetResizable=True)
+        self._examples_area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._examples_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._examples_area.setWidget(self._examples)
         self._all = button(
             self, "", "Enable all, or disable all if all are enabled", self.toggle_all,
             icon_name="mdi6.check-all", is_flat=False,
@@ -75,7 +81,7 @@ class BreakpointsPanel(Panel):
             tools.setAlignment(tool, Qt.AlignmentFlag.AlignTop)
         self._tabs = QTabWidget(self, documentMode=True)
         self._tabs.setObjectName("breakpoints.tabs")
-        self._tabs.addTab(column(tools, (self.view, 1), (self._examples, 1), parent=self), "Breakpoints")
+        self._tabs.addTab(column(tools, (self.view, 1), (self._examples_area, 1), parent=self), "Breakpoints")
         self._tabs.addTab(self.bookmarks, "Bookmarks")
         self._tabs.setTabPosition(QTabWidget.TabPosition.South)
         self.set_pages(self.invitation(NO_SESSION), self._tabs)
@@ -127,7 +133,7 @@ class BreakpointsPanel(Panel):
         self.table.update_rows(rows_of(session.breakpoints if session else None, self._last_hits))
         has_rows = self.table.rowCount() > 0
         self.view.setVisible(has_rows)
-        self._examples.setVisible(not has_rows)
+        self._examples_area.setVisible(not has_rows)
         self._all.setEnabled(has_rows)
         self._delete.setEnabled(has_rows)
 

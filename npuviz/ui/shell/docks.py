@@ -345,11 +345,16 @@ class Docks:
             front.raise_()
 
     def _park_others(self, layout: Layout) -> None:
+        """Hide panels that a layout does not name, each where it will be a tab of the widest lower place."""
         placed = {panel for row in layout.rows for cell in row.cells for panel in cell.panels}
+        widest = max(layout.rows[-1].cells, key=lambda cell: cell.weight) if len(layout.rows) > 1 else None
         for panel_id, dock in self._docks.items():
-            if panel_id not in placed:
-                self._window.addDockWidget(_BOTTOM, dock)
-                dock.hide()
+            if panel_id in placed:
+                continue
+            self._window.addDockWidget(_BOTTOM, dock)
+            if widest is not None:
+                self._window.tabifyDockWidget(self._docks[widest.panels[-1]], dock)
+            dock.hide()
 
     def _resize(self, layout: Layout) -> None:
         width, height = self._window.width(), self._window.height()

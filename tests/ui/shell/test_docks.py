@@ -177,3 +177,15 @@ def test_a_panel_behind_a_tab_never_sees_the_next_machine_too_soon(toy: Driver) 
     toy.window.docks.show_panel("queues")
     toy.do("debug.step")
     assert toy.session.cycle == 1
+
+
+def test_a_panel_that_the_layout_does_not_name_comes_as_a_tab(toy: Driver) -> None:
+    toy.window.resize(1280, 800)
+    toy.qtbot.wait(20)
+    widths = {name: toy.dock(f"panel.{name}").width() for name in ("graph", "queues", "memory")}
+    toy.do("view.panel.costs")
+    toy.qtbot.wait(20)
+    costs = toy.dock("panel.costs")
+    assert not costs.isHidden()
+    assert costs.width() == widths["memory"], "the widest of the lower places"
+    assert toy.dock("panel.graph").width() == widths["graph"], "others keep their room"

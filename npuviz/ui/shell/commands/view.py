@@ -12,6 +12,7 @@ from npuviz.ui.dialogs.manual import ManualDialog
 from npuviz.ui.dialogs.shortcuts import ShortcutSheet
 from npuviz.ui.kit.panel import PanelContext
 from npuviz.ui.shell.arrangement import Arrangement
+from npuviz.ui.shell.commands.tour import TourCommands
 from npuviz.ui.shell.docks import Docks
 from npuviz.ui.shell.palette_entries import Palettes
 from npuviz.ui.theme.theme import Mode
@@ -28,7 +29,7 @@ class ViewCommands:
     _arrangement: Arrangement
     _palettes: Palettes
     _context: PanelContext
-    _tell: Callable[[str], None]
+    _tell: Callable[..., None]
 
     def all(self) -> list[Command]:
         """The commands, in menu order."""
@@ -53,6 +54,7 @@ class ViewCommands:
             *self._layout_commands(),
             *self._panel_commands(),
             *self._theme_commands(),
+            *TourCommands(self._docks, self._context, self._tell).all(),
             Command("help.manual", "Documentation", self._show_manual, shortcuts=("Shift+F1",), menu="Help",
                     icon="mdi6.book-open-page-variant-outline", doc="The documentation, without a network"),
             Command("help.shortcuts", "Keys", self._show_keys, shortcuts=("?",), menu="Help"),

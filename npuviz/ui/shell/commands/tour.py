@@ -1,0 +1,72 @@
+"""The command of the menu Help that leads through a sample, and the offer to do so."""
+
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QTimer
+
+from npuviz.ui.kit.panel import PanelContext
+from npuviz.ui.shell.docks import Docks
+from npuviz.ui.shell.tour import Tour
+from npuviz.workbench.commands import Command
+from npuviz.workbench.resources import sample_models_path
+from npuviz.workbench.samples import sample_entries
+from npuviz.workbench.tours import tour_of
+
+OFFERED = "tours_offered"
+"""Setting: the targets whose tours were offered."""
+
+
+class TourCommands:
+    """Begins tours. A sample that is opened for the first time offers its own.
+
+    tell  shows a notice with a button
+    """
+
+    def __init__(self, docks: Docks, context: PanelContext, tell: Callable[..., None]) -> None:
+        self._context, self._tell = context, tell
+        self.tour = Tour(docks, context)
+        self._is_asked = False
+        self._soon = QTimer(self.tour, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._opened)
+        context.model.session_changed.connect(self._soon.start)
+
+    def all(self) -> list[Command]:
+        """The command."""
+        return [
+            Command("help.tour", "Tour", self.begin, menu="Help", order=-1, icon="mdi6.map-marker-path",
+                    doc="Two minutes with the machine that is open, or with the first sample"),
+        ]  # fmt: skip
+
+    def begin(self) -> None:
+        """Lead through what is open; without that, or where it has no tour, open a sample first."""
+        steps = tour_of(self._target())
+        if steps and self._context.model.session is not None:
+            self.tour.begin(steps)
+            return
+        entry = next((each for each in sample_entries() if tour_of(each.options.target)), None)
+        if entry is not None:
+            self._is_asked = True
+            self._context.model.open(entry.path, entry.options)
+
+    def _target(self) -> str:
+        opened = self._context.model.opened
+        return opened.target.id if opened is not None and opened.target is not None else ""
+
+    def _opened(self) -> None:
+        """Something else is open: begin if that was asked for, or offer the tour of a new sample."""
+        was_asked, self._is_asked = self._is_asked, False
+        opened, target = self._context.model.opened, self._target()
+        if opened is None or not tour_of(target):
+            return
+        if was_asked:
+            self.begin()
+            return
+        settings = self._context.settings
+        stored: Any = settings.get(OFFERED)
+        offered = [str(name) for name in stored] if isinstance(stored, list) else []
+        is_sample = opened.path.resolve().is_relative_to(sample_models_path().resolve())
+        # Settings that are not kept would offer it every time.
+        if settings.is_kept and is_sample and target not in offered:
+            settings.set(OFFERED, [*offered, target])
+            self._tell("New here? A tour of two minutes shows what there is to see.", ("Tour", self.begin))
