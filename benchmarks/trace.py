@@ -26,7 +26,7 @@ SLICES = 10_000_000
 BUFFER_ROWS = 1 << 16
 
 
-class _Instructions:
+class Instructions:
     """A program whose instructions belong to nodes in turn."""
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
@@ -122,9 +122,9 @@ def _resident_bytes() -> int:
 
 def _recording(rows: np.ndarray) -> tuple[list[Row], Any]:
     few = rows[: min(len(rows), 3 << 20)]
-    seconds = _drain(few, Recorder(schema(), _Instructions()))
+    seconds = _drain(few, Recorder(schema(), Instructions()))
     before = _resident_bytes()
-    recorder = Recorder(schema(), _Instructions())
+    recorder = Recorder(schema(), Instructions())
     _drain(rows, recorder)
     split = _timed(recorder.store.absorb)
     views = _timed(lambda: [recorder.store.interval_view(track) for track in range(NUM_TRACKS)])
@@ -165,7 +165,7 @@ def _frames(reader: TraceReader) -> list[Row]:
 
 def _bundle(rows: np.ndarray, folder: Path) -> list[Row]:
     path = folder / "bench.npuviz"
-    recorder = Recorder(schema(), _Instructions(), BundleWriter(path, schema()), keeps_in_memory=False)
+    recorder = Recorder(schema(), Instructions(), BundleWriter(path, schema()), keeps_in_memory=False)
     begin = time.perf_counter()
     _drain(rows, recorder)
     recorder.close()

@@ -57,6 +57,10 @@ class TraceSource(Protocol):
         """One interval track as it is now."""
         ...
 
+    def instructions_of(self, track: int) -> np.ndarray:
+        """Instruction of every row of an interval track (int64, -1 none), read-only."""
+        ...
+
     def counter_view(self, track: int) -> CounterView:
         """One counter track as it is now."""
         ...

@@ -229,6 +229,12 @@ class TraceStore:
 
             return self._intervals[track].view(details)
 
+    def instructions_of(self, track: int) -> np.ndarray:
+        """Instruction of every row of an interval track (int64, -1 none), read-only."""
+        with self._column_lock:
+            self.absorb()
+            return self._instructions[track].view()
+
     def counter_view(self, track: int) -> CounterView:
         """One counter track as it is now. Raises KeyError for another track."""
         with self._column_lock:

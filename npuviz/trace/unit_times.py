@@ -2,7 +2,7 @@
 
 A unit is *busy* in a cycle in which a track of its own shows work, *waiting* in one in which none does and
 one shows why it waits, else *idle*. So busy means occupied: a systolic array is busy while weights move into
-it, and a task while its operation holds the thread, whether or not anything is computed in that cycle. The
+it, whether or not anything is computed in that cycle. The
 three sum to the cycles looked at. Lanes without a unit frame what units did and count for none.
 """
 

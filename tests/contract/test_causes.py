@@ -17,7 +17,7 @@ from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.recording import ProgramResolver, schema_of
 from tests.contract.registry import CASES, Case
 
-UNRECORDED = {"toy": 1.0, "wavelet": 1.0}
+UNRECORDED = {"toy": 1.0}
 """Share of the path whose causes a machine may leave open; none where nothing is said."""
 
 

@@ -155,6 +155,11 @@ class BundleSource:
 
             return series.view(details)
 
+    def instructions_of(self, track: int) -> np.ndarray:
+        """Instruction of every row of an interval track (int64, -1 none), read-only."""
+        with self._lock:
+            return self._details[track][1]
+
     def counter_view(self, track: int) -> CounterView:
         """One counter track. Raises KeyError for another track."""
         with self._lock:

@@ -22,7 +22,7 @@ SEGMENT_DTYPE = np.dtype(
 """Part of a path: over [start, end) it led through `track`. kind -1: the cause is not recorded; a kind that
 says why something waits: an earlier result was on its way to the track, or a wait that nothing explains."""
 
-_FIRST_ROOM = 1 << 16
+_FIRST_ROOM = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -44,41 +44,39 @@ class CauseGraph:
     first_of: np.ndarray
     by_instruction: np.ndarray
     cause_offsets: np.ndarray
-    causes: np.ndarray
+    cause_cycle: np.ndarray
+    cause_kind: np.ndarray
+    done: np.ndarray
+    source: np.ndarray
     recorded: np.ndarray
     end_cycle: int
 
     @property
+    def cause_track(self) -> np.ndarray:
+        """Track of every cause, -1 for what the run ended with."""
+        counts = np.diff(self.cause_offsets)
+        return np.repeat(np.append(np.arange(len(counts) - 1), -1), counts)
+
+    @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """What kernels take."""
-        causes = tuple(
-            np.ascontiguousarray(self.causes[name]) for name in ("cycle", "kind", "done", "source")
-        )
         own = (self.start, self.end, self.kind, self.instruction, self.offsets, self.passes)
-        return (
-            *own,
-            self.waits,
-            self.frames,
-            self.first_of,
-            self.by_instruction,
-            self.cause_offsets,
-            *causes,
-        )
+        index = (self.waits, self.frames, self.first_of, self.by_instruction)
+        return (*own, *index, self.cause_offsets, self.cause_cycle, self.cause_kind, self.done, self.source)
 
 
 def cause_graph(reader: TraceReader) -> CauseGraph:
     """Read all intervals and causes of a trace. Costs a copy of them."""
-    schema = reader.schema
-    columns = [
-        reader.interval_columns(track.id) if track.kind == "interval" else None for track in schema.tracks
+    schema, source = reader.schema, reader.source
+    views = [source.interval_view(track.id) for track in schema.tracks if track.kind == "interval"]
+    numbers = [source.instructions_of(track.id) for track in schema.tracks if track.kind == "interval"]
+    lengths = np.zeros(len(schema.tracks) + 1, dtype=np.int64)
+    lengths[[1 + t for t, track in enumerate(schema.tracks) if track.kind == "interval"]] = [
+        len(view.start) for view in views
     ]
-    lengths = [0 if each is None else len(each) for each in columns]
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    found = [each for each in columns if each is not None]
-    start, end, kind, instruction = (
-        np.concatenate([getattr(each, name) for each in found] or [np.zeros(0, np.int64)])
-        for name in ("start", "end", "kind", "instruction")
-    )
+    nothing = [np.zeros(0, np.int64)]
+    start = np.concatenate([view.start for view in views] or nothing)
+    instruction = np.concatenate(numbers or nothing)
     waits = np.zeros(schema.num_kinds + 1, dtype=np.bool_)
     waits[list(wait_kinds(schema))] = True
     frames = np.zeros(schema.num_kinds + 1, dtype=np.bool_)
@@ -87,16 +85,23 @@ def cause_graph(reader: TraceReader) -> CauseGraph:
     first_of = np.zeros(int(instruction.max(initial=-1)) + 2, dtype=np.int64)
     by_instruction = np.empty(len(instruction), dtype=np.int64)
     index_instructions(instruction, first_of, by_instruction)
-    rows = reader.causes
-    cause_offsets = np.zeros(len(schema.tracks) + 2, dtype=np.int64)
-    order = np.empty(len(rows), dtype=np.int64)
-    sort_causes(
-        np.ascontiguousarray(rows["track"]), np.ascontiguousarray(rows["cycle"]), cause_offsets, order
-    )
     return CauseGraph(
-        start, end, kind, instruction, offsets, passes, waits, frames, first_of, by_instruction,
-        cause_offsets, rows[order].astype(CAUSE_DTYPE), order, reader.end_cycle,
+        start,
+        np.concatenate([view.end for view in views] or nothing),
+        np.concatenate([view.kind for view in views] or [np.zeros(0, np.int16)]),
+        instruction, np.cumsum(lengths), passes, waits, frames, first_of, by_instruction,
+        *_sorted_causes(reader), reader.end_cycle,
     )  # fmt: skip
+
+
+def _sorted_causes(reader: TraceReader) -> tuple[np.ndarray, ...]:
+    """By track and cycle: offsets, cycle, kind, done, source, and their numbers as recorded."""
+    rows = reader.causes
+    columns = [np.ascontiguousarray(rows[name]) for name in CAUSE_DTYPE.names or ()]
+    offsets = np.zeros(len(reader.schema.tracks) + 2, dtype=np.int64)
+    order = np.empty(len(rows), dtype=np.int64)
+    sort_causes(columns[0], columns[1], offsets, order)
+    return (offsets, *(column[order] for column in columns[1:]), order)
 
 
 def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndarray:
@@ -104,7 +109,7 @@ def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndar
 
     track  -1: the end of the run
     """
-    arrays, room = graph.arrays, _FIRST_ROOM
+    arrays, room = graph.arrays, _FIRST_ROOM if stop else max(_FIRST_ROOM, len(graph.start))
     while True:
         out = (
             np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int32),
@@ -127,7 +132,7 @@ def critical_path(graph: CauseGraph) -> np.ndarray:
 
 def sources_of(graph: CauseGraph) -> tuple[np.ndarray, np.ndarray]:
     """Track (int64) and cycle (int64) of the source of every cause, -1 where it is not known."""
-    tracks, cycles = np.empty(len(graph.causes), np.int64), np.empty(len(graph.causes), np.int64)
+    tracks, cycles = np.empty(len(graph.source), np.int64), np.empty(len(graph.source), np.int64)
     find_sources(graph.arrays, tracks, cycles)
     return tracks, cycles
 

@@ -12,8 +12,8 @@ from npuviz.trace.unit_times import tracks_of_units, wait_kinds
 UNKNOWN = "not known"
 CAUSES: tuple[str, ...] = ("busy", "dependency", "queue", "bandwidth", "conflict", "host", "empty", UNKNOWN)
 """What cycles of a unit go to."""
-MOST_SPANS = 20_000
-"""Spans of a unit that are followed to their causes one by one."""
+_FIRST_LOOK = 64
+"""Rows looked at first for work before and behind a cycle."""
 
 
 def cause_name(role: str) -> str:
@@ -72,6 +72,43 @@ def standstills(reader: TraceReader, unit: int, first: int, last: int) -> list[S
     chosen = np.flatnonzero((begin > reached) & (begin > first) & (reached < last))
     owner = np.append(track, -1)
     return [Standstill(int(reached[i]), int(begin[i]), int(owner[i])) for i in chosen.tolist()]
+
+
+def standstill_at(reader: TraceReader, unit: int, cycle: int) -> Standstill | None:
+    """The standstill of a unit that contains a cycle; None where it works then, or has no tracks.
+
+    Costs what the rows around that cycle cost, not what the trace does.
+    """
+    tracks = tracks_of_units(reader.schema).get(unit, [])
+    waits = np.zeros(reader.schema.num_kinds + 1, dtype=np.bool_)
+    waits[list(wait_kinds(reader.schema))] = True
+    low, high, owner = 0, reader.end_cycle, -1
+    for track in tracks:
+        view = reader.source.interval_view(track)
+        place = int(np.searchsorted(view.start, np.int64(cycle), side="right"))
+        before, behind = _work_around(~waits, view.kind, place)
+        if before >= 0:
+            low = max(low, int(view.end[before]))
+        if behind >= 0 and (int(view.start[behind]) < high or owner < 0):
+            high, owner = int(view.start[behind]), track
+    return Standstill(low, high, owner) if tracks and low <= cycle < high else None
+
+
+def _work_around(works: np.ndarray, kind: np.ndarray, place: int) -> tuple[int, int]:
+    """The last row of work before a place and the first one from there on, -1 without one."""
+    before = behind = -1
+    size, end = _FIRST_LOOK, place
+    while end > 0 and before < 0:
+        first = max(0, end - size)
+        found = np.flatnonzero(works[kind[first:end]])
+        before = first + int(found[-1]) if len(found) else -1
+        size, end = 2 * size, first
+    size, first = _FIRST_LOOK, place
+    while first < len(kind) and behind < 0:
+        found = np.flatnonzero(works[kind[first : first + size]])
+        behind = first + int(found[0]) if len(found) else -1
+        size, first = 2 * size, first + size
+    return before, behind
 
 
 def why_standing(reader: TraceReader, span: Standstill) -> list[Hop]:
@@ -165,16 +202,16 @@ def _of_gap(graph: CauseGraph, reader: TraceReader, span: tuple[int, int], track
     low, high = span
     if track < 0:
         return {"empty": high - low}
-    cycles = graph.causes["cycle"][graph.cause_offsets[track] : graph.cause_offsets[track + 1]]
+    cycles = graph.cause_cycle[graph.cause_offsets[track] : graph.cause_offsets[track + 1]]
     place = int(np.searchsorted(cycles, high, side="right")) - 1
     if place < 0 or cycles[place] < low:
         return {UNKNOWN: high - low}
-    cause = graph.causes[int(graph.cause_offsets[track]) + place]
-    role = next(kind.role for kind in reader.schema.kinds if kind.id == cause["kind"])
-    done = int(cause["done"]) if cause["done"] >= 0 else low
+    row = int(graph.cause_offsets[track]) + place
+    role = next(kind.role for kind in reader.schema.kinds if kind.id == graph.cause_kind[row])
+    done = int(graph.done[row]) if graph.done[row] >= 0 else low
     between = high - max(low, min(done, high))
-    source = int(cause["source"])
-    is_host = source <= -2 and _is_host(graph, reader, -2 - source)
+    source = int(graph.source[row])
+    is_host = role == "host" or (source <= -2 and _is_host(graph, reader, -2 - source))
     name = "host" if is_host else cause_name(role) if role.startswith("wait-") else "dependency"
     found = {name: between}
     found["empty"] = found.get("empty", 0) + high - low - between

@@ -9,7 +9,6 @@ import numpy as np
 from npuviz.trace.causes.graph import CauseGraph, sources_of
 from npuviz.trace.causes.retime_kernels import retime
 from npuviz.trace.reader import TraceReader
-from npuviz.trace.schema import END_OF_RUN
 
 
 @dataclass(frozen=True)
@@ -37,16 +36,16 @@ class Retimer:
         """Cycles of the whole run after changes; those of the run without any."""
         graph = self._graph
         rows = np.ones(len(graph.start), dtype=np.float64)
-        causes = np.ones(len(graph.causes), dtype=np.float64)
-        dropped = np.zeros(len(graph.causes), dtype=np.bool_)
+        causes = np.ones(len(graph.source), dtype=np.float64)
+        dropped = np.zeros(len(graph.source), dtype=np.bool_)
         for change in changes:
             rows[self._rows_of(change)] *= change.factor
             if change.nodes is None:
                 chosen = self._causes_of(change)
                 causes[chosen] *= change.factor
                 if change.factor == 0:
-                    dropped |= chosen & np.isin(graph.causes["kind"], self._resources)
-        times = np.zeros(len(graph.start)), np.zeros(len(graph.causes))
+                    dropped |= chosen & np.isin(graph.cause_kind, self._resources)
+        times = np.zeros(len(graph.start)), np.zeros(len(graph.source))
         retime(self._columns, (rows, causes, dropped), self._order, times)
         return self._end(times, rows)
 
@@ -64,11 +63,11 @@ class Retimer:
 
     def _causes_of(self, change: Change) -> np.ndarray:
         graph = self._graph
-        track, chosen = graph.causes["track"], np.ones(len(graph.causes), dtype=np.bool_)
+        track, chosen = graph.cause_track, np.ones(len(graph.source), dtype=np.bool_)
         if change.units is not None:
             chosen &= (track >= 0) & self._of_units(change.units)[np.maximum(track, 0)]
         if change.kinds is not None:
-            chosen &= np.isin(graph.causes["kind"], list(change.kinds))
+            chosen &= np.isin(graph.cause_kind, list(change.kinds))
         return chosen
 
     def _of_units(self, units: frozenset[int]) -> np.ndarray:
@@ -77,8 +76,8 @@ class Retimer:
     def _end(self, times: tuple[np.ndarray, ...], rows: np.ndarray) -> float:
         graph = self._graph
         last = int(graph.cause_offsets[-1]) - 1
-        if last >= 0 and graph.causes["track"][last] == END_OF_RUN and self._sources[0][last] >= 0:
-            return float(times[1][last] + graph.end_cycle - graph.causes["cycle"][last])
+        if last >= 0 and graph.cause_offsets[-1] > graph.cause_offsets[-2] and self._sources[0][last] >= 0:
+            return float(times[1][last] + graph.end_cycle - graph.cause_cycle[last])
         works = ~self._stands & (graph.end <= graph.end_cycle)
         if not works.any():
             return float(graph.end_cycle)
@@ -112,9 +111,9 @@ class Retimer:
     def _order(self) -> np.ndarray:
         """All nodes by time; causes before the rows that start with them, as they were recorded."""
         graph = self._graph
-        causes = np.lexsort((graph.recorded, graph.causes["cycle"]))
+        causes = np.lexsort((graph.recorded, graph.cause_cycle))
         rows = np.argsort(graph.start, kind="stable")
-        place = np.searchsorted(graph.start[rows], graph.causes["cycle"][causes], side="left")
+        place = np.searchsorted(graph.start[rows], graph.cause_cycle[causes], side="left")
         return np.insert(rows, place, -1 - causes).astype(np.int64)
 
     @cached_property
@@ -128,7 +127,7 @@ class Retimer:
         sources, reached = self._sources
         return (
             graph.start, graph.end, graph.instruction, graph.offsets, self._stands, graph.cause_offsets,
-            np.ascontiguousarray(graph.causes["cycle"]), reached, sources, graph.first_of,
+            graph.cause_cycle, reached, sources, graph.first_of,
             graph.by_instruction, first,
             np.ascontiguousarray(flows["source"][order]), self._lags(), track_of,
         )  # fmt: skip
@@ -138,8 +137,8 @@ class Retimer:
         graph = self._graph
         tracks, cycles = self._sources
         lags = np.zeros(len(graph.offsets), dtype=np.int64)
-        told = (graph.causes["done"] < 0) & (tracks >= 0)
+        told = (graph.done < 0) & (tracks >= 0)
         for track in np.unique(tracks[told]).tolist():
             chosen = told & (tracks == track)
-            lags[track] = int((graph.causes["cycle"][chosen] - cycles[chosen]).min())
+            lags[track] = int((graph.cause_cycle[chosen] - cycles[chosen]).min())
         return lags

@@ -8,7 +8,7 @@ from npuviz.targets.wavelet.explain.hazards import Hazards
 from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.explain.senders import Senders
 from npuviz.targets.wavelet.explain.waits import Waits
-from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels import faults
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import Numbering
 from npuviz.targets.wavelet.view.listing import WaveletListing
@@ -20,23 +20,25 @@ SHOWN = 8
 _FAULTS = {
     int(code): text
     for code, text in {
-        sk.FAULT_ADDRESS: "memory access at {value:#x}, outside the PE's memory in use",
-        sk.FAULT_STACK: "the stack would end at {value:#x}, beyond the PE's memory",
-        sk.FAULT_REGISTERS: "calls nest too deeply",
-        sk.FAULT_OPCODE: "no instruction {value}",
-        sk.FAULT_UNROUTED: "a word of color {low} arrives from {port}: this PE has no route for the color",
-        sk.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
-        sk.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
-        sk.FAULT_FUNCTION: "no function {value}",
-        sk.FAULT_COLOR: "color or output queue {value} is not set up on this PE",
-        sk.FAULT_DSR: "no DSR {value}",
-        sk.FAULT_SHAPE: "no shape {value}",
-        sk.FAULT_OPERAND: "operand {value:#x} is no descriptor",
-        sk.FAULT_EMPTY: "input queue {value} is empty: two operands of an operation take its words",
-        sk.FAULT_ROOM: "color {value} has no room for the second word of a step",
-        sk.FAULT_SOURCE: "dfilt has no source in the fabric",
-        sk.FAULT_REGISTER: "configuration register {value:#x} is not simulated",
-        sk.FAULT_ARGUMENTS: "function {value} takes fewer arguments than the call gives",
+        faults.FAULT_ADDRESS: "memory access at {value:#x}, outside the PE's memory in use",
+        faults.FAULT_STACK: "the stack would end at {value:#x}, beyond the PE's memory",
+        faults.FAULT_REGISTERS: "calls nest too deeply",
+        faults.FAULT_OPCODE: "no instruction {value}",
+        faults.FAULT_UNROUTED: (
+            "a word of color {low} arrives from {port}: this PE has no route for the color"
+        ),
+        faults.FAULT_QUEUE: "input queue {value} has no color: it was not initialised",
+        faults.FAULT_FIFO: "FIFO {value} met empty or full, with the action fault",
+        faults.FAULT_FUNCTION: "no function {value}",
+        faults.FAULT_COLOR: "color or output queue {value} is not set up on this PE",
+        faults.FAULT_DSR: "no DSR {value}",
+        faults.FAULT_SHAPE: "no shape {value}",
+        faults.FAULT_OPERAND: "operand {value:#x} is no descriptor",
+        faults.FAULT_EMPTY: "input queue {value} is empty: two operands of an operation take its words",
+        faults.FAULT_ROOM: "color {value} has no room for the second word of a step",
+        faults.FAULT_SOURCE: "dfilt has no source in the fabric",
+        faults.FAULT_REGISTER: "configuration register {value:#x} is not simulated",
+        faults.FAULT_ARGUMENTS: "function {value} takes fewer arguments than the call gives",
     }.items()
 }
 
@@ -62,7 +64,7 @@ class Explainer:
         """(place, sentence) of the fault that stopped the machine."""
         wafer = self._observer.wafer
         code, node, value = int(wafer.fault), int(wafer.fault_node), int(wafer.fault_value)
-        if code == sk.FAULT_ASSERT:
+        if code == faults.FAULT_ASSERT:
             program = self._engine.wafer.programs[self._observer.program_of(node)]
             message = program.messages[value] if 0 <= value < len(program.messages) else ""
             is_named = message and not message.startswith("@assert failed at")
@@ -75,7 +77,7 @@ class Explainer:
 
     def _route(self, code: int, node: int, value: int) -> str:
         """Where the route is configured that a fault is about, "" for other faults."""
-        if code != sk.FAULT_UNROUTED:
+        if code != faults.FAULT_UNROUTED:
             return ""
         sender = self._waits.neighbour(node, value >> 8 & 7)
         text = self._places.route_source(self._observer.program_of(sender), sender, value & 0xFF)

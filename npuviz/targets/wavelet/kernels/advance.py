@@ -3,8 +3,10 @@
 # A call may change any word of a row, which the type checker does not see.
 # pyright: reportUnnecessaryComparison=false
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import inlined, kernel, optimised_entry, pointer_to, spliced
-from npuviz.sim.parts.watch_kernels import CALL, is_full
+from npuviz.sim.parts.watch_kernels import CALL, is_full, is_recording
 from npuviz.targets.wavelet.kernels.bands import (
     LET_GO,
     TEAM,
@@ -12,6 +14,7 @@ from npuviz.targets.wavelet.kernels.bands import (
     run_jobs,
     wait_for_work,
 )
+from npuviz.targets.wavelet.kernels.causes import last_end, record_end
 from npuviz.targets.wavelet.kernels.host import host_step
 from npuviz.targets.wavelet.kernels.machine import Machine
 from npuviz.targets.wavelet.kernels.program_records import PROGRAM
@@ -53,11 +56,17 @@ def finish(machine):
     wafer = machine.wafer
     wafer.status = STATUS_FINISHED
     wafer.cycle = wafer.final
+    latest = int64(0)
     for node in range(wafer.nodes_count):
         b = wafer[wafer.nodes + node]
         if b > 0:
             for port in range(5):
                 end_link_run(machine, BLOCK(wafer, b), port)
+            by = last_end(BLOCK(wafer, b))
+            if by >> 28 > latest >> 28:
+                latest = by
+    if is_recording(machine):
+        record_end(machine, latest)
 
 
 @inlined

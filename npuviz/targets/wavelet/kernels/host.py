@@ -4,9 +4,13 @@ Transfers reach the memory and the queues of a PE directly; what the columns bes
 is a figure per word (assumed).
 """
 
+from numba import int64
+
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
+from npuviz.targets.wavelet.kernels.causes import origin, origin_of_word
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_COLOR
 from npuviz.targets.wavelet.kernels.host_commands import (
     COMMAND,
     FIRST_COMMAND,
@@ -24,8 +28,7 @@ from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     COMMAND_STATE,
     FAR,
-    FAULT_ADDRESS,
-    FAULT_COLOR,
+    MAIN,
     QUEUE,
     ZERO,
 )
@@ -183,11 +186,36 @@ def _finish(machine, index, t):
                     pe = BLOCK(wafer, block_of(wafer, program, node))
                     place = command.data + (y * width + x) * command.words
                     _copy_words(machine, index, pe, place, t)
+    elif kind != HOST_STREAM_IN:
+        _note_release(machine, index)
     progress = COMMAND_STATE(wafer, wafer.commands, index)
     progress.state = 2
     progress.end = t
     wafer.active -= 1
     wafer.done += 1
+
+
+@kernel
+def _note_release(machine, index):
+    """Who of the PEs of a launch or of a stream from the wafer gave the host back last."""
+    wafer, program = machine.wafer, machine.program
+    command = COMMAND(machine.host, FIRST_COMMAND, index)
+    latest = COMMAND_STATE(wafer, wafer.commands, index).start
+    for y in range(command.height):
+        for x in range(command.width):
+            node = node_at(program, command.x + x, command.y + y)
+            if node < 0 or wafer[wafer.nodes + node] <= 0:
+                continue
+            pe = BLOCK(wafer, wafer[wafer.nodes + node])
+            if command.kind == HOST_LAUNCH:
+                if pe.released > latest:
+                    latest = pe.released
+                    wafer.host_by = origin(latest, node, int64(MAIN))
+                continue
+            place = LAYOUT(program, pe.layout).channel[command.color]
+            if place and CHANNEL(pe, place).out_next > latest:
+                latest = CHANNEL(pe, place).out_next
+                wafer.host_by = origin_of_word(wafer, CHANNEL(pe, place).out_word)
 
 
 @kernel

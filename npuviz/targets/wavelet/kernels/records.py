@@ -61,11 +61,12 @@ WAFER = Record(
     bands_filled="bands that have sorted seats",
     postponed="1: in this cycle something has to run after all others",
     alone="1: that is what runs now",
-    _47=Gap(17),
+    host_by="what let the host go on last: an origin, see causes.py; 0 nobody",
+    _48=Gap(16),
     slots=Words(32, "per slot of the wheel: 1 if somebody wakes in it"),
 )
 
-# --- a band: seats that one thread may run while others run theirs -----------------------------------
+# --- a band: seats that one thread may run while others run theirs
 
 BAND = Record(
     "band",
@@ -85,14 +86,10 @@ BAND = Record(
     fault_value="what the fault is about: an address, a color, a message",
     at_least=32,
 )
-BORDERS_OF_A_BAND = 16  # a band is at least so many times its border: all wait for the borders
-MOST_BANDS = 8
+BORDERS_OF_A_BAND, MOST_BANDS = 16, 8  # a band is at least so many times its border: all wait for the borders
 NODES_OF_A_BAND = 2048  # a wafer has a band for so many nodes, though not more than MOST_BANDS
 
-STATUS_RUNNING = 0
-STATUS_FINISHED = 1
-STATUS_FAULT = 2
-STATUS_DEADLOCK = 3
+STATUS_RUNNING, STATUS_FINISHED, STATUS_FAULT, STATUS_DEADLOCK = 0, 1, 2, 3
 
 RESULT_UNTIL = 0
 RESULT_FINISHED = 1
@@ -113,26 +110,6 @@ EVERY_BIT = 0xFFFF_FFFF
 # A plain int is a type of its own to numba as an argument: the function it is passed to is compiled once more
 # for it. A numpy number is not.
 ZERO, ONE, NONE = np.int64(0), np.int64(1), np.int64(-1)
-
-# --- faults ----------------------------------------------------------------------------------------
-FAULT_ADDRESS = np.int64(1)  # memory access outside
-FAULT_ASSERT = np.int64(2)
-FAULT_STACK = np.int64(3)
-FAULT_REGISTERS = np.int64(4)
-FAULT_OPCODE = np.int64(5)
-FAULT_UNROUTED = np.int64(7)  # a word arrives where its color is not configured
-FAULT_QUEUE = np.int64(8)  # an operand names a queue that has no color
-FAULT_FIFO = np.int64(10)  # the FIFO action "fault"
-FAULT_FUNCTION = np.int64(11)
-FAULT_COLOR = np.int64(12)
-FAULT_DSR = np.int64(13)
-FAULT_SHAPE = np.int64(14)
-FAULT_OPERAND = np.int64(16)
-FAULT_EMPTY = np.int64(17)  # an operation takes two words of a queue that has one
-FAULT_ROOM = np.int64(18)  # a step sends two words where there is room for one
-FAULT_SOURCE = np.int64(19)  # dfilt without a source in the fabric
-FAULT_ARGUMENTS = np.int64(20)  # a call by value gives more arguments than the function takes
-FAULT_REGISTER = np.int64(21)  # a configuration register that is not simulated
 
 # --- hazards (log entries) ---------------------------------------------------------------------------
 LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one
@@ -268,7 +245,16 @@ BLOCK = Record(
     occupied="cycles in which the main track showed work, by what is over",
     linked="cycles with a word on a link << CYCLE_BITS | low bits of the cycle behind the last one",
     due=Words(24, "router: per channel with words, by place in the class's list, when to look at it again"),
+    ended="the cycle behind the last task",
+    waited="cycles in which the main track showed waits, of those that are over",
+    let="what last activated or unblocked something here: the cycle behind it << 4 | thread, 0 nothing yet",
+    done="the last operation that ended: the cycle behind it << 4 | thread",
+    torn_by="identity of the last word that asked for a teardown",
+    released="the cycle behind the last release of the host",
+    map_since="cycle since which the main thread waits for what `map_wait` says",
+    sent=Words(64, "of the last words sent, by sequence: the cycle behind it << 4 | thread"),
 )
+SENT_WORDS = 64
 
 WAIT_NONE = 0
 WAIT_INPUT = 1
@@ -276,6 +262,8 @@ WAIT_OUTPUT = 2
 WAIT_FIFO_EMPTY = 3
 WAIT_FIFO_FULL = 4
 WAIT_BLOCKED = 5  # a blocked microthread
+WAIT_SLOT = 6  # the main thread, for a microthread that is busy
+WAIT_TURN = 7  # for others that have the datapath
 
 # --- a thread: one DSD operation under way ----------------------------------------------------------
 MAIN = 8
@@ -330,7 +318,13 @@ THREAD = Record(
     is_async="1: asynchronous",
     occupied="of a microthread: cycles of its operations that are over",
     finished="result of the operation: 1 ended, 0 suspended by a FIFO test",
-    _25=Gap(7),
+    expected="its next step can be at this cycle, if it has to wait for nothing",
+    why="a WAIT_ number: what it has waited for since its last step",
+    resumed="since when it goes on without a wait worth showing",
+    paused="start of the wait before that, 0 none; it is recorded when nothing can be added to it",
+    reason="a WAIT_ number: what that was for",
+    ended="the cycle behind the last operation",
+    waited="of a microthread: cycles of its waits that are over",
     operands=Rows(OPERAND, 4, "destination, first, second source, multiplier"),
 )
 
@@ -368,6 +362,9 @@ ENTRY = Record(
 
 MARK_CONTROL = 1 << 32
 MARK_ADVANCE = 1 << 33
+MARK_BUSY = 1 << 34  # a link that it wanted was busy
+HELD_SHIFT = 36  # above this: cycles that routers held it
+MARKED = MARK_ADVANCE - 1  # payload and control mark
 
 # --- an input queue ---------------------------------------------------------------------------------
 QUEUE = Record(
@@ -437,6 +434,7 @@ CHANNEL = Record(
     out_at="place of the next word in host words",
     out_command="its command",
     out_next="cycle of the next word",
+    out_word="identity of the last word",
     at_least=56,
 )
 # Then four rings of `slots` entries, and the one of RAMP with `limit_ramp`.
@@ -446,6 +444,7 @@ FIFO = Record(
     "FIFO",
     read="byte position",
     fill="bytes in it",
+    by="who pushed or popped last: the cycle behind it << 4 | thread",
     read_length="elements of the next operation that reads, 0: not set",
     write_length="of the next one that writes",
     was_full="1: a push met it full",

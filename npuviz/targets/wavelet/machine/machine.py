@@ -66,7 +66,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         engine = Engine(spec, payload.wafer)
         numbering = number(watched_places(spec, payload.wafer, engine.program))
         write_tracks(engine.program, numbering)
-        engine.event_margin = 16 * len(numbering.watched) + 64
+        engine.event_margin = 24 * len(numbering.watched) + 64
         observer = Observer(engine, listing, numbering)
         description = describe(spec, payload.wafer, engine.program, numbering)
         super().__init__(

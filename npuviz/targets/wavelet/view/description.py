@@ -9,7 +9,17 @@ from npuviz.targets.wavelet.costs import operation_names
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
+from npuviz.targets.wavelet.kernels.causes import (
+    KIND_ACTIVATION,
+    KIND_BUFFERS,
+    KIND_HOST,
+    KIND_ISSUE,
+    KIND_LINK_BUSY,
+    KIND_OPERATION,
+    KIND_SCALAR,
+    KIND_TASK_END,
+    KIND_WAIT,
+)
 from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
 from npuviz.targets.wavelet.machine.program_words import ProgramWords
 from npuviz.targets.wavelet.spec import WaveletSpec
@@ -184,7 +194,36 @@ def _kinds() -> tuple[Kind, ...]:
     found += [
         Kind(KIND_LINK + color, f"color {color}", "move-out", "words of this color") for color in range(24)
     ]
-    return tuple(found)
+    return (*found, *_WAITS, *_CAUSES)
+
+
+_WAITS = (
+    Kind(
+        KIND_WAIT + sk.WAIT_INPUT, "words", "wait-dependency", "waits for words, and takes them as they come"
+    ),
+    Kind(
+        KIND_WAIT + sk.WAIT_OUTPUT,
+        "room",
+        "wait-queue",
+        "waits for room in its output, and sends as there is some",
+    ),
+    Kind(KIND_WAIT + sk.WAIT_FIFO_EMPTY, "FIFO empty", "wait-dependency", "waits for elements in a FIFO"),
+    Kind(KIND_WAIT + sk.WAIT_FIFO_FULL, "FIFO full", "wait-queue", "waits for room in a FIFO"),
+    Kind(KIND_WAIT + sk.WAIT_BLOCKED, "blocked", "wait-dependency", "waits until somebody unblocks it"),
+    Kind(
+        KIND_WAIT + sk.WAIT_SLOT, "microthread busy", "wait-conflict", "waits for a microthread that is busy"
+    ),
+    Kind(KIND_WAIT + sk.WAIT_TURN, "datapath busy", "wait-conflict", "waits for its turn at the datapath"),
+)
+_CAUSES = (
+    Kind(KIND_HOST, "host", "host", "the host moves data or starts a function"),
+    Kind(KIND_ISSUE, "issue", "control", "the main thread gives a microthread an operation"),
+    Kind(KIND_ACTIVATION, "activation", "wait-dependency", "a task was activated or unblocked"),
+    Kind(KIND_TASK_END, "end of a task", "control", "a task ends and the next one can start"),
+    Kind(KIND_LINK_BUSY, "link busy", "wait-bandwidth", "a word was held because links were in use"),
+    Kind(KIND_BUFFERS, "buffers full", "wait-queue", "a word was held because buffers on its way were full"),
+)
+"""Of causes, not of intervals."""
 
 
 def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]:

@@ -369,7 +369,9 @@ class FabricViews:
         number = int(
             sk.CHANNEL(self.observer.block_row(node), self.observer.layout(node).channel[hit.color]).queue
         )
-        same = [e for e in queue_entries(self.observer.queue(node, number)) if int(e.payload) == mark]
+        same = [
+            e for e in queue_entries(self.observer.queue(node, number)) if int(e.payload) & sk.MARKED == mark
+        ]
         if not same:
             return text
         path = self.word_path(int(same[-1].identity))

@@ -1,7 +1,7 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.dsd.steps import KIND_OPERATION, KIND_SCALAR
+from npuviz.targets.wavelet.kernels.causes import KIND_OPERATION, KIND_SCALAR, KIND_WAIT
 from npuviz.targets.wavelet.kernels.router.link import CYCLE_BITS, KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view import description
@@ -276,16 +276,32 @@ class Observer:
             track = self._numbering.track_of.get((position, part), -1)
             if threads >> number & 1 and track >= 0:
                 thread = self.thread(node, number)
-                start, line = int(thread.start), int(thread.line)
-                if start < cycle:
-                    kind = KIND_OPERATION + int(thread.op)
-                    found.append(Activity(track, start, -1, kind, self._listing.node_of(line), line))
-        start = int(block.run_start)
+                line = int(thread.line)
+                for first, last, kind in _pieces(thread, cycle):
+                    found.append(Activity(track, first, last, kind, self._listing.node_of(line), line))
+        start, wait = int(block.run_start), self._main_wait(block)
         track = self._numbering.track_of.get((position, pk.TRACKS.main), -1)
         if int(block.task) >= 0 and not threads >> sk.MAIN & 1 and start < cycle and track >= 0:
             line = int(block.line)
-            found.append(Activity(track, start, -1, KIND_SCALAR, self._listing.node_of(line), -1))
+            until = int(block.map_since) if wait else -1
+            if until < 0 or start < until:
+                found.append(Activity(track, start, until, KIND_SCALAR, self._listing.node_of(line), -1))
+            if wait and max(start, until) < cycle:
+                kind, node = KIND_WAIT + wait, self._listing.node_of(line)
+                found.append(Activity(track, max(start, until), -1, kind, node, line))
         return found
+
+    def _main_wait(self, block: Any) -> int:
+        """WAIT_ number of what the main thread waits for in the middle of a task."""
+        waits = int(block.map_wait)
+        if waits == 0 or int(block.map_since) >= int(self.wafer.cycle):
+            return sk.WAIT_NONE
+        if waits < 0:
+            return sk.WAIT_SLOT
+        kind = int(sk.OPERAND(self._engine.state, waits).kind)
+        if kind in (sk.KIND_INPUT, sk.KIND_OUTPUT):
+            return sk.WAIT_INPUT if kind == sk.KIND_INPUT else sk.WAIT_OUTPUT
+        return sk.WAIT_FIFO_EMPTY
 
     def _links_under_way(
         self, position: int, ports: tuple[int, ...], block: Any, cycle: int
@@ -327,24 +343,24 @@ class Observer:
         return [Peak("links", hops, links, "words")]
 
     def _unit_times(self) -> tuple[tuple[str, int, int], ...]:
-        """Name, busy and waiting cycles of every watched unit that has tracks. No track shows a wait."""
-        names, nodes, words, shifts, unit_of = self._unit_words
+        """Name, busy and waiting cycles of every watched unit that has tracks."""
+        names, nodes, words, waits, shifts, unit_of = self._unit_words
         state = self._engine.state
         blocks = state[int(self.wafer.nodes) + nodes]
         busy = np.where(blocks > 0, state[blocks + words], 0) >> shifts
+        waiting = np.where((blocks > 0) & (waits > 0), state[blocks + waits], 0)
         for each in self.activities():
             if each.track in unit_of:
-                busy[unit_of[each.track]] += int(self.wafer.cycle) - each.start
-        return tuple((name, cycles, 0) for name, cycles in zip(names, busy.tolist(), strict=True))
+                until = each.planned_end if each.planned_end >= 0 else int(self.wafer.cycle)
+                total = waiting if each.kind >= KIND_WAIT else busy
+                total[unit_of[each.track]] += until - each.start
+        return tuple(zip(names, busy.tolist(), waiting.tolist(), strict=True))
 
     @cached_property
-    def _unit_words(self) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray, dict[int, int]]:
-        """Where the busy cycles of units stand: names, (units,) nodes, words in their blocks and shifts.
-
-        Last, the places of those whose one track may show something under way, by track.
-        """
+    def _unit_words(self) -> "_UnitWords":
+        """Where the cycles of units stand."""
         names: list[str] = []
-        rows: list[tuple[int, int, int]] = []
+        rows: list[tuple[int, int, int, int]] = []
         unit_of: dict[int, int] = {}
         for position, part in zip(self._numbering.unit_pe, self._numbering.unit_part, strict=True):
             if position < 0:
@@ -353,17 +369,45 @@ class Observer:
             if part == description.ROUTER and not pe.ports:
                 continue
             if part == description.ROUTER:
-                rows.append((pe.node, sk.BLOCK.linked, CYCLE_BITS))
+                rows.append((pe.node, sk.BLOCK.linked, 0, CYCLE_BITS))
             elif part < 0:
                 unit_of[self._numbering.track_of[position, pk.TRACKS.main]] = len(rows)
-                rows.append((pe.node, sk.BLOCK.occupied, 0))
+                rows.append((pe.node, sk.BLOCK.occupied, sk.BLOCK.waited, 0))
             else:
                 unit_of[self._numbering.track_of[position, pk.TRACKS.thread + part]] = len(rows)
                 first = int(self.layout(pe.node).threads) + part * sk.THREAD.num_words
-                rows.append((pe.node, first + sk.THREAD.occupied, 0))
+                rows.append((pe.node, first + sk.THREAD.occupied, first + sk.THREAD.waited, 0))
             names.append(description.unit_name(pe, part))
-        nodes, words, shifts = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-        return names, nodes, words, shifts, unit_of
+        nodes, words, waits, shifts = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        return _UnitWords(names, nodes, words, waits, shifts, unit_of)
+
+
+class _UnitWords(NamedTuple):
+    """Where the cycles of units stand: words in the blocks of their nodes, and shifts of the busy ones.
+
+    waiting  0: none
+    unit_of  track -> place of the unit whose one track it is, which may show something under way
+    """
+
+    names: list[str]
+    nodes: np.ndarray
+    busy: np.ndarray
+    waiting: np.ndarray
+    shifts: np.ndarray
+    unit_of: dict[int, int]
+
+
+def _pieces(thread: Any, cycle: int) -> list[tuple[int, int, int]]:
+    """What the track of a THREAD under way shows that is not recorded yet: start, end (-1: goes on), kind."""
+    kind, resumed, expected = KIND_OPERATION + int(thread.op), int(thread.resumed), int(thread.expected)
+    paused, why = int(thread.paused), int(thread.why)
+    found = [(paused, resumed, KIND_WAIT + int(thread.reason))] if paused else []
+    waits = why != sk.WAIT_NONE and expected < cycle
+    if resumed < (expected if waits else cycle):
+        found.append((resumed, expected if waits else -1, kind))
+    if waits:
+        found.append((expected, -1, KIND_WAIT + why))
+    return found
 
 
 def queue_texts(queue: Any) -> list[str]:

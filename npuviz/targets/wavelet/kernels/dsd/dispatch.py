@@ -2,9 +2,10 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
-from npuviz.sim.parts.watch_kernels import is_watched
+from npuviz.sim.parts.watch_kernels import is_recording, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
+from npuviz.targets.wavelet.kernels.causes import begin_thread, end_main_wait, record_issue
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
 from npuviz.targets.wavelet.kernels.dsd.operand import (
     Element,
@@ -23,13 +24,13 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     write_memory,
 )
 from npuviz.targets.wavelet.kernels.dsd.start import claim, release, set_up, thread_of
+from npuviz.targets.wavelet.kernels.faults import FAULT_DSR
 from npuviz.targets.wavelet.kernels.processor.task import registers_of
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, OPERATION
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     DSR,
     EACH_LEVEL,
-    FAULT_DSR,
     FLAG_SAVE,
     GIVEN_AT,
     KIND_FIFO,
@@ -43,6 +44,7 @@ from npuviz.targets.wavelet.kernels.records import (
     OPERAND,
     QUEUE,
     STALLED_OUTPUT,
+    WAIT_SLOT,
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room
@@ -191,7 +193,9 @@ def start_operation(machine, pe, operation, t):
         if pe.map_wait != -2:
             hazard(wafer, pe.node, LOG_THREAD_BUSY, number, pe.line)
             pe.map_wait = -2
+            pe.map_since = t
         return False
+    waited = pe.map_wait == -2
     pe.map_wait = 0
     thread = thread_of(program, pe, number)
     op = operation.operation
@@ -207,6 +211,8 @@ def start_operation(machine, pe, operation, t):
         return True
     thread.line = pe.line
     thread.start = t
+    if waited:
+        end_main_wait(machine, pe, WAIT_SLOT, t, word_of(wafer, thread))
     thread.is_async = 1 if is_async else 0
     thread.result = pe.frame + operation.result if operation.result >= 0 else -1
     _set_level(program, pe, thread, operation, number)
@@ -219,6 +225,9 @@ def start_operation(machine, pe, operation, t):
         dispatch = t + loads + (wait if wait > 0 else 0)
     pe.bubble = 0
     step_from(pe, number, dispatch)
+    begin_thread(thread, t, dispatch)
+    if is_async and is_recording(machine):
+        record_issue(machine, pe, number, t)
     pe.stalled &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
     pe.threads |= 1 << number
     if is_watched(machine):

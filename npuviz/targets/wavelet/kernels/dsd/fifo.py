@@ -4,9 +4,15 @@ Ref: wavelet-fabric.md section 7.4 (DSD).
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.kernels.causes import last_thread
 from npuviz.targets.wavelet.kernels.dsd.operand import settings_of
+from npuviz.targets.wavelet.kernels.faults import FAULT_FIFO
 from npuviz.targets.wavelet.kernels.processor.task import activate
-from npuviz.targets.wavelet.kernels.records import FAULT_FIFO, FIFO, WAIT_FIFO_EMPTY, WAIT_FIFO_FULL
+from npuviz.targets.wavelet.kernels.records import (
+    FIFO,
+    WAIT_FIFO_EMPTY,
+    WAIT_FIFO_FULL,
+)
 from npuviz.targets.wavelet.kernels.time.events import fault
 
 FIFO_GOES_ON = 1
@@ -75,6 +81,7 @@ def note_pop(machine, pe, operand):
     """After a pop: if it made enough room for the push that met a full FIFO, activate `activate_pop`."""
     fifo = FIFO(machine.wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
+    fifo.by = ((machine.wafer.now + 1) << 4) | last_thread(pe)
     if fifo.was_full and settings.size - fifo.fill >= fifo.need:
         fifo.was_full = 0
         if settings.activate_pop >= 0:
@@ -86,6 +93,7 @@ def note_push(machine, pe, operand):
     """After a push: if there is enough for the pop that met an empty FIFO, activate `activate_push`."""
     fifo = FIFO(machine.wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
+    fifo.by = ((machine.wafer.now + 1) << 4) | last_thread(pe)
     if fifo.was_empty and fifo.fill >= fifo.need_pop:
         fifo.was_empty = 0
         if settings.activate_push >= 0:

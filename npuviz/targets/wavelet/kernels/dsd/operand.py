@@ -6,11 +6,8 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
-from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
-from npuviz.targets.wavelet.kernels.records import (
-    CHANNEL,
-    DSR,
+from npuviz.targets.wavelet.kernels.causes import last_thread
+from npuviz.targets.wavelet.kernels.faults import (
     FAULT_ADDRESS,
     FAULT_COLOR,
     FAULT_DSR,
@@ -18,6 +15,12 @@ from npuviz.targets.wavelet.kernels.records import (
     FAULT_OPERAND,
     FAULT_QUEUE,
     FAULT_SHAPE,
+)
+from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
+from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
+from npuviz.targets.wavelet.kernels.records import (
+    CHANNEL,
+    DSR,
     FIFO,
     FLAG_ADVANCE,
     FLAG_CONTROL,
@@ -41,6 +44,7 @@ from npuviz.targets.wavelet.kernels.records import (
     MARK_CONTROL,
     OPERAND,
     QUEUE,
+    SENT_WORDS,
     TRAIL_SENT,
     ZERO,
 )
@@ -380,6 +384,7 @@ def send_word(machine, pe, operand, element, t):
     pe.ramp = ready + 1
     ready += program.ramp
     identity = (pe.node << 32) | pe.sequence
+    pe.sent[pe.sequence & (SENT_WORDS - 1)] = ((t + 1) << 4) | last_thread(pe)
     pe.sequence += 1
     channel = CHANNEL(wafer, operand.record)
     word = Word(payload, identity, ready)

@@ -7,12 +7,11 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced
 from npuviz.sim.parts.watch_kernels import (
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
-    is_recording,
     is_watched,
-    record_interval,
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import element
+from npuviz.targets.wavelet.kernels.causes import end_thread, note_gap, note_let
 from npuviz.targets.wavelet.kernels.dsd.fifo import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -38,12 +37,12 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
     write_memory,
 )
 from npuviz.targets.wavelet.kernels.dsd.start import release, thread_of
+from npuviz.targets.wavelet.kernels.faults import FAULT_SOURCE
 from npuviz.targets.wavelet.kernels.memory import store_16, store_32
 from npuviz.targets.wavelet.kernels.processor.task import activate, block
-from npuviz.targets.wavelet.kernels.program_records import CODE, RATE, TRACKS
+from npuviz.targets.wavelet.kernels.program_records import CODE, RATE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
-    FAULT_SOURCE,
     FLAG_INDEX,
     FLAG_PAIR,
     FLAG_TRANSFORM,
@@ -75,8 +74,6 @@ from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1
-KIND_OPERATION = 10
-"""Interval kinds of DSD operations: this plus the operation."""
 
 
 @kernel
@@ -269,25 +266,21 @@ def finish_operation(machine, pe, number, by_control, span):
     pe.threads &= ~(1 << number)
     if by_control and thread.control == 2:
         activate(machine, pe, thread.control_id, thread.line)
+        note_let(pe, t, number)
     elif by_control and thread.control == 3:
         block(pe, thread.control_kind, thread.control_id, ZERO)
+        note_let(pe, t, number)
     else:
         if thread.activate >= 0:
             activate(machine, pe, thread.activate, thread.line)
         if thread.unblock >= 0:
             block(pe, thread.unblock_kind, thread.unblock, ZERO)
+        if thread.activate >= 0 or thread.unblock >= 0:
+            note_let(pe, t, number)
     # The trace ends with the cycle in which the last step was issued.
     shown = t + 1
     if thread.start < shown:
-        if number == MAIN:
-            pe.occupied += shown - thread.start
-        else:
-            thread.occupied += shown - thread.start
-    if is_recording(machine) and thread.start < shown:
-        tracks = TRACKS(program, program.tracks, pe.node)
-        track = tracks.main if number == MAIN else tracks.thread[number]
-        if track >= 0:
-            record_interval(machine, track, KIND_OPERATION + thread.op, (thread.start, shown), thread.line)
+        end_thread(machine, pe, number, thread, shown)
     if number == MAIN:
         pe.ready = end
         pe.complete = end + program.complete
@@ -400,6 +393,9 @@ def step_operation(machine, pe, number, t):
     thread = thread_of(program, pe, number)
     band = band_of(wafer, pe)
     band.beats += 1
+    if t > thread.expected:
+        note_gap(machine, pe, number, thread, t)
+    thread.expected = t + 1
     if thread.left <= 0:
         finish_operation(machine, pe, number, ZERO, (t, t))
         return 0
@@ -424,6 +420,7 @@ def step_operation(machine, pe, number, t):
     band.elements += count
     band.flops += count * RATE(program, program.rates, thread.op).flops
     step_from(pe, number, t + cycles)
+    thread.expected = t + cycles
     if thread.left <= 0 and not has_fault(wafer, pe):
         finish_operation(machine, pe, number, ZERO, (t, t + cycles))
     return cycles

@@ -9,12 +9,11 @@ the current position in 13-14. The words at 0x7f58 + input queue hold the priori
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.kernels.faults import FAULT_COLOR, FAULT_REGISTER
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     EACH_LEVEL,
-    FAULT_COLOR,
-    FAULT_REGISTER,
     FRONTIER,
     GIVEN_AT,
     LEVEL_BITS,

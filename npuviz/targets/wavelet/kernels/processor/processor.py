@@ -1,6 +1,7 @@
 """The processor of a node in one cycle: who of the threads and the main thread takes the datapath."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
+from npuviz.targets.wavelet.kernels.causes import last_thread, note_let
 from npuviz.targets.wavelet.kernels.dsd.dispatch import cursor_ready
 from npuviz.targets.wavelet.kernels.dsd.start import thread_of
 from npuviz.targets.wavelet.kernels.dsd.steps import can_step, finish_operation, step_operation
@@ -81,7 +82,7 @@ def _take_from_host(machine, pe, t):
 
 
 @kernel
-def _look_for_empty(program, pe):
+def _look_for_empty(program, pe, t):
     """Queues with a flush under way that are empty now start their handler."""
     mask = pe.flush & FLUSHES
     while mask:
@@ -89,6 +90,7 @@ def _look_for_empty(program, pe):
         mask &= ~(1 << k)
         if queue_level(program, pe, k & 7, k >= 8) == 0:
             pe.flush = (pe.flush & ~(1 << k)) | (1 << (k + FLUSH_TASK))
+            note_let(pe, t - 1, last_thread(pe))
 
 
 @kernel
@@ -110,6 +112,8 @@ def _look_at_thread(machine, pe, number, t):
     """
     thread = thread_of(machine.program, pe, number)
     state = can_step(machine, pe, thread, t)
+    if state != 1:
+        thread.why = thread.wait
     if state == -1:
         finish_operation(machine, pe, number, ZERO, (t, t + 1))
         return t + 1
@@ -132,13 +136,13 @@ def _note_wait(machine, pe, number):
         thread.wait = WAIT_NONE
         if queue.count == 0:
             pe.stalled |= 1 << number
-            thread.wait = WAIT_INPUT
+            thread.wait = thread.why = WAIT_INPUT
         elif head_entry(queue).ready > pe.next[number]:
             step_from(pe, number, head_entry(queue).ready)
-            thread.wait = WAIT_INPUT
+            thread.wait = thread.why = WAIT_INPUT
     elif thread.fabric == KIND_OUTPUT and is_full(CHANNEL(wafer, thread.record), ZERO):
         pe.stalled |= 1 << (number + STALLED_OUTPUT)
-        thread.wait = WAIT_OUTPUT
+        thread.wait = thread.why = WAIT_OUTPUT
 
 
 @kernel
@@ -149,7 +153,8 @@ def _hold_blocked(program, pe, mask):
     while mask:
         k = trailing_zeros(mask)
         mask &= mask - 1
-        thread_of(program, pe, k).wait = WAIT_BLOCKED
+        thread = thread_of(program, pe, k)
+        thread.wait = thread.why = WAIT_BLOCKED
 
 
 @inlined
@@ -193,7 +198,7 @@ def processor_step(machine, seat, t):
     if pe.streams_in:
         wake = _take_from_host(machine, pe, t)
     if pe.flush & FLUSHES:
-        _look_for_empty(program, pe)
+        _look_for_empty(program, pe, t)
     threads = pe.threads
     blocked = threads & pe.ut_blocked & MICROTHREADS
     if blocked:

@@ -9,12 +9,11 @@ from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import (
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
-    is_recording,
     is_watched,
-    record_interval,
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.registers import binary, compare, converted, function_of, unary
+from npuviz.targets.wavelet.kernels.causes import end_main_wait, end_scalar_run, main_wait_of, note_let
 from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     cursor_of,
     cursor_ready,
@@ -26,7 +25,15 @@ from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     write_cursor,
 )
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
-from npuviz.targets.wavelet.kernels.dsd.steps import KIND_SCALAR
+from npuviz.targets.wavelet.kernels.faults import (
+    FAULT_ADDRESS,
+    FAULT_ARGUMENTS,
+    FAULT_ASSERT,
+    FAULT_FUNCTION,
+    FAULT_OPCODE,
+    FAULT_REGISTERS,
+    FAULT_STACK,
+)
 from npuviz.targets.wavelet.kernels.memory import load_bytes, size_of, store_bytes, wrapped
 from npuviz.targets.wavelet.kernels.processor.configuration import (
     is_register,
@@ -42,16 +49,8 @@ from npuviz.targets.wavelet.kernels.program_records import (
     INSTRUCTION,
     LAYOUT,
     OPERATION,
-    TRACKS,
 )
 from npuviz.targets.wavelet.kernels.records import (
-    FAULT_ADDRESS,
-    FAULT_ARGUMENTS,
-    FAULT_ASSERT,
-    FAULT_FUNCTION,
-    FAULT_OPCODE,
-    FAULT_REGISTERS,
-    FAULT_STACK,
     FRAME,
     MAIN,
     ONE,
@@ -66,18 +65,6 @@ from npuviz.targets.wavelet.kernels.time.stops import (
 
 SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""
-
-
-@kernel
-def end_scalar_run(machine, pe, t):
-    """Count and record what the main track showed up to now as scalar work."""
-    program = machine.program
-    if pe.run_start < t:
-        pe.occupied += t - pe.run_start
-    if is_recording(machine) and pe.run_start < t:
-        track = TRACKS(program, program.tracks, pe.node).main
-        if track >= 0:
-            record_interval(machine, track, KIND_SCALAR, (pe.run_start, t), pe.line)
 
 
 @kernel
@@ -176,6 +163,7 @@ def _return(machine, pe, value, t):
     if frame.pc < 0:
         end_scalar_run(machine, pe, t + 1)
         pe.task = -1
+        pe.ended = t + 1
         return
     if frame.result >= 0:
         wafer[frame.result] = value
@@ -361,8 +349,12 @@ def _map_instruction(machine, pe, registers, instruction, t):
     else:
         operand = cursor_of(machine.program, pe, base)
         if not cursor_ready(machine, pe, operand, op == isa.OP_MAP_READ, t):
+            if pe.map_wait == 0:
+                pe.map_since = t
             pe.map_wait = word_of(machine.wafer, operand)
             return -1
+        if pe.map_wait > 0:
+            end_main_wait(machine, pe, main_wait_of(operand, op == isa.OP_MAP_READ), t, pe.map_wait)
         if op == isa.OP_MAP_READ:
             registers[r] = read_cursor(machine, pe, operand, t)
             kind = instruction.type
@@ -380,6 +372,7 @@ def _task_instruction(machine, pe, registers, instruction, t):
     op = instruction.op
     if op == isa.OP_ACTIVATE:
         activate(machine, pe, registers[instruction.a], pe.line)
+        note_let(pe, t, MAIN)
     elif op == isa.OP_SYS:
         r = instruction.a
         first, second, third = instruction.b, instruction.c, instruction.aux
@@ -394,6 +387,8 @@ def _task_instruction(machine, pe, registers, instruction, t):
             registers[r] = value
     else:
         block(pe, instruction.aux, registers[instruction.a], op == isa.OP_BLOCK)
+        if op == isa.OP_UNBLOCK:
+            note_let(pe, t, MAIN)
 
 
 @kernel

@@ -4,6 +4,7 @@ from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_OPERAND
 from npuviz.targets.wavelet.kernels.memory import store_16
 from npuviz.targets.wavelet.kernels.processor.configuration import (
     channel_of,
@@ -14,8 +15,6 @@ from npuviz.targets.wavelet.kernels.processor.configuration import (
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
-    FAULT_ADDRESS,
-    FAULT_OPERAND,
     FIFO,
     FRONTIER,
     LOG_PRINT,
@@ -217,6 +216,7 @@ def _unblock_commands(wafer, pe, t):
     if command < 0:
         return
     pe.launch_command = -1
+    pe.released = t + 1
     end_part(wafer, command, t)
 
 

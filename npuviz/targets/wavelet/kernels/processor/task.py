@@ -4,7 +4,9 @@ import numpy as np
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
+from npuviz.sim.parts.watch_kernels import is_recording
 from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels.causes import record_task_start
 from npuviz.targets.wavelet.kernels.dsd.operand import pop_queue
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
@@ -18,6 +20,7 @@ from npuviz.targets.wavelet.kernels.records import (
     MARK_CONTROL,
     NONE,
     QUEUE,
+    ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
 from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor
@@ -33,6 +36,7 @@ PICK_TEARDOWN = 4
 PICK_LAUNCH = 5
 PICK_DROP = 6
 PICK_FLUSH = 7
+NO_WORD, BY_HOST = (ZERO, NONE, ZERO), (ZERO, np.int64(-2), ZERO)
 
 
 @kernel
@@ -249,15 +253,21 @@ def start_task(machine, pe, pick, t):
     number = pick >> 8
     if what == PICK_LOCAL:
         pe.active &= ~(1 << number)
+        if is_recording(machine):
+            record_task_start(machine, pe, pe.ready, NO_WORD, t)
         _begin(machine, pe, program[code.local + number], (isa.ID_LOCAL << 16) | number, t)
     elif what == PICK_LAUNCH:
         function = pe.launch
         pe.launch = -1
+        if is_recording(machine):
+            record_task_start(machine, pe, pe.ready, BY_HOST, t)
         registers = _begin(machine, pe, function, LAUNCH_ID, t)
         for i in range(pe.launch_count):
             registers[i] = machine.host[pe.launch_args + i]
     elif what == PICK_TEARDOWN:
         pe.teardown &= ~(1 << number)
+        if is_recording(machine):
+            record_task_start(machine, pe, pe.ready, (ZERO, pe.torn_by, t), t)
         function = program[code.teardown + number]
         if function < 0:
             function = program[code.local + TEARDOWN_ID]
@@ -268,10 +278,13 @@ def start_task(machine, pe, pick, t):
         if function < 0:
             function = program[code.local + TEARDOWN_ID]
         if function >= 0:
+            if is_recording(machine):
+                record_task_start(machine, pe, pe.ready, NO_WORD, t)
             _begin(machine, pe, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
     else:
         queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
-        identity = head_entry(queue).identity
+        identity, arrival = head_entry(queue).identity, head_entry(queue).ready
+        marks = head_entry(queue).payload
         payload = pop_queue(wafer, pe, queue, number, t)
         if what == PICK_DROP:
             hazard(wafer, pe.node, LOG_CONTROL_UNBOUND, (payload >> 16) & 63, NONE)
@@ -284,6 +297,8 @@ def start_task(machine, pe, pick, t):
         if what == PICK_DATA:
             function = _rotated(program, pe, task_id, function)
         kind = isa.ID_CONTROL if is_control else isa.ID_DATA
+        if is_recording(machine):
+            record_task_start(machine, pe, pe.ready, (marks, identity, arrival), t)
         registers = _begin(machine, pe, function, (kind << 16) | task_id, t)
         pe.event_id = identity
         _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)

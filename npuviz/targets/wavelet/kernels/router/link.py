@@ -3,8 +3,12 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import is_recording, record_interval
+from npuviz.targets.wavelet.kernels.faults import FAULT_UNROUTED
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
-from npuviz.targets.wavelet.kernels.records import CHANNEL, FAULT_UNROUTED, FRONTIER
+from npuviz.targets.wavelet.kernels.records import (
+    CHANNEL,
+    FRONTIER,
+)
 from npuviz.targets.wavelet.kernels.router.ring import opposite
 from npuviz.targets.wavelet.kernels.time.events import band_of, block_of, fault_of
 from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind

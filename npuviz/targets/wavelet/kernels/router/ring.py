@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.record_kernels import word_of
+from npuviz.targets.wavelet.kernels.faults import FAULT_ROOM
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     ENTRY,
-    FAULT_ROOM,
     QUEUE,
     STALLED_OUTPUT,
     THREAD,

@@ -13,10 +13,13 @@ from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     FAR,
     FRONTIER,
+    HELD_SHIFT,
     LOG_LEFT,
     LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
+    MARK_BUSY,
     MARK_CONTROL,
+    MARKED,
     NONE,
     ONE,
     QUEUE,
@@ -158,17 +161,19 @@ def _to_processor(machine, pe, channel, word, t):
         takes = filter_takes(channel, payload, ONE) and takes
     if not takes:
         band_of(wafer, pe).dropped += 1
-        leave_trail(wafer, pe, identity, Stage(TRAIL_DROPPED, ZERO, channel.color, ZERO), payload)
+        leave_trail(wafer, pe, identity, Stage(TRAIL_DROPPED, ZERO, channel.color, ZERO), payload & MARKED)
         return
     number = channel.queue
     queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
     ready = t + program.ramp
     push_queue(pe, queue, payload, identity, ready)
     if is_watched(machine):
-        _watch_arrival(machine, pe, channel, payload, t)
+        _watch_arrival(machine, pe, channel, payload & MARKED, t)
     pe.filled |= 1 << number
     wake_processor(wafer, pe, ready)
-    leave_trail(wafer, pe, identity, Stage(TRAIL_TAKEN, ZERO, channel.color, t - word.ready), payload)
+    leave_trail(
+        wafer, pe, identity, Stage(TRAIL_TAKEN, ZERO, channel.color, t - word.ready), payload & MARKED
+    )
 
 
 @inlined
@@ -207,7 +212,8 @@ def _leave_fabric(wafer, pe, color, port, word):
     """A word that a route sends over the edge of the fabric is dropped, with a hazard."""
     hazard(wafer, pe.node, LOG_LEFT, color | (port << 8), NONE)
     band_of(wafer, pe).dropped += 1
-    leave_trail(wafer, pe, word.identity, Stage(TRAIL_DROPPED, ZERO, color, ZERO), word.payload)
+    stage = Stage(TRAIL_DROPPED, ZERO, color, ZERO)
+    leave_trail(wafer, pe, word.identity, stage, word.payload & MARKED)
 
 
 @inlined
@@ -225,9 +231,16 @@ def _move(machine, pe, channel, port, outputs):
     if is_watched(machine):
         watch_part(machine, element_of(machine.program, pe.node), PART_ROUTER, ZERO, t)
     going_on = payload & ~MARK_ADVANCE
+    if t > ready:
+        # What a word was held for is told beside its payload.
+        held = (t - ready) << HELD_SHIFT
+        payload, going_on = payload + held, going_on + held
     if payload & MARK_CONTROL:
+        was_torn = pe.teardown
         commands = command_effect(wafer, pe, channel, payload & 0xFFFF_FFFF, t)
         going_on = (going_on & ~0xFFFF_FFFF) | commands
+        if pe.teardown != was_torn:
+            pe.torn_by = identity
     if payload & MARK_ADVANCE:
         advance_switch(wafer, pe.node, channel)
     links = outputs & LINKS
@@ -235,13 +248,14 @@ def _move(machine, pe, channel, port, outputs):
         output = trailing_zeros(links)
         links &= links - 1
         _send_over(machine, pe, channel, output, Word(going_on, identity, ready))
-        leave_trail(wafer, pe, identity, Stage(TRAIL_HOP, output, color, t - ready), going_on)
+        leave_trail(wafer, pe, identity, Stage(TRAIL_HOP, output, color, t - ready), going_on & MARKED)
     if outputs & 1:
         _to_processor(machine, pe, channel, Word(payload & ~MARK_ADVANCE, identity, ready), t)
         count_load(machine.program, pe, ZERO, t)
     if outputs == 0:
         band_of(wafer, pe).dropped += 1
-        leave_trail(wafer, pe, identity, Stage(TRAIL_DROPPED, ZERO, color, t - ready), payload)
+        stage = Stage(TRAIL_DROPPED, ZERO, color, t - ready)
+        leave_trail(wafer, pe, identity, stage, payload & (MARKED | MARK_ADVANCE))
     if count >= limit - 1:
         if port > 0:
             b = pe.links[port].block
@@ -304,7 +318,8 @@ def _to_host(machine, pe, channel, t):
         return ready
     machine.host[channel.out_at] = head.payload & 0xFFFF_FFFF
     stage = Stage(TRAIL_TAKEN, ZERO, channel.color, t - head.ready)
-    leave_trail(wafer, pe, head.identity, stage, head.payload)
+    channel.out_word = head.identity
+    leave_trail(wafer, pe, head.identity, stage, head.payload & (MARKED | MARK_ADVANCE))
     channel.out_at += 1
     channel.out_left -= 1
     channel.out_next = t + machine.program.host_word
@@ -375,6 +390,7 @@ def router_step(machine, seat, t):
                 if due < wake:
                     wake = due
         elif state == BUSY:
+            head_of(channel, port).payload |= MARK_BUSY
             wake = t + 1
         elif state == FULL:
             pe.shut |= 1 << first

@@ -1,0 +1,384 @@
+"""Waits of threads as the trace shows them, and what ended them.
+
+What let something go on is an *origin*: cycle behind it << 28 | node << 4 | thread; 0 nobody, -1 not known.
+States keep what is needed whether a run is recorded or not; origins are looked up while somebody records.
+"""
+
+from numba import int64
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.record_kernels import word_of
+from npuviz.sim.parts.watch_kernels import (
+    END_OF_RUN,
+    NOBODY,
+    is_recording,
+    of_track,
+    record_cause,
+    record_interval,
+)
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT, TRACKS
+from npuviz.targets.wavelet.kernels.records import (
+    BLOCK,
+    CHANNEL,
+    FIFO,
+    HELD_SHIFT,
+    KIND_FIFO,
+    KIND_INPUT,
+    KIND_OUTPUT,
+    MAIN,
+    MARK_BUSY,
+    OPERAND,
+    QUEUE,
+    SENT_WORDS,
+    THREAD,
+    WAIT_BLOCKED,
+    WAIT_FIFO_EMPTY,
+    WAIT_FIFO_FULL,
+    WAIT_INPUT,
+    WAIT_NONE,
+    WAIT_OUTPUT,
+    WAIT_SLOT,
+    WAIT_TURN,
+)
+from npuviz.targets.wavelet.kernels.router.ring import head_entry, opposite, routes_now
+
+KIND_SCALAR = 1
+KIND_OPERATION = 10
+"""Interval kinds of DSD operations: this plus the operation."""
+KIND_WAIT = 130
+"""Interval kinds of waits: this plus the WAIT_ number."""
+KIND_HOST, KIND_ISSUE, KIND_ACTIVATION, KIND_TASK_END = 140, 141, 142, 143
+KIND_LINK_BUSY, KIND_BUFFERS = 144, 145
+SHORT_WORK = 8
+"""Cycles: shorter work between two waits for the same is part of one wait, "takes words as they come"."""
+LONG_TURN = 8
+"""Cycles: taking turns more often is no wait."""
+MOST_HOPS = 32
+"""Full buffers that are looked at, one behind the other."""
+NODE_MASK = (1 << 24) - 1
+
+
+@inlined
+def origin(done, node, thread):
+    """What a thread of a node did until before a cycle."""
+    return (done << 28) | (node << 4) | thread
+
+
+@inlined
+def _of_pe(pe, mark):
+    """The origin of a cycle << 4 | thread of a block."""
+    return origin(mark >> 4, pe.node, mark & 15) if mark else int64(-1)
+
+
+@inlined
+def last_thread(pe):
+    """The thread that has the datapath now, or had it last."""
+    return pe.last if pe.last >= 0 else int64(MAIN)
+
+
+@kernel
+def origin_of_word(wafer, identity):
+    """Who sent a word."""
+    if identity >> 62:
+        return wafer.host_by
+    node = identity >> 32
+    pe = BLOCK(wafer, wafer[wafer.nodes + node])
+    number = identity & 0xFFFF_FFFF
+    if pe.sequence - number > SENT_WORDS:
+        return int64(-1)
+    sent = pe.sent[number & (SENT_WORDS - 1)]
+    return origin(sent >> 4, node, sent & 15)
+
+
+@kernel
+def _track_of(program, node, thread):
+    tracks = TRACKS(program, program.tracks, node)
+    return tracks.main if thread == MAIN else tracks.thread[thread]
+
+
+@kernel
+def _record_origin(machine, track, kind, t, by):
+    """From `t` on a track can go on because of an origin; nothing where that is not known or not watched."""
+    if track == -1 or by < 0:
+        return
+    if by == 0:
+        record_cause(machine, track, kind, (t, t), int64(NOBODY))
+        return
+    source = _track_of(machine.program, (by >> 4) & NODE_MASK, by & 15)
+    done = by >> 28
+    if source >= 0:
+        record_cause(machine, track, kind, (done if done < t else t, t), int64(of_track(source)))
+
+
+@kernel
+def _record_word(machine, track, word, t):
+    """From `t` on a track can go on because of a word. word: payload with marks, and identity."""
+    marks, identity = word
+    by = origin_of_word(machine.wafer, identity)
+    kind = KIND_WAIT + WAIT_INPUT
+    if identity >> 62:
+        kind = KIND_HOST
+    elif by > 0 and 2 * (marks >> HELD_SHIFT) > t - (by >> 28):
+        kind = KIND_LINK_BUSY if marks & MARK_BUSY else KIND_BUFFERS
+    _record_origin(machine, track, kind, t, by)
+
+
+@kernel
+def _latest_input(wafer, thread):
+    """Word of the QUEUE whose head came last among an operation's inputs, 0 without one."""
+    found, latest = int64(0), int64(-1)
+    for i in range(1, 4):
+        operand = thread.operands[i]
+        if operand.kind == KIND_INPUT:
+            queue = QUEUE(wafer, operand.record)
+            if queue.count > 0 and head_entry(queue).ready > latest:
+                found, latest = operand.record, head_entry(queue).ready
+    return found
+
+
+@kernel
+def _partner(wafer, pe, thread):
+    """Who pushed or popped last of the FIFO of an operation, as an origin."""
+    for i in range(4):
+        operand = thread.operands[i]
+        if operand.kind == KIND_FIFO:
+            return _of_pe(pe, FIFO(wafer, operand.record).by)
+    return int64(-1)
+
+
+@kernel
+def _origin_of_room(machine, pe, record, t):
+    """Who made room for a word on a CHANNEL of a block: behind full buffers, the reader of a full queue.
+
+    0 where no queue is full: links were busy. -1 where buffers are full for longer than is looked at.
+    """
+    wafer, program = machine.wafer, machine.program
+    for hop in range(MOST_HOPS):
+        channel = CHANNEL(wafer, record)
+        outputs = (routes_now(channel) >> 8) & 0x1F
+        if outputs & 1 and channel.queue >= 0:
+            queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[channel.queue])
+            if queue.count >= queue.limit - 1:
+                reader = queue.thread if queue.thread >= 0 else int64(MAIN)
+                done = queue.last + 1 if queue.last + 1 + hop < t else t - hop
+                return origin(done, pe.node, reader)
+        following = int64(0)
+        for port in range(1, 5):
+            at = channel.ports[port].target
+            if (outputs >> port) & 1 and at and pe.links[port].block:
+                ring = CHANNEL(wafer, at).ports[opposite(port)]
+                if ring.count >= CHANNEL(wafer, at).limit - 1:
+                    following = at
+                    pe = BLOCK(wafer, pe.links[port].block)
+                    break
+        if following == 0:
+            return int64(0)
+        record = following
+    return int64(-1)
+
+
+@kernel
+def _record_resumption(machine, pe, number, thread, t):
+    """What ended the wait of a thread that goes on at `t`."""
+    wafer = machine.wafer
+    track = _track_of(machine.program, pe.node, number)
+    reason = thread.why
+    if reason == WAIT_INPUT:
+        at = _latest_input(wafer, thread)
+        if at:
+            head = head_entry(QUEUE(wafer, at))
+            _record_word(machine, track, (head.payload, head.identity), t)
+    elif reason == WAIT_OUTPUT:
+        room = _origin_of_room(machine, pe, thread.operands[0].record, t)
+        _record_origin(machine, track, KIND_WAIT + WAIT_OUTPUT, t, room)
+    elif reason == WAIT_BLOCKED:
+        _record_origin(machine, track, KIND_WAIT + WAIT_BLOCKED, t, _of_pe(pe, pe.let))
+    elif reason == WAIT_FIFO_EMPTY or reason == WAIT_FIFO_FULL:
+        _record_origin(machine, track, KIND_WAIT + reason, t, _partner(wafer, pe, thread))
+
+
+@kernel
+def _show(machine, pe, number, thread, until):
+    """Record and count what a thread's track showed up to a cycle: its wait, and its work since then."""
+    work = until - thread.resumed
+    if thread.paused > 0:
+        if number == MAIN:
+            pe.waited += thread.resumed - thread.paused
+        else:
+            thread.waited += thread.resumed - thread.paused
+    if work > 0:
+        if number == MAIN:
+            pe.occupied += work
+        else:
+            thread.occupied += work
+    if is_recording(machine):
+        track = _track_of(machine.program, pe.node, number)
+        if track >= 0:
+            if thread.paused > 0:
+                kind = KIND_WAIT + thread.reason
+                record_interval(machine, track, kind, (thread.paused, thread.resumed), thread.line)
+            if work > 0:
+                kind = KIND_OPERATION + thread.op
+                record_interval(machine, track, kind, (thread.resumed, until), thread.line)
+
+
+@kernel
+def note_gap(machine, pe, number, thread, t):
+    """A thread takes a step at `t`, later than it could have by itself."""
+    reason = thread.why
+    gap = t - thread.expected
+    if reason == WAIT_NONE and gap < LONG_TURN:
+        return
+    if is_recording(machine):
+        _record_resumption(machine, pe, number, thread, t)
+    if reason == WAIT_NONE:
+        reason = WAIT_TURN
+    thread.why = WAIT_NONE
+    goes_on = thread.paused > 0 and thread.reason == reason and reason != WAIT_TURN
+    if not goes_on or thread.expected - thread.resumed >= SHORT_WORK:
+        _show(machine, pe, number, thread, thread.expected)
+        thread.paused = thread.expected
+        thread.reason = reason
+    thread.resumed = t
+
+
+@inlined
+def begin_thread(thread, t, expected):
+    """An operation begins at `t`; its first step can be at `expected`."""
+    thread.expected = expected
+    thread.why = WAIT_NONE
+    thread.resumed = t
+    thread.paused = 0
+
+
+@kernel
+def end_thread(machine, pe, number, thread, until):
+    """An operation has ended before a cycle: what its track showed last."""
+    _show(machine, pe, number, thread, until)
+    thread.paused = 0
+    thread.ended = until
+    pe.done = (until << 4) | number
+
+
+@kernel
+def record_issue(machine, pe, number, t):
+    """The main thread gave a microthread an operation at `t`."""
+    track = _track_of(machine.program, pe.node, number)
+    _record_origin(machine, track, KIND_ISSUE, t, origin(t, pe.node, int64(MAIN)))
+
+
+@kernel
+def end_scalar_run(machine, pe, t):
+    """Count and record what the main track showed up to now as scalar work."""
+    if pe.run_start < t:
+        pe.occupied += t - pe.run_start
+    if is_recording(machine) and pe.run_start < t:
+        track = _track_of(machine.program, pe.node, int64(MAIN))
+        if track >= 0:
+            record_interval(machine, track, KIND_SCALAR, (pe.run_start, t), pe.line)
+
+
+@kernel
+def end_main_wait(machine, pe, reason, t, what):
+    """The main thread goes on at `t` in the middle of a task.
+
+    reason  a WAIT_ number
+    what    word of the OPERAND or, if its microthread was busy, of the THREAD that it waited for
+    """
+    since = pe.map_since
+    if since >= t:
+        return
+    end_scalar_run(machine, pe, since)
+    begin = since if since > pe.run_start else pe.run_start
+    pe.run_start = t
+    pe.waited += t - begin
+    if is_recording(machine) and begin < t:
+        _record_main_wait(machine, pe, reason, (begin, t), what)
+
+
+@kernel
+def _record_main_wait(machine, pe, reason, span, what):
+    wafer = machine.wafer
+    track = _track_of(machine.program, pe.node, int64(MAIN))
+    if track < 0:
+        return
+    record_interval(machine, track, KIND_WAIT + reason, span, pe.line)
+    t = span[1]
+    if reason == WAIT_SLOT:
+        thread = THREAD(wafer, what)
+        number = (what - word_of(wafer, pe) - LAYOUT(machine.program, pe.layout).threads) // THREAD.num_words
+        _record_origin(machine, track, KIND_WAIT + reason, t, origin(thread.ended, pe.node, number))
+        return
+    operand = OPERAND(wafer, what)
+    if reason == WAIT_INPUT:
+        head = head_entry(QUEUE(wafer, operand.record))
+        _record_word(machine, track, (head.payload, head.identity), t)
+    elif reason == WAIT_OUTPUT:
+        room = _origin_of_room(machine, pe, operand.record, t)
+        _record_origin(machine, track, KIND_WAIT + reason, t, room)
+    else:
+        _record_origin(machine, track, KIND_WAIT + reason, t, _of_pe(pe, FIFO(wafer, operand.record).by))
+
+
+@inlined
+def main_wait_of(operand, reads):
+    """WAIT_ number of an @map that waits for a cursor."""
+    if operand.kind == KIND_INPUT:
+        return WAIT_INPUT
+    if operand.kind == KIND_OUTPUT:
+        return WAIT_OUTPUT
+    return WAIT_FIFO_EMPTY if reads else WAIT_FIFO_FULL
+
+
+@inlined
+def note_let(pe, t, thread):
+    """A thread activates or unblocks something in its step at `t`."""
+    pe.let = ((t + 1) << 4) | thread
+
+
+@kernel
+def record_task_start(machine, pe, possible, word, t):
+    """A task starts at `t` on a main thread that had nothing to do.
+
+    possible  since when the processor could have started one
+    word      payload with marks, identity and cycle of arrival of the word that starts it; identity -1: none,
+              -2: the host
+    """
+    if t <= pe.ended:
+        return
+    track = _track_of(machine.program, pe.node, int64(MAIN))
+    marks, identity, arrival = word
+    let = (pe.let >> 4) - 1
+    if pe.ended > 0 and possible >= t:
+        _record_origin(machine, track, KIND_TASK_END, t, origin(pe.ended, pe.node, int64(MAIN)))
+    elif identity == -2:
+        _record_origin(machine, track, KIND_HOST, t, machine.wafer.host_by)
+    elif identity >= 0 and arrival >= let:
+        _record_word(machine, track, (marks, identity), t)
+    elif pe.let == 0:
+        _record_origin(machine, track, KIND_HOST, t, int64(0))
+    else:
+        _record_origin(machine, track, KIND_ACTIVATION, t, origin(let + 1, pe.node, pe.let & 15))
+
+
+@kernel
+def last_end(pe):
+    """What ended last on the threads of a block, as an origin."""
+    if pe.code < 0:
+        return int64(0)
+    if pe.done >> 4 > pe.ended:
+        return origin(pe.done >> 4, pe.node, pe.done & 15)
+    return origin(pe.ended, pe.node, int64(MAIN))
+
+
+@kernel
+def record_end(machine, latest):
+    """What the run ended with: what ended last on the wafer, or what let the host go on last.
+
+    latest  that end, as an origin
+    """
+    wafer = machine.wafer
+    by, kind = wafer.host_by, KIND_HOST
+    if wafer.closed_at < 0 or (latest >> 28) > wafer.closed_at:
+        by, kind = latest, KIND_TASK_END
+    _record_origin(machine, int64(END_OF_RUN), kind, wafer.final - 1, by)
