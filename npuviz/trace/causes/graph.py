@@ -23,6 +23,8 @@ SEGMENT_DTYPE = np.dtype(
 says why something waits: an earlier result was on its way to the track, or a wait that nothing explains."""
 
 _FIRST_ROOM = 1 << 10
+_SortedCauses = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""By track and cycle: offsets, cycle, kind, done, source, and their numbers as recorded."""
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,13 @@ def cause_graph(reader: TraceReader) -> CauseGraph:
     )  # fmt: skip
 
 
-def _sorted_causes(reader: TraceReader) -> tuple[np.ndarray, ...]:
-    """By track and cycle: offsets, cycle, kind, done, source, and their numbers as recorded."""
+def _sorted_causes(reader: TraceReader) -> _SortedCauses:
     rows = reader.causes
-    columns = [np.ascontiguousarray(rows[name]) for name in CAUSE_DTYPE.names or ()]
+    track, cycle, kind, done, source = (np.ascontiguousarray(rows[name]) for name in CAUSE_DTYPE.names or ())
     offsets = np.zeros(len(reader.schema.tracks) + 2, dtype=np.int64)
     order = np.empty(len(rows), dtype=np.int64)
-    sort_causes(columns[0], columns[1], offsets, order)
-    return (offsets, *(column[order] for column in columns[1:]), order)
+    sort_causes(track, cycle, offsets, order)
+    return offsets, cycle[order], kind[order], done[order], source[order], order
 
 
 def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndarray:
