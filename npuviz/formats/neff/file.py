@@ -3,17 +3,17 @@
 The objects are in `model`, the checks in `rules`, the debug records in `debug`.
 """
 
-import gc
 import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from npuviz.base.collection import no_collection
 from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_file
 from npuviz.formats.neff import tar as neff_tar
@@ -48,7 +48,7 @@ def read_neff(path: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
 
 def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
     """As `read_neff`, from the bytes of a file; `name` is what messages call it."""
-    with _no_collection():
+    with no_collection():
         neff = parse_neff(data, name, limit_bytes)
         findings = check_neff(neff)
     fatal = [each for each in findings if each.is_fatal]
@@ -56,18 +56,6 @@ def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYT
         more = f"; and {len(fatal) - 1} more, see npuviz neff check" if len(fatal) > 1 else ""
         raise FormatError(name, field=f"{fatal[0].where}: {fatal[0].text}{more}")
     return replace(neff, warnings=findings)
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Pause the search for cycles, which would walk 400,000 new objects again and again in vain."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def parse_neff(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from npuviz.base.collection import no_collection
 from npuviz.targets.wavelet.csl import frontend
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS
@@ -37,20 +38,21 @@ def compile_program(
 
     Raises SourceError for anything wrong in the texts, DoesNotFit if data exceed a PE's memory.
     """
-    elaboration = frontend.elaborate(
-        path,
-        arch,
-        params=params,
-        colors=colors,
-        import_paths=import_paths,
-        fabric=fabric,
-        offset=offset,
-        fp16=fp16,
-    )
-    if say is not None:
-        for line in elaboration.prints:
-            say(line)
-    return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16])
+    with no_collection():
+        elaboration = frontend.elaborate(
+            path,
+            arch,
+            params=params,
+            colors=colors,
+            import_paths=import_paths,
+            fabric=fabric,
+            offset=offset,
+            fp16=fp16,
+        )
+        if say is not None:
+            for line in elaboration.prints:
+                say(line)
+        return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16])
 
 
 def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wafer:

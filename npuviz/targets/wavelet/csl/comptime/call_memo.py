@@ -6,6 +6,7 @@ arguments and result are plain values and the execution neither touched a `var` 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, ModuleInstance, key_of
@@ -18,7 +19,10 @@ from npuviz.targets.wavelet.csl.comptime.values import (
     Value,
     VoidValue,
 )
+from npuviz.targets.wavelet.csl.syntax.tree import Function
 
+EFFECTS_BEFORE_GIVING_UP = 64
+"""Calls of a function that had effects, after which no results of it are looked for any more."""
 _ATOMS = (Scalar, StringValue, TypeValue, VoidValue)
 
 
@@ -47,9 +51,12 @@ class CallMemo:
     def __init__(self) -> None:
         self.effects = 0
         self._results: dict[Hashable, Value] = {}
+        self._had_effects: Counter[Function] = Counter()
 
     def key(self, function: FunctionValue, arguments: list[Value]) -> Hashable | None:
-        """The key of a call, None if its result cannot be kept."""
+        """The key of a call, None if its result cannot be kept, or never was because of effects."""
+        if self._had_effects[function.node] >= EFFECTS_BEFORE_GIVING_UP:
+            return None
         for argument in arguments:
             if not is_plain(argument):
                 return None
@@ -63,7 +70,9 @@ class CallMemo:
         """A kept result."""
         return self._results.get(key)
 
-    def keep(self, key: Hashable, result: Value, effects_before: int) -> None:
+    def keep(self, function: FunctionValue, key: Hashable, result: Value, effects_before: int) -> None:
         """Keep a result if the call had no effects and the result is plain."""
-        if self.effects == effects_before and is_plain(result):
+        if self.effects != effects_before:
+            self._had_effects[function.node] += 1
+        elif is_plain(result):
             self._results[key] = result

@@ -40,7 +40,7 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 )
 from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
-from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement
+from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement, Variable
 
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
@@ -74,6 +74,7 @@ class Comptime:
         self.steps = 0
         self.work = 0
         self.memo = CallMemo()
+        self._declares: dict[Block, bool] = {}
         self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
         """Set by the lowering: the type of an expression whose value is only known at run time."""
 
@@ -118,11 +119,21 @@ class Comptime:
     def execute_block(self, node: Block, scope: Scope) -> Jump | None:
         """Execute the statements of a block in `scope` itself."""
         self.work += len(node.statements)
+        if scope.runtime and node.statements:
+            raise NotComptime(node.statements[0].at, "this is executed at run time")
         for inner in node.statements:
-            jump = self.execute(inner, scope)
+            jump = STATEMENTS[inner.__class__](self, inner, scope)
             if jump is not None:
                 return jump
         return None
+
+    def declares(self, node: Block) -> bool:
+        """Whether a block has names of its own."""
+        found = self._declares.get(node)
+        if found is None:
+            found = any(isinstance(inner, Variable) for inner in node.statements)
+            self._declares[node] = found
+        return found
 
     def count_step(self, at: Span) -> None:
         """Count one call or loop round. Raises CslError over the limit."""
@@ -294,7 +305,7 @@ class Comptime:
         effects = self.memo.effects
         result = self._execute_call(function, node.body, arguments, at, depth)
         if key is not None:
-            self.memo.keep(key, result, effects)
+            self.memo.keep(function, key, result, effects)
         return result
 
     def _execute_call(

@@ -6,8 +6,14 @@ from typing import Any
 
 from npuviz.targets.wavelet.csl.comptime import memory, operators, statements, tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime, expression
-from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Global, ModuleValue, Scope
+from npuviz.targets.wavelet.csl.comptime.evaluator import EXPRESSIONS, Comptime, expression
+from npuviz.targets.wavelet.csl.comptime.scope import (
+    PREDEFINED_VALUES,
+    FunctionValue,
+    Global,
+    ModuleValue,
+    Scope,
+)
 from npuviz.targets.wavelet.csl.comptime.values import (
     FALSE,
     TRUE,
@@ -72,7 +78,11 @@ def _name(comptime: Comptime, node: tree.Name, scope: Scope) -> Value:
             break
         block = block.parent
     else:
-        entry = scope.instance.members.get(text) or comptime.lookup(text, scope, node.at)
+        instance = scope.instance
+        entry = instance.members.get(text)
+        if entry is None:
+            entry = None if text in instance.declarations else PREDEFINED_VALUES.get(text)
+            entry = entry or comptime.lookup(text, scope, node.at)
     if (
         isinstance(entry, Global)
         and entry.state == 4
@@ -186,7 +196,7 @@ def _call(comptime: Comptime, node: tree.Call, scope: Scope) -> Value:
         callee = memory.load(comptime, callee, scope, node.at)
     if not isinstance(callee, FunctionValue):
         raise CslError(node.at, f"a value of type {callee.type} cannot be called")
-    arguments = [comptime.evaluate(argument, scope) for argument in node.arguments]
+    arguments = [EXPRESSIONS[item.__class__](comptime, item, scope) for item in node.arguments]
     return comptime.call(callee, arguments, node.at, scope.depth)
 
 
@@ -206,16 +216,17 @@ def _unary(comptime: Comptime, node: tree.Unary, scope: Scope) -> Value:
 
 @expression(tree.Binary)
 def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
+    # frequent: what `evaluate` does without an expected type
     comptime.work += 1
-    left = comptime.evaluate(node.left, scope)
-    if node.operator in ("and", "or"):
-        first = boolean_of(left, node.left.at)
-        if first == (node.operator == "or"):
+    symbol, first, second = node.operator, node.left, node.right
+    left = EXPRESSIONS[first.__class__](comptime, first, scope)
+    if symbol in ("and", "or"):
+        if boolean_of(left, first.at) == (symbol == "or"):
             return left
-        right = comptime.evaluate(node.right, scope)
-        boolean_of(right, node.right.at)
+        right = EXPRESSIONS[second.__class__](comptime, second, scope)
+        boolean_of(right, second.at)
         return right
-    return operators.binary(node.operator, left, comptime.evaluate(node.right, scope), node.at)
+    return operators.binary(symbol, left, EXPRESSIONS[second.__class__](comptime, second, scope), node.at)
 
 
 # ---- control flow ----
@@ -224,7 +235,7 @@ def _binary(comptime: Comptime, node: tree.Binary, scope: Scope) -> Value:
 @expression(tree.IfExpression)
 def _if(comptime: Comptime, node: tree.IfExpression, scope: Scope) -> Value:
     if boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
-        return comptime.evaluate(node.then, scope)
+        return EXPRESSIONS[node.then.__class__](comptime, node.then, scope)
     return VOID if node.otherwise is None else comptime.evaluate(node.otherwise, scope)
 
 
@@ -265,7 +276,9 @@ def _array(comptime: Comptime, node: tree.ArrayLiteral, scope: Scope) -> Value:
 
 @expression(tree.StructLiteral)
 def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value:
-    fields = {field.name: comptime.evaluate(field.value, scope) for field in node.fields}
+    fields = {
+        field.name: EXPRESSIONS[field.value.__class__](comptime, field.value, scope) for field in node.fields
+    }
     comptime.work += len(fields)
     kind = t.anonymous_struct(tuple(fields), tuple([value.type for value in fields.values()]))
     if kind.parts > t.MAX_STRUCT_PARTS:
@@ -281,7 +294,7 @@ def _struct(comptime: Comptime, node: tree.StructLiteral, scope: Scope) -> Value
 
 @expression(tree.TupleLiteral)
 def _tuple(comptime: Comptime, node: tree.TupleLiteral, scope: Scope) -> Value:
-    value = tuple_of([comptime.evaluate(element, scope) for element in node.elements])
+    value = tuple_of([EXPRESSIONS[item.__class__](comptime, item, scope) for item in node.elements])
     comptime.work += len(node.elements)
     if value.kind.parts > t.MAX_STRUCT_PARTS:
         raise too_many_parts(node.at)

@@ -68,6 +68,8 @@ def common_type(a: t.Type, b: t.Type) -> t.Type | None:
 def binary(symbol: str, a: Value, b: Value, at: Span) -> Value:
     """`a symbol b` (not `and`, `or`). Raises CslError."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
+        if a.kind is b.kind and symbol in _COMPARE and isinstance(a.kind, t.IntegerType):
+            return TRUE if _COMPARE[symbol](a.number, b.number) else FALSE
         if symbol in ("<<", ">>"):
             return _shift(symbol, a, b, at)
         kind = a.kind if a.kind is b.kind else _unify(symbol, a, b, at)
@@ -108,6 +110,9 @@ def _check_order(symbol: str, kind: t.Type, at: Span) -> None:
 
 
 def _unify(symbol: str, a: Scalar, b: Scalar, at: Span) -> t.Type:
+    kind = a.kind
+    if b.kind is t.COMPTIME_INT and isinstance(kind, t.IntegerType) and kind.low <= b.number <= kind.high:
+        return kind  # the most frequent case, one of the next
     for sized, literal in ((a.kind, b), (b.kind, a)):
         if (
             literal.kind is t.COMPTIME_INT

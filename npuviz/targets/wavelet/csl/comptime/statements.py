@@ -25,10 +25,15 @@ from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span, Statement
 
 @statement(tree.Block)
 def _block(comptime: Comptime, node: tree.Block, scope: Scope) -> Jump | None:
-    jump = comptime.execute_block(node, scope.child())
+    jump = comptime.execute_block(node, scope.child() if comptime.declares(node) else scope)
     if jump is not None and jump.kind == "break" and node.label and jump.label == node.label:
         return None
     return jump
+
+
+def _execute_inside(comptime: Comptime, node: Statement, scope: Scope) -> Jump | None:
+    """Execute a statement as if braces stood around it."""
+    return comptime.execute(node, scope if node.__class__ is tree.Block else scope.child())
 
 
 @statement(tree.ExpressionStatement)
@@ -93,8 +98,8 @@ def assigned_place(comptime: Comptime, target: Expression, scope: Scope) -> Poin
 @statement(tree.IfStatement)
 def _if(comptime: Comptime, node: tree.IfStatement, scope: Scope) -> Jump | None:
     if boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
-        return comptime.execute(node.then, scope.child())
-    return None if node.otherwise is None else comptime.execute(node.otherwise, scope.child())
+        return _execute_inside(comptime, node.then, scope)
+    return None if node.otherwise is None else _execute_inside(comptime, node.otherwise, scope)
 
 
 def _ends_loop(jump: Jump, label: str) -> bool:
@@ -110,7 +115,7 @@ def _leaves(jump: Jump | None, label: str) -> bool:
 def _while(comptime: Comptime, node: tree.While, scope: Scope) -> Jump | None:
     while boolean_of(comptime.evaluate(node.condition, scope), node.condition.at):
         comptime.count_step(node.at)
-        jump = comptime.execute(node.body, scope.child())
+        jump = _execute_inside(comptime, node.body, scope)
         if jump is not None and _leaves(jump, node.label):
             return None if _ends_loop(jump, node.label) else jump
         if node.step is not None:
@@ -170,7 +175,7 @@ def _switch(comptime: Comptime, node: tree.SwitchStatement, scope: Scope) -> Jum
     if prong is None:
         raise CslError(node.at, "no prong of the switch applies", "add else =>")
     assert isinstance(prong.body, Statement)
-    return comptime.execute(prong.body, scope.child())
+    return _execute_inside(comptime, prong.body, scope)
 
 
 @statement(tree.Return)

@@ -253,7 +253,12 @@ def _described(names: tuple[str, ...], types: tuple[Type, ...]) -> tuple[str, in
 
 def tuple_type(types: tuple[Type, ...]) -> StructType:
     """The type of `.{..}` without names."""
-    return _anonymous(tuple(map(str, range(len(types)))), types, True)
+    return _anonymous(_numbers(len(types)), types, True)
+
+
+@cache
+def _numbers(count: int) -> tuple[str, ...]:
+    return tuple(map(str, range(count)))
 
 
 Known = dict[tuple[object, ...], Type]
