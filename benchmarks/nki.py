@@ -25,7 +25,7 @@ from benchmarks.row import Row
 from npuviz.targets.neuroncore.nki.sniffing import imports_nki
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 300
+SECONDS = 60
 PUBLISHED_MS = {
     "silu_M4096_N7168_0": 1.333,
     "adamw_M10944_N2048_0": 2.000,

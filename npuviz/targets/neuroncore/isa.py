@@ -122,6 +122,13 @@ class Opcode(IntEnum):
     EXPONENTIAL = 57  # DST = exp(SRC0 - ARG0|imm0), v4; sum; load_reduce from ARG1|imm1
     LOCAL_GATHER = 58  # in each 16 partitions: DST = imm0 elements of SRC0 at each of imm1 indices of SRC1
     SEQUENCE_BOUNDS = 59  # DST [1,2,N] = first and end of the run of equal SRC0 [1,N] around each element
+    NONZERO_WITH_COUNT = (
+        60  # DST [P,N+1]: positions of SRC0 [P,N] that are not 0, plus imm0, filled by imm1; count
+    )
+    # Microscaled types, v4: four packed elements in 32 or 16 bits, a scale for 8 partitions (op: MxFormat)
+    QUANTIZE_MX = 61  # DST [P,N/4] = SRC0 [P,N] packed as op0, RES scales
+    NC_MATMUL_MX = 62  # DST psum [M,N] (+)= SRC0 [K,M] ^T @ SRC1 [K,N], op0 and op1, scales ARG0 and ARG1
+    RNG = 63  # DST = random bits of generator state imm0, imm1
 
 
 OPERAND_POSITIONS = ("dst", "src0", "src1", "arg0", "arg1", "res")
@@ -142,6 +149,14 @@ class Flag(IntEnum):
     SCATTER_TARGET = 256  # DMA_COPY: likewise the destination
     SKIP_OUT_OF_BOUNDS = 512  # oob_mode skip
     DOUBLE_ROW = 1024  # matmul_perf_mode
+
+
+class MxFormat(IntEnum):
+    """Packed elements of microscaled types. Ref: SDK isa."""
+
+    FLOAT8_E4M3FN = 0
+    FLOAT8_E5M2 = 1
+    FLOAT4_E2M1FN = 2
 
 
 class Condition(IntEnum):

@@ -73,6 +73,11 @@ def _matmul(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * _passes(facts, spec)
 
 
+def _matmul_mx(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    stationary, moving = facts.count[:, SRC0], facts.count[:, SRC1]
+    return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * spec.matmul_row_cycles
+
+
 def _pe_transpose(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     partitions = facts.instructions["operands"]["partitions"][:, SRC0].astype(np.int64)
     rows = np.maximum(partitions, np.minimum(MIN_ISSUE, facts.count[:, SRC0]))
@@ -280,6 +285,15 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
     (Opcode.SEQUENCE_BOUNDS, Engine.POOL): Cost(
         _plus(150, 2), "150 + 2N", "Assumed: a pass in each direction"
     ),
+    (Opcode.NONZERO_WITH_COUNT, Engine.POOL): Cost(
+        _plus(150, 1), "150 + N", "Assumed: one pass, as affine_select"
+    ),
+    (Opcode.QUANTIZE_MX, Engine.DVE): Cost(_times(1), _N, "Assumed: one pass over the source"),
+    (Opcode.NC_MATMUL_MX, Engine.PE): Cost(
+        _matmul_mx, "max(min(64, Ns), Nm)", "ARCH4: four times the products of bf16 in the same time"
+    ),
+    (Opcode.RNG, Engine.DVE): Cost(_times(1), _N, "Assumed: one element a cycle"),
+    (Opcode.RNG, Engine.POOL): Cost(_times(1), _N, "Assumed: one element a cycle"),
     (Opcode.HOST_CALL, Engine.HOST): Cost(
         _fixed(lambda spec: spec.host_call_ns),
         "host_call_ns + host_operator_ns for each further operator called + the larger of operations / "

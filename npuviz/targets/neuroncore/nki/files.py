@@ -86,7 +86,8 @@ def _record(
         kernel = kernel[_whole_numbers("grid", chosen["grid"])]
     arguments = _arguments(kernel, chosen, request.inputs)
     try:
-        traced = trace_on(kernel, (), arguments, spec)
+        drawn = [name for name in arguments if name not in request.inputs]
+        traced = trace_on(kernel, (), arguments, spec, (drawn, request.seed))
     except (KernelTimeout, NpuvizError):
         raise
     except Exception as error:

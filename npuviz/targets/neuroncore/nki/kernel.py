@@ -2,9 +2,10 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ import numpy as np
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
+from npuviz.targets.neuroncore.nki.calls.instances import Instances
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
+from npuviz.targets.neuroncore.nki.observing import Observer
 from npuviz.targets.neuroncore.nki.record.conjunctions import joins_masks
-from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
+from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
@@ -78,8 +82,13 @@ class Kernel:
         """The function's parameters."""
         return inspect.signature(self.function).parameters
 
-    def trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
-        """Record the kernel for arrays. Raises KernelError, with the line of the user's text."""
+    def trace(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], drawn: Collection[str] = (), seed: int = 0
+    ) -> Traced:
+        """Record the kernel for arrays. Raises KernelError, with the line of the user's text.
+
+        drawn  inputs of which only shape and type count: their values come from `seed`
+        """
         recording = Recording(ACTIONS, self.version, grid=self.grid)
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -87,14 +96,16 @@ class Kernel:
         stores: list[Storage] = []
         for name, value in bound.arguments.items():
             bound.arguments[name] = _converted(recording, name, value, inputs, stores)
-        result: Any = None
-        for program in product(*(range(size) for size in self.grid)):
-            recording.program = program
-            with recording_active(recording):
-                try:
-                    result = self.function(*bound.args, **bound.kwargs)
-                except KernelError as error:
-                    raise located(error) from error
+        given = {name: values for name, values in inputs.items() if name not in drawn}
+        recording.observer = Observer(spec_in_use(), stores, given, seed)
+        programs = list(product(*(range(size) for size in self.grid)))
+        with recording_active(recording):
+            try:
+                result = self._recorded(
+                    recording, programs, lambda: self.function(*bound.args, **bound.kwargs)
+                )
+            except KernelError as error:
+                raise located(error) from error
         values = result if isinstance(result, tuple | list) else () if result is None else (result,)
         outputs: list[Tensor] = []
         for value in values:
@@ -111,6 +122,7 @@ class Kernel:
                 )
                 raise error.at(recording.where(value.storage.place))
             outputs.append(value)
+            _take_shape(recording, value)
         if not outputs and not any(each.is_written for each in stores):
             raise KernelError(
                 f"the kernel {self.function.__name__} returns no tensor and writes none of its arguments",
@@ -119,6 +131,18 @@ class Kernel:
         if self.version == 1:
             self._note_parameters(recording, stores, outputs)
         return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
+
+    def _recorded(
+        self, recording: Recording, programs: Sequence[tuple[int, ...]], work: Callable[[], Any]
+    ) -> Any:
+        """What the last instance returns. Those of generation 2 may wait for each other."""
+        if self.version > 1 and len(programs) > 1:
+            return Instances(recording, programs).run(work)
+        result: Any = None
+        for program in programs:
+            recording.program = program
+            result = work()
+        return result
 
     def _note_parameters(
         self, recording: Recording, stores: Sequence[Storage], outputs: Sequence[Tensor]
@@ -140,6 +164,19 @@ class Kernel:
                     f"err_cannot_update_immutable_parameter: the kernel writes its parameter {storage.name}, "
                     "which is no nt.mutable_tensor; newer compilers refuse that"
                 )
+
+
+def _take_shape(recording: Recording, output: Tensor) -> None:
+    """Give a whole tensor that is returned reshaped that shape, unless rows of it are picked by index."""
+    storage = output.storage
+    is_whole = output.size == prod(storage.shape) and output.dtype == storage.dtype and not output.offset
+    is_picked = any(
+        each is not None and each.row_index is not None and each.storage is storage
+        for step in recording.steps
+        for each in (step.target, *step.sources)
+    )
+    if is_whole and not is_picked and output.steps == strides.dense_steps(output.shape):
+        storage.shape = output.shape
 
 
 def _stored(recording: Recording, tile: Tensor) -> Tensor:
@@ -197,10 +234,16 @@ def lower_traced(traced: Traced, spec: NeuronSpec, progress: Progress) -> Lowere
     return lower(traced.recording, traced.stores, outputs, spec, progress)
 
 
-def trace_on(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any], spec: NeuronSpec) -> Traced:
-    """Record a kernel for a machine."""
+def trace_on(
+    kernel: Kernel,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    spec: NeuronSpec,
+    drawn: tuple[Collection[str], int] = ((), 0),
+) -> Traced:
+    """Record a kernel for a machine; `drawn`: see `Kernel.trace`."""
     with compiled_for(spec):
-        return kernel.trace(args, kwargs)
+        return kernel.trace(args, kwargs, *drawn)
 
 
 @dataclass
@@ -234,6 +277,13 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     return done.outputs if traced.is_tuple else done.outputs[0]
 
 
+def _viewed(values: np.ndarray, output: Tensor) -> np.ndarray:
+    """The part of a variable's values that an output names."""
+    flat = np.ascontiguousarray(values).reshape(-1).view(carrier(output.dtype))
+    steps = tuple(step * flat.itemsize for step in output.steps)
+    return np.array(np.lib.stride_tricks.as_strided(flat[output.offset :], output.shape, steps))
+
+
 def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Note, ...]) -> Run:
     """Run a lowered kernel to its end. Raises KernelError if the chip stops before it."""
     from pathlib import Path
@@ -257,8 +307,7 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     tables = lowered.compiled.tables
     names = {variable.name: variable.id for variable in tables.variables}
     outputs = tuple(
-        np.array(values.variable(names[each.storage.name])).reshape(each.storage.shape)
-        for each in traced.outputs
+        _viewed(np.array(values.variable(names[each.storage.name])), each) for each in traced.outputs
     )
     changed = {name: np.array(values.variable(names[name])) for name in traced.changed}
     return Run(

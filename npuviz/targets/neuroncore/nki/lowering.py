@@ -326,6 +326,29 @@ class Lowering(Placing):
     def _sequence_bounds(self, step: Step) -> None:
         self._builder.isa.sequence_bounds(self._view(step.target), self._view(step.sources[0]))
 
+    def _nonzero_with_count(self, step: Step) -> None:
+        target, source = self._view(step.target), self._view(step.sources[0])
+        self._builder.isa.nonzero_with_count(target, source, step.values["offset"], step.values["padding"])
+
+    def _random_bits(self, step: Step) -> None:
+        target, values = self._view(step.target), step.values
+        self._on_engine(
+            step,
+            lambda engine: self._builder.isa.random_bits(target, values["seed"], values["count"], engine),
+        )
+
+    def _quantize_mx(self, step: Step) -> None:
+        target, source = self._view(step.target), self._view(step.sources[0])
+        self._builder.isa.quantize_mx(target, source, self._view(step.more[0]), step.values["form"])
+
+    def _matmul_mx(self, step: Step) -> None:
+        values = step.values
+        target, stationary, moving, first, second = (
+            self._view(each) for each in (step.target, *step.sources)
+        )
+        how = (*values["formats"], bool(values["accumulate"]))
+        self._builder.isa.matmul_mx(target, stationary, moving, (first, second), how)
+
     def _iota(self, step: Step) -> None:
         values = step.values
         target = self._view(step.target)

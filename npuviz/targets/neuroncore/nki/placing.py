@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.nki.partitions import with_copies
-from npuviz.targets.neuroncore.nki.record.element_types import name_of
+from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.nki.spilling import Spilling
@@ -64,7 +64,9 @@ class Placing:
             tensor_of[storage.id] = len(tensors)
             kind = "input" if storage.kind == "input" else "output"
             tensors.append(
-                GraphTensor(len(tensors), storage.name, storage.shape, dtype_name(storage.dtype), kind)
+                GraphTensor(
+                    len(tensors), storage.name, storage.shape, dtype_name(carrier(storage.dtype)), kind
+                )
             )
         graph = Graph(
             "kernel",
@@ -86,6 +88,8 @@ class Placing:
         return self._recording.where(step.place)
 
     def _find_lifetimes(self) -> None:
+        for storage in self._recording.storages:
+            storage.first = storage.last = -1
         for number, step in enumerate(self._steps):
             for storage in storages_of(step):
                 storage.first = number if storage.first < 0 else storage.first
@@ -154,7 +158,7 @@ class Placing:
         if home is None:
             hbm = self._builder.hbm
             tensor = self._tensor_of.get(storage.id, -1)
-            dtype = dtype_name(storage.dtype)
+            dtype = dtype_name(carrier(storage.dtype))
             kind: Any = storage.kind
             if tensor >= 0 and kind == "scratch":
                 kind = "output"
@@ -171,7 +175,7 @@ class Placing:
         return HbmView(
             home.variable,
             tensor.offset * item,
-            dtype_name(tensor.dtype),
+            dtype_name(carrier(tensor.dtype)),
             tensor.shape,
             tuple(s * item for s in tensor.steps),
         )

@@ -8,7 +8,7 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.nki.record.element_types import name_of
+from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Storage
 
 
@@ -45,7 +45,7 @@ class Spilling:
                 home = self._homes[chosen] = self._builder.hbm.add(
                     f"{storage.name}.saved.{chosen}",
                     "scratch",
-                    dtype_name(storage.dtype),
+                    dtype_name(carrier(storage.dtype)),
                     storage.shape,
                     None,
                     -1,

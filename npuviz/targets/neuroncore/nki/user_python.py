@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
+from npuviz.targets.neuroncore.nki.absent import is_taken_as_missing, missing_packages
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 
 SHIMS = Path(__file__).parent / "shims"
@@ -42,7 +43,8 @@ def stand_ins(*folders: Path) -> Generator[None]:
     sys.path[:0] = added
     importlib.invalidate_caches()
     try:
-        yield
+        with missing_packages():
+            yield
     finally:
         for folder in added:
             if folder in sys.path:
@@ -128,6 +130,8 @@ def imported(path: Path) -> ModuleType:
     except (KernelTimeout, NpuvizError):
         raise
     except Exception as error:
+        if is_taken_as_missing(error):
+            return imported(path)
         raise user_error(error, path) from error
     finally:
         sys.modules.pop(found.name, None)

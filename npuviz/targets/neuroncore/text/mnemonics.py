@@ -9,6 +9,7 @@ from npuviz.targets.neuroncore.isa import (
     Alu,
     Condition,
     Flag,
+    MxFormat,
     Opcode,
     ReduceCmd,
     Space,
@@ -80,6 +81,7 @@ def _lower(names: type[IntEnum]) -> Mapping[int, str]:
 
 _ALUS = _lower(Alu)
 _FUNCTIONS = _lower(Activation)
+_FORMATS = _lower(MxFormat)
 _REGISTERS: Mapping[int, str] = {number: f"r{number}" for number in range(64)}
 
 
@@ -89,6 +91,10 @@ def op_names(opcode: int) -> tuple[Mapping[int, str], ...]:
         return (_FUNCTIONS,)
     if opcode in _ALU_PAIR:
         return (_ALUS, _ALUS)
+    if opcode == Opcode.NC_MATMUL_MX:
+        return (_FORMATS, _FORMATS)
+    if opcode == Opcode.QUANTIZE_MX:
+        return (_FORMATS,)
     if opcode in _ALU:
         return (_ALUS,)
     if opcode == Opcode.REG_ALU:

@@ -152,6 +152,29 @@ def sequence_bounds(build: Build) -> Plan:
     return build.finish(run)
 
 
+def nonzero_with_count(build: Build) -> Plan:
+    """DST [P,N+1]: positions of SRC0 that are not 0, plus imm0; imm1 behind them, their count at the end.
+
+    Only partitions 0, 16, 32, ... take part; the others stay what they are.
+    """
+    source, target = build.source(SRC0), build.target(DST)
+    if target.count != source.count + 1 or target.partitions != source.partitions:
+        raise ValueFault("NONZERO_WITH_COUNT gives one more value than it takes")
+    values, out = build.floats(source.view), target.view
+    offset, padding, shape = build.ins.bits[0], build.ins.bits[1], (source.partitions, source.count)
+
+    def run() -> None:
+        made = np.array(out.reshape(shape[0], -1), np.int32)
+        for row in range(0, shape[0], _GROUP):
+            found = np.flatnonzero(values.reshape(shape)[row])
+            made[row] = padding
+            made[row, : len(found)] = found + offset
+            made[row, -1] = len(found)
+        convert_into(out, made.reshape(out.shape))
+
+    return build.finish(run)
+
+
 def _convert(out: np.ndarray, values: np.ndarray) -> None:
     """A movement's cast: through fp32 between different types."""
     if out.dtype == values.dtype:

@@ -34,7 +34,12 @@ def nc_matmul(build: Build) -> Plan:
     if rows == 2:
         a = _in_rows(build, a, (stationary.partitions * 2, target.partitions))
         b = _in_rows(build, b, (moving.partitions * 2, target.count))
-    stationary_rows = a.T
+    return product_of(build, target, a.T, b)
+
+
+def product_of(build: Build, target: Operand, stationary_rows: np.ndarray, b: np.ndarray) -> Plan:
+    """The plan of target = or += stationary_rows [M,K] @ b [K,N]."""
+    ins = build.ins
     if ins.has(isa.Flag.ACCUMULATE):
         build.reads.append(target.mask)
     view = target.view.reshape(target.partitions, 1) if target.view.ndim == 1 else target.view

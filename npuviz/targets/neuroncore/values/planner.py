@@ -8,7 +8,7 @@ from npuviz.program.graph import Graph
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
-from npuviz.targets.neuroncore.values import accumulating, gpsimd, matrix, vector
+from npuviz.targets.neuroncore.values import accumulating, generators, gpsimd, matrix, microscaling, vector
 from npuviz.targets.neuroncore.values import reduction as reduce
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.host import plan_host_call, tensor_homes
@@ -46,6 +46,10 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.EXPONENTIAL: accumulating.exponential,
     Opcode.LOCAL_GATHER: gpsimd.local_gather,
     Opcode.SEQUENCE_BOUNDS: gpsimd.sequence_bounds,
+    Opcode.NONZERO_WITH_COUNT: gpsimd.nonzero_with_count,
+    Opcode.QUANTIZE_MX: microscaling.quantize_mx,
+    Opcode.NC_MATMUL_MX: microscaling.nc_matmul_mx,
+    Opcode.RNG: generators.rng,
 }
 """Who plans an opcode. Control instructions and triggers change no memory."""
 

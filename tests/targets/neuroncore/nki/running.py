@@ -29,10 +29,11 @@ import nki.language as nl
 def loaded(
     folder: Path, text: str, inputs: dict[str, np.ndarray], **settings: str
 ) -> tuple[NeuronSpec, Program]:
-    """The program of a kernel file of this text."""
+    """The program of a kernel file of this text; `preset` among the settings chooses the machine."""
+    preset = settings.pop("preset", "")
     path = folder / "kernel.py"
     path.write_text(textwrap.dedent(text), encoding="utf-8")
-    return load(LoadRequest(path, inputs=inputs, settings=settings), NoProgress())
+    return load(LoadRequest(path, preset=preset, inputs=inputs, settings=settings), NoProgress())
 
 
 def outputs_of(spec: NeuronSpec, program: Program) -> list[np.ndarray]:

@@ -8,9 +8,10 @@ import pytest
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.targets.neuroncore.nki import user_python
 from npuviz.targets.neuroncore.nki.command import environment, run
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.sniffing import described, imports_nki
 from npuviz.targets.neuroncore.target import TARGET
-from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, random
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
 
 TWO = (
     SECOND
@@ -236,3 +237,31 @@ def test_inputs_of_other_types_are_taken_narrower_and_said_so(tmp_path) -> None:
     text = SECOND + "@nki.jit\ndef f(a):\n    return a\n"
     _, program = loaded(tmp_path, text, {"a": random(4, 4).astype(np.float64)})
     assert any("float64 is taken as float32" in note.text for note in program.notes)
+
+
+def test_packages_for_a_files_own_tests_need_not_be_installed(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+import torch
+from torch_xla.core import xla_model as xm
+
+@nki.jit
+def kernel(x: torch.Tensor):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    USE
+    nl.store(out, tile)
+    return out
+
+def test():
+    kernel(torch.ones(2).to(xm.xla_device()))
+"""
+    )
+    x = random(8, 8)
+    assert np.array_equal(ran(tmp_path, text.replace("USE", ""), {"x": x}), x)
+    with pytest.raises(
+        KernelError, match=r"kernel.py:13: ImportError: torch.zeros is used, and torch is not"
+    ):
+        ran(tmp_path, text.replace("USE", "torch.zeros(2)"), {"x": x})
+    assert "torch" not in sys.modules

@@ -87,9 +87,9 @@ class Engines:
         assert views[0] is not None
         self._busy[self._emitter.core][Engine.DVE] += views[0].free_size
 
-    def run_on_pe(self, opcode: Opcode, views: Views, flags: int = 0) -> None:
+    def run_on_pe(self, opcode: Opcode, views: Views, flags: int = 0, op0: int = 0, op1: int = 0) -> None:
         """Append an instruction of PE, which no other engine has."""
-        self._emitter.instruction(Engine.PE, opcode, views, flags=flags, accumulates=True)
+        self._emitter.instruction(Engine.PE, opcode, views, flags=flags, op0=op0, op1=op1, accumulates=True)
 
     def _choose(
         self, opcode: Opcode, views: Views, op0: int, op1: int, flags: int, wanted: Engine | None

@@ -12,7 +12,17 @@ from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_order
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
-from npuviz.targets.neuroncore.isa import BITVEC, Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
+from npuviz.targets.neuroncore.isa import (
+    BITVEC,
+    Activation,
+    Alu,
+    Engine,
+    Flag,
+    MxFormat,
+    Opcode,
+    ReduceCmd,
+    Space,
+)
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.strides import merged
 
@@ -276,6 +286,37 @@ class Instructions:
     def sequence_bounds(self, dst: View, src: View) -> None:
         """dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
         self._engines.run(Opcode.SEQUENCE_BOUNDS, (dst, src))
+
+    def nonzero_with_count(self, dst: View, src: View, offset: int, padding: int) -> None:
+        """dst [P, N+1] = positions of src that are not 0, plus offset; padding; their count (GpSimd)."""
+        imm = immediates((offset, padding, 0), True)
+        self._engines.run(Opcode.NONZERO_WITH_COUNT, (dst, src), flags=int(Flag.INTEGER), imm=imm)
+
+    def random_bits(self, dst: View, seed: int, count: int, engine: Engine | None = None) -> None:
+        """dst = the random bits of draw `count` from a seed."""
+        imm = immediates((seed, count, 0), True)
+        self._engines.run(Opcode.RNG, (dst,), engine=engine, flags=int(Flag.INTEGER), imm=imm)
+
+    def quantize_mx(self, dst: View, src: View, scales: View, form: MxFormat) -> None:
+        """dst [P, N/4] = src [P, N] packed, with the scales of 8 partitions and 4 elements (Vector, v4)."""
+        self._engines.run(Opcode.QUANTIZE_MX, (dst, src, None, None, None, scales), op0=form)
+
+    def matmul_mx(
+        self,
+        dst_psum: View,
+        stationary: View,
+        moving: View,
+        scales: tuple[View, View],
+        how: tuple[int, int, bool],
+    ) -> None:
+        """dst [M,N] = or += stationary [K,M] ^T @ moving [K,N] of packed elements (PE, v4).
+
+        how  formats of stationary and moving, whether it adds to what is there
+        """
+        views = (dst_psum, stationary, moving, *scales)
+        self._engines.run_on_pe(
+            Opcode.NC_MATMUL_MX, views, flags=Flag.ACCUMULATE * how[2], op0=how[0], op1=how[1]
+        )
 
     def matmul(
         self, dst_psum: View, stationary: View, moving: View, accumulate: bool, double_row: bool = False

@@ -41,6 +41,8 @@ def _problem(opcode: Opcode, views: Views) -> str:
         padded = (*padded[:RES], None)
         if places.free_size != 8 or places.partitions != target.partitions:
             return "there are 8 indices in each partition"
+    if opcode == Opcode.QUANTIZE_MX:
+        padded = (*padded[:RES], None)
     return (rule(padded) if rule else "") or _columns(padded)
 
 
@@ -138,6 +140,20 @@ def _bounds(views: Views) -> str:
     return _partitions(views)
 
 
+def _with_count(views: Views) -> str:
+    dst, src = views[DST], views[SRC0]
+    if dst is None or src is None or dst.free_size != src.free_size + 1:
+        return "the result has one more element than the source"
+    return _partitions(views)
+
+
+def _packing(views: Views) -> str:
+    dst, src = views[DST], views[SRC0]
+    if dst is None or src is None or src.partitions % 32 or dst.free_size * 4 != src.free_size:
+        return "groups of 32 partitions and 4 elements are packed"
+    return "" if dst.partitions == src.partitions else "operands differ in partitions"
+
+
 _SEARCHED = (MIN_SEARCHED, MAX_SEARCHED)
 _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.ACTIVATION: _elementwise,
@@ -163,4 +179,6 @@ _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.EXPONENTIAL: _elementwise,
     Opcode.LOCAL_GATHER: _local_gather,
     Opcode.SEQUENCE_BOUNDS: _bounds,
+    Opcode.NONZERO_WITH_COUNT: _with_count,
+    Opcode.QUANTIZE_MX: _packing,
 }

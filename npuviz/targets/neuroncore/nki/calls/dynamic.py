@@ -1,6 +1,8 @@
-"""Loops and registers of the second generation whose values are known while the kernel is recorded."""
+"""Loops and registers of the second generation: their values are known while the kernel is recorded."""
 
 from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import whole
@@ -19,7 +21,7 @@ class NKIObject:
 
 
 class VirtualRegister:
-    """A register whose value is known. Used as an integer."""
+    """A register: an integer that is known while the kernel is recorded."""
 
     def __init__(self, value: int) -> None:
         self.value = value
@@ -27,11 +29,19 @@ class VirtualRegister:
     def __index__(self) -> int:
         return self.value
 
+    def __bool__(self) -> bool:
+        return self.value != 0
+
     __int__ = __index__
 
 
+def _known(value: object) -> int:
+    """An integer, also one of a register or of a tensor with one element. Raises KernelError."""
+    return whole(int(value) if isinstance(value, bool | np.bool_) else value)
+
+
 def dynamic_range(*bounds: object) -> Iterator[int]:
-    """The iterations of a loop of the hardware with known bounds. Raises KernelError."""
+    """The iterations of a loop of the hardware. Raises KernelError."""
     if not 1 <= len(bounds) <= 3:
         raise KernelError(f"nl.dynamic_range takes start, stop and step, found {len(bounds)} values")
     steps = [whole(each) for each in bounds]
@@ -47,13 +57,16 @@ def fori_loop(lower: object, upper: object, body: Callable[[int], object], step:
         body(index)
 
 
-def while_loop(init: object, body: object) -> None:
-    """A loop whose end depends on values of the chip. Raises KernelError."""
-    raise KernelError("nl.while_loop ends by a value of the chip, which is not simulated yet")
+def while_loop(init: object, body: Callable[[], object]) -> None:
+    """body() for as long as the condition, first `init` and then what body returns, is not 0."""
+    current().note(_UNROLLED)
+    condition = init
+    while _known(condition):
+        condition = body()
 
 
 def register_alloc(x: object = None) -> VirtualRegister:
-    """A register with a known value."""
+    """A register with the value of an integer, another register or one element."""
     return VirtualRegister(0 if x is None else whole(x))
 
 
@@ -65,8 +78,10 @@ def register_move(dst: object, src: object) -> None:
 
 
 def register_load(dst: object, src: object) -> None:
-    """A value of the chip in a register. Raises KernelError."""
-    raise KernelError(f"register_load of {src!r}: registers with values of the chip are not simulated yet")
+    """dst = the only element of a tensor. Raises KernelError."""
+    if not isinstance(dst, VirtualRegister) or not isinstance(src, Tensor):
+        raise KernelError(f"register_load of {src!r} to {dst!r}: expected a tensor and a register")
+    dst.value = src.known_integer()
 
 
 def register_store(dst: object, src: object) -> None:

@@ -5,13 +5,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from npuviz.targets.neuroncore.nki.calls import compute, elementwise
+from npuviz.targets.neuroncore.nki.calls import compute, elementwise, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
-from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
@@ -312,22 +310,17 @@ def loop_reduce(
 
 def random_seed(seed: Any, *_: Any, **__: Any) -> None:
     """The seed of the numbers that nl.rand draws."""
-    current().note("nl.random_seed: numbers are drawn when the kernel is compiled, from seed 0 (assumed)")
+    random_numbers.seed(seed)
 
 
 def rand(shape: Sequence[int], dtype: Any = "float32", **_: Any) -> Tensor:
-    """Uniform numbers in [0, 1), drawn when the kernel is compiled."""
-    recording = current()
-    recording.note("nl.rand: numbers are drawn when the kernel is compiled and loaded (assumed)")
-    drawn = np.random.default_rng(len(recording.steps)).random(tuple(shape), np.float32)
-    return move.load(recording.constant(drawn.astype(dtype_of(dtype)), "random"))
+    """Uniform numbers in [0, 1)."""
+    return random_numbers.rand(shape, dtype)
 
 
 def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """x, with elements set to 0."""
-    recording = current()
-    kept = elementwise.binary(recording, "greater_equal", rand(x.shape), rate, FLOAT32)
-    return elementwise.binary(recording, "multiply", x, kept, dtype or x.dtype, box_of(mask, x.shape))
+    return random_numbers.dropout(None, x, rate, box_of(mask, x.shape), dtype)
 
 
 refuse_unknown(globals(), "nl")

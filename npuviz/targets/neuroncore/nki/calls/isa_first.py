@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
 from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
-from npuviz.targets.neuroncore.nki.record.tensors import Tensor
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor, box_of
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
 dge_mode, nc_version = isa_names.dge_mode_first, isa_names.nc_version
@@ -366,9 +366,7 @@ def sequence_bounds(*, segment_ids: Any, dtype: Any = None, **_: Any) -> Tensor:
 
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """data, with elements set to 0 with a probability."""
-    from npuviz.targets.neuroncore.nki.calls.functions import dropout as drop
-
-    return drop(data, prob, dtype=dtype, mask=mask)
+    return random_numbers.dropout(None, data, prob, box_of(mask, data.shape), dtype)
 
 
 refuse_unknown(globals(), "nisa")

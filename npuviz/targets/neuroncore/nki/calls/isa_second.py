@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns
+from npuviz.targets.neuroncore.nki.calls import (
+    accumulating,
+    compute,
+    exchange,
+    isa_names,
+    microscaling,
+    patterns,
+    random_numbers,
+)
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.dynamic import VirtualRegister as VirtualRegister
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_alloc as register_alloc
@@ -12,7 +20,6 @@ from npuviz.targets.neuroncore.nki.calls.dynamic import register_load as registe
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_move as register_move
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_store as register_store
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
@@ -372,5 +379,108 @@ def sequence_bounds(dst: Any, segment_ids: Any, name: Any = None) -> None:
 
 
 def core_barrier(data: Any, cores: Any, engine: Any = 0, name: Any = None) -> None:
-    """Both cores arrive; one core has nothing to wait for."""
-    current().note("core_barrier: one core runs, nothing to wait for")
+    """Both cores arrive."""
+    exchange.core_barrier(tuple(int(core) for core in cores))
+
+
+def sendrecv(
+    src: Any,
+    dst: Any,
+    send_to_rank: Any,
+    recv_from_rank: Any,
+    pipe_id: Any,
+    dma_engine: Any = 1,
+    name: Any = None,
+) -> None:
+    """A tile to the other core, and one from it."""
+    exchange.sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id)
+
+
+def dma_compute(
+    dst: Any,
+    srcs: Any,
+    reduce_op: Any = "add",
+    scales: Any = None,
+    unique_indices: bool = True,
+    oob_mode: Any = 0,
+    dge_mode: Any = 0,
+    name: Any = None,
+) -> None:
+    """dst = the sum of tensors by DMA."""
+    exchange.dma_compute(dst, srcs, reduce_op, scales, oob_mode)
+
+
+def dropout(dst: Any, data: Any, prob: Any, name: Any = None) -> None:
+    """dst = data, with elements set to 0 with a probability."""
+    random_numbers.dropout(dst, data, prob)
+
+
+def rng(dst: Any, engine: Any = 0, name: Any = None) -> None:
+    """dst = random bits."""
+    random_numbers.bits(dst, engine)
+
+
+def rand2(dst: Any, min: Any = 0.0, max: Any = 1.0, name: Any = None) -> None:
+    """dst = uniform numbers."""
+    random_numbers.rand2(dst, min, max)
+
+
+def set_rng_seed(src_seeds: Any, name: Any = None) -> None:
+    """The seed of the generators."""
+    random_numbers.seed(src_seeds)
+
+
+def rand_set_state(src_seeds: Any, engine: Any = 0, name: Any = None) -> None:
+    """The state of the generators: its first element is taken as the seed."""
+    random_numbers.seed(src_seeds)
+
+
+def quantize_mx(dst: Any, src: Any, dst_scale: Any, name: Any = None) -> None:
+    """dst, dst_scale = src in a microscaled type."""
+    microscaling.quantize_mx(dst, src, dst_scale)
+
+
+def nc_matmul_mx(
+    dst: Any,
+    stationary: Any,
+    moving: Any,
+    stationary_scale: Any,
+    moving_scale: Any,
+    tile_position: Any = None,
+    tile_size: Any = None,
+    accumulate: Any = None,
+    name: Any = None,
+) -> None:
+    """dst = or += stationary.T @ moving of microscaled tiles."""
+    scales = (stationary_scale, moving_scale)
+    microscaling.nc_matmul_mx(dst, (stationary, moving), scales, accumulate, bool(tile_position or tile_size))
+
+
+def nonzero_with_count(
+    dst: Any, src: Any, index_offset: int = 0, padding_val: int = -1, name: Any = None
+) -> None:
+    """Positions of elements that are not 0, and their count."""
+    patterns.nonzero_with_count(dst, src, index_offset, padding_val)
+
+
+def _documented(name: str) -> Any:
+    def refused(*_: Any, **__: Any) -> None:
+        raise KernelError(f"nisa.{name} is not simulated yet")
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+activate2, topk, rand_get_state = (_documented(each) for each in ("activate2", "topk", "rand_get_state"))
+
+
+def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:
+    """As tensor_copy: where src begins is known."""
+    move.tensor_copy(dst, src, engine)
+
+
+class NkiInstruction:
+    """An instruction of the kernel, as `depends_on` takes it."""
+
+    def depends_on(self, *producers: object) -> None:
+        """Engines keep the kernel's order, so that it comes after them anyway."""

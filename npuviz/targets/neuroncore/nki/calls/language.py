@@ -11,7 +11,7 @@ import numpy as np
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls import patterns
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
-from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -24,6 +24,7 @@ bfloat16 = NAMES["bfloat16"]
 float8_e4m3 = NAMES["float8_e4m3"]
 float8_e4m3fn = NAMES["float8_e4m3fn"]
 float8_e5m2 = NAMES["float8_e5m2"]
+float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4, float8_e8m0fnu = (each for each, _ in PACKED.values())
 int8 = NAMES["int8"]
 int16 = NAMES["int16"]
 int32 = NAMES["int32"]
@@ -122,7 +123,9 @@ sequential_range = static_range = affine_range
 
 
 def ds(start: Any, size: int) -> Any:
-    """`size` elements from `start`."""
+    """`size` elements from `start`, which may be an element of the chip."""
+    if isinstance(start, Tensor):
+        start = start.known_integer()
     return slice(start, start + size) if not isinstance(start, Index) else start + arange(size)
 
 
@@ -180,7 +183,7 @@ class BlockTensor:
     ndim = property(lambda self: len(self.shape))
     buffer = property(lambda self: self._buffer)
 
-    def _split(self, key: Any) -> tuple[Tensor, tuple[Any, ...]]:
+    def _split(self, key: Any, value: Any = None) -> tuple[Tensor, tuple[Any, ...]]:
         items = list(key) if isinstance(key, tuple) else [key]
         head, rest = items[: self._blocks], items[self._blocks :]
         if len(head) < self._blocks or builtins.any(
@@ -207,9 +210,12 @@ class BlockTensor:
                 self.dtype,
                 self._buffer,
                 label,
-                0.0 if self._is_zero else None,
-                True,
+                None,
             )
+            if self._is_zero and found.buffer == PSUM:
+                found.storage.is_lazy_zero = True
+            elif self._is_zero:
+                current().filled_before(found, 0.0, value)
         return found, tuple(rest)
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -217,7 +223,7 @@ class BlockTensor:
         return tile[rest] if rest else tile
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        tile, rest = self._split(key)
+        tile, rest = self._split(key, value)
         tile[rest if rest else ...] = value
 
     def __bool__(self) -> bool:
@@ -235,7 +241,7 @@ def _space(buffer: Any) -> str:
     return found
 
 
-def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, lazy: bool = False) -> Tensor:
+def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any) -> Tensor:
     space = _space(buffer)
     recording = current()
     if space == HBM and value is not None:
@@ -258,6 +264,8 @@ def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, 
 
 def _tensor(shape: Any, dtype: Any, buffer: Any, name: str, value: Any = None) -> Any:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if len(sizes) == 1 and isinstance(sizes[0], ParDim) and _space(buffer) != HBM:
+        sizes = (*sizes, 1)
     blocks = next((at for at, size in enumerate(sizes) if isinstance(size, ParDim)), 0)
     if blocks and _space(buffer) != HBM:
         if value not in (None, 0, 0.0):

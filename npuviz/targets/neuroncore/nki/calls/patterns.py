@@ -1,12 +1,14 @@
 """Instructions of GpSimd, and rows repeated over partitions."""
 
 from collections.abc import Sequence
+from math import prod
 
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Index
+from npuviz.targets.neuroncore.nki.record.index import Index, whole
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
@@ -82,6 +84,20 @@ def gather_free(dst: object, data: object, indices: object, dtype: object = None
     """dst[p, i] = data[p, indices[p, i]]."""
     source, index = tile(data, "gather data"), tile(indices, "gather indices")
     return run("gather_free", dst, index.shape, dtype or source.dtype, (source, index), None)
+
+
+def nonzero_with_count(dst: object, src: object, offset: object, padding: object) -> None:
+    """Positions of elements that are not 0, in partitions 0, 16, 32, ..., and their count."""
+    source, target = tile(src, "nonzero_with_count src"), tile(dst, "nonzero_with_count dst")
+    if spec_in_use().version < 3:
+        raise KernelError("nonzero_with_count needs NeuronCore-v3 (trn2) or newer")
+    if prod(target.shape[1:]) != prod(source.shape[1:]) + 1 or target.shape[0] != source.shape[0]:
+        raise KernelError(
+            f"nonzero_with_count: {target!r} has one element more in a partition than {source!r}"
+        )
+    current().step(
+        "nonzero_with_count", target, (source, target), offset=whole(offset), padding=whole(padding)
+    )
 
 
 # --- composites --------------------------------------------------------------------------------------

@@ -25,6 +25,16 @@ NAMES: dict[str, Dtype] = {
     "bool": np.dtype(np.bool_),
 }
 """Type of each name of `isa.DTYPE_NAMES` that kernels use."""
+PACKED: dict[str, tuple[Dtype, str]] = {
+    name: (np.dtype([(name, f"u{np.dtype(carrier).itemsize}")]), carrier)
+    for name, carrier in (
+        ("float8_e4m3fn_x4", "uint32"),
+        ("float8_e5m2_x4", "uint32"),
+        ("float4_e2m1fn_x4", "uint16"),
+        ("float8_e8m0fnu", "uint8"),
+    )
+}
+"""Microscaled types: (type, the integer whose bits the engines move)."""
 _ALIASES = {"bool_": "bool", "fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _OWN = {dtype: name for name, dtype in NAMES.items()}
 FLOAT32 = NAMES["float32"]
@@ -37,18 +47,34 @@ def dtype_of(value: object) -> Dtype:
         name = _ALIASES.get(name, name)
         if name in NAMES:
             return NAMES[name]
+        if name in PACKED:
+            return PACKED[name][0]
         raise KernelError(f"element type {value!r} is none that npuviz runs")
     try:
         made: Dtype = np.dtype(value)  # type: ignore[call-overload]
     except TypeError:
         raise KernelError(f"{value!r} is no element type") from None
+    if made.name in PACKED:
+        return PACKED[made.name][0]
     narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32"}.get(made.name)
     return NAMES[narrow] if narrow else made
 
 
+def packed_name(dtype: Dtype) -> str:
+    """The name of a microscaled type, "" for any other."""
+    name = (dtype.names or ("",))[0]
+    return name if name in PACKED else ""
+
+
+def carrier(dtype: Dtype) -> Dtype:
+    """The type that memories hold: the integer of a microscaled type, else itself."""
+    name = packed_name(dtype)
+    return NAMES[PACKED[name][1]] if name else dtype
+
+
 def name_of(dtype: Dtype) -> str:
     """The name of a type in the instruction set. Raises KernelError."""
-    found = _OWN.get(dtype)
+    found = _OWN.get(carrier(dtype))
     if found is None:
         raise KernelError(f"element type {dtype} does not go to the engines")
     return found

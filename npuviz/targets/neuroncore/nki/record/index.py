@@ -160,7 +160,10 @@ class Index:
 
 
 def whole(value: object) -> int:
-    """An integer of an index expression. Raises KernelError for anything else."""
+    """An integer of an index expression, one of a register or of the chip too. Raises KernelError."""
+    known = getattr(value, "known_integer", None)
+    if known is not None:
+        return known()
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         name = "err_unsupported_expression_in_mask" if isinstance(value, Index) else ""
         raise KernelError(f"an index is made of nl.arange, loop indices and integers, found {value!r}", name)

@@ -1,6 +1,6 @@
 """The steps that a kernel's Python asks for, in order, before they are placed and lowered."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -64,6 +64,8 @@ class Recording:
     places   source lines that steps and storages name by index
     outputs  what the kernel returned
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
+    random_state  seed of the random numbers, and how many tiles were drawn since
+    observer  reads a tensor while the kernel is recorded, None where that is not possible
     """
 
     actions: Actions
@@ -76,6 +78,8 @@ class Recording:
     is_placed: bool = False
     prints: list[str] = field(default_factory=list[str])
     notes: dict[str, None] = field(default_factory=dict[str, None])
+    random_state: tuple[int, int] = (0, 0)
+    observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
 
     def __post_init__(self) -> None:
         forget_texts()
@@ -111,6 +115,12 @@ class Recording:
     def note(self, text: str) -> None:
         """Tell the user something once."""
         self.notes[text] = None
+
+    def observed(self, tensor: Tensor) -> np.ndarray:
+        """The values that a tensor has now. Raises KernelError where they cannot be known."""
+        if self.observer is None:
+            raise KernelError(f"{tensor!r} has no value while the kernel is traced")
+        return self.observer(self, tensor)
 
     # --- memory --------------------------------------------------------------------------------
 
@@ -253,7 +263,7 @@ class Recording:
                 or (storage.space == SBUF and target.storage.space == PSUM)
             )
         )
-        if not fits or step is None:
+        if not fits or step is None or self._is_touched_since(target.storage, step):
             return False
         if step.op == "load" and target.storage.space != SBUF:
             return False
@@ -267,6 +277,26 @@ class Recording:
         target.storage.is_written = True
         del self._results[storage.id]
         return True
+
+    def _is_touched_since(self, storage: Storage, step: Step) -> bool:
+        """Whether a step after `step` reads or writes the storage, so that `step` cannot write it instead."""
+        for later in reversed(self.steps):
+            if later is step:
+                return False
+            if any(
+                each is not None
+                and (each.storage is storage or (each.row_index and each.row_index[0].storage is storage))
+                for each in (later.target, *later.sources, *later.more)
+            ):
+                return True
+        return True
+
+    def filled_before(self, made: Tensor, number: Number, value: object) -> None:
+        """Fill a new tile with a number, before the step that computes `value`, which goes to it."""
+        before = self._results.get(value.storage.id) if isinstance(value, Tensor) else None
+        at = next((n for n in range(len(self.steps) - 1, -1, -1) if self.steps[n] is before), len(self.steps))
+        self.step("memset", made, (), value=number)
+        self.steps.insert(at, self.steps.pop())
 
     # --- what the Python syntax means ------------------------------------------------------------
 
@@ -331,7 +361,8 @@ class Recording:
         if isinstance(value, Tensor):
             step = self._results.get(value.storage.id)
             is_product = step is not None and step.op == "matmul" and not value.storage.reads
-            if is_product and step is not None and target.storage.space == PSUM and value.size == target.size:
+            fits = target.storage.space == PSUM and value.size == target.size
+            if is_product and step is not None and fits and not self._is_touched_since(target.storage, step):
                 step.target = _shaped(target, value.shape).boxed(step.box)
                 step.values["accumulate"] = self.accumulates(target)
                 target.storage.is_written = True

@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Box, Index, Mask
+from npuviz.targets.neuroncore.nki.record.index import Box, Index, Mask, whole
 from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
@@ -85,6 +85,10 @@ class Recorder(Protocol):
 
     def add_in_place(self, target: "Tensor", value: object) -> "Tensor":
         """`t[...] += value`."""
+        ...
+
+    def observed(self, tensor: "Tensor") -> np.ndarray:
+        """The values that a tensor has now."""
         ...
 
 
@@ -172,6 +176,12 @@ class Tensor:
 
     def __iter__(self) -> Any:
         raise KernelError(f"{self!r} cannot be iterated over", "err_dynamic_control_flow_not_supported")
+
+    def known_integer(self) -> int:
+        """Its only element, an integer, as it is now. Raises KernelError."""
+        if self.size != 1 or self.dtype.kind not in "iu":
+            raise KernelError(f"{self!r} is no single integer", "err_dynamic_control_flow_not_supported")
+        return int(self.recording.observed(self).reshape(-1)[0])
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -303,9 +313,10 @@ class Tensor:
             tuple(slice(start, end, step) if d == dim % self.ndim else slice(None) for d in range(self.ndim))
         ]
 
-    def select(self, dim: int, index: int) -> "Tensor":
+    def select(self, dim: int, index: Any) -> "Tensor":
         """One element of a dimension, which is dropped (the partition dimension stays)."""
-        return self[tuple(index if d == dim % self.ndim else slice(None) for d in range(self.ndim))]
+        at = whole(index)
+        return self[tuple(at if d == dim % self.ndim else slice(None) for d in range(self.ndim))]
 
     def broadcast(self, dim: int, size: int) -> "Tensor":
         """A dimension of size 1 repeated."""
@@ -372,14 +383,12 @@ class Tensor:
         dtype: Any = None,
     ) -> "Tensor":
         """A raw access pattern: [step, size] of each dimension in elements, from an offset."""
-        if scalar_offset is not None and not hasattr(scalar_offset, "__index__"):
-            raise KernelError(f"{self!r}: .ap with a scalar_offset of a register is not simulated yet")
         base = self if dtype is None else self.view(dtype)
         sizes = tuple(int(size) for _, size in pattern)
         steps = tuple(int(step) for step, _ in pattern)
         first = 0 if offset is None else int(offset)
         if scalar_offset is not None:
-            first += int(scalar_offset) * prod(self.shape[indirect_dim + 1 :])
+            first += whole(scalar_offset) * prod(self.shape[indirect_dim + 1 :])
         if not base.is_on_chip:
             made = base.viewed(sizes, steps, base.offset + first)
             if vector_offset is not None:
@@ -440,6 +449,8 @@ def box_of(mask: object, shape: tuple[int, ...]) -> Box | None:
     """The box of a mask, None without one. Raises KernelError."""
     if mask is None or mask is True:
         return None
+    if mask is False:
+        return tuple((0, 0) for _ in shape)
     if not isinstance(mask, Mask):
         raise KernelError(f"mask={mask!r} is no comparison of indices", "err_unsupported_expression_in_mask")
     return mask.box(shape)

@@ -2,6 +2,7 @@
 
 from npuviz.targets.neuroncore.nki.calls.isa_second import (
     dge_mode,
+    dma_engine,
     engine,
     matmul_perf_mode,
     nc_version,
@@ -9,4 +10,4 @@ from npuviz.targets.neuroncore.nki.calls.isa_second import (
     reduce_cmd,
 )
 
-__all__ = ["dge_mode", "engine", "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd"]
+__all__ = ["dge_mode", "dma_engine", "engine", "matmul_perf_mode", "nc_version", "oob_mode", "reduce_cmd"]

@@ -1,0 +1,210 @@
+"""nki.collectives among the instances of a kernel: instance n of the grid is rank n."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from npuviz.targets.neuroncore.nki.calls.exchange import reduced
+from npuviz.targets.neuroncore.nki.calls.instances import meeting
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.names import name_of
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, Tensor
+
+_REDUCTIONS = frozenset(("add", "minimum", "maximum", "max", "min"))
+_NOTE = (
+    "collectives: instances of the kernel are ranks on one core, what they exchange moves by DMA (assumed)"
+)
+Posted = dict[int, tuple[Sequence[Tensor], Sequence[Tensor]]]
+
+
+class ReplicaGroup:
+    """Ranks that exchange: lists of ranks, each with its own exchange."""
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        self.groups = [[int(rank) for rank in group] for group in groups]
+
+    def ranks_of(self, rank: int) -> list[int]:
+        """The list that a rank is in. Raises KernelError."""
+        for group in self.groups:
+            if rank in group:
+                return group
+        raise KernelError(f"rank {rank} is in none of the groups {self.groups}")
+
+
+def rank_id(name: Any = None) -> int:
+    """The rank that runs: its instance of the grid."""
+    program = current().program
+    return program[-1] if program else 0
+
+
+def _exchange(
+    what: str, srcs: object, dsts: object, ranks: Sequence[int], then: Callable[[Posted, Sequence[int]], None]
+) -> None:
+    given, wanted = _tensors(srcs, what), _tensors(dsts, what)
+    if len(given) != len(wanted):
+        raise KernelError(f"{what}: {len(given)} sources and {len(wanted)} results")
+    recording = current()
+    recording.note(_NOTE)
+    own = rank_id()
+    if len(ranks) == 1:
+        then({own: (given, wanted)}, ranks)
+    elif not meeting(what, ranks, (given, wanted), lambda posted: then(posted, ranks)):
+        raise KernelError(
+            f"{what} among ranks {list(ranks)}: the kernel has one instance; run it with --grid {len(ranks)}"
+        )
+
+
+def _tensors(values: object, what: str) -> list[Tensor]:
+    given: list[object] = list(values) if isinstance(values, list | tuple) else [values]
+    found = [each for each in given if isinstance(each, Tensor)]
+    if len(found) != len(given):
+        raise KernelError(f"{what}: expected lists of tensors, found {values!r}")
+    return found
+
+
+def _kept(source: Tensor) -> Tensor:
+    """A copy in HBM, so that results may overwrite what others still need."""
+    made = current().new(source.shape, source.dtype, HBM, "exchanged")
+    current().move(made, source)
+    return made
+
+
+def all_reduce(
+    srcs: Any, dsts: Any, replica_group: ReplicaGroup, op: Any, priority: Any = None, name: Any = None
+) -> None:
+    """Each dst = the reduction of the ranks' sources."""
+    _check(op, "all_reduce")
+
+    def then(posted: Posted, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]][0])):
+            total = _total([posted[rank][0][at] for rank in ranks], op)
+            for rank in ranks:
+                current().move(posted[rank][1][at], total)
+
+    _exchange("all_reduce", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+
+
+def _check(op: object, what: str) -> None:
+    if name_of(op) not in _REDUCTIONS:
+        raise KernelError(f"{what}: op {name_of(op)!r} is add, minimum or maximum")
+
+
+def _total(sources: Sequence[Tensor], op: object) -> Tensor:
+    made = current().new(sources[0].shape, sources[0].dtype, HBM, "reduced")
+    reduced(made, sources, name_of(op))
+    return made
+
+
+def _part(tensor: Tensor, dim: int, at: int, count: int, what: str) -> Tensor:
+    """Piece `at` of `count` of a dimension."""
+    if tensor.shape[dim] % count:
+        raise KernelError(f"{what}: {tensor!r} is not cut into {count} pieces in dimension {dim}")
+    size = tensor.shape[dim] // count
+    return tensor.slice(dim, at * size, (at + 1) * size)
+
+
+def all_gather(
+    srcs: Any,
+    dsts: Any,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: Any = None,
+    name: Any = None,
+) -> None:
+    """Each dst = the ranks' sources one after the other in a dimension."""
+
+    def then(posted: Posted, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]][0])):
+            kept = [_kept(posted[rank][0][at]) for rank in ranks]
+            for rank in ranks:
+                for place, source in enumerate(kept):
+                    target = _part(posted[rank][1][at], collective_dim, place, len(ranks), "all_gather")
+                    current().move(target, source)
+
+    _exchange("all_gather", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+
+
+def reduce_scatter(
+    srcs: Any,
+    dsts: Any,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    op: Any,
+    priority: Any = None,
+    name: Any = None,
+) -> None:
+    """Each dst = its piece of the reduction of the ranks' sources."""
+    _check(op, "reduce_scatter")
+
+    def then(posted: Posted, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]][0])):
+            total = _total([posted[rank][0][at] for rank in ranks], op)
+            for place, rank in enumerate(ranks):
+                piece = _part(total, collective_dim, place, len(ranks), "reduce_scatter")
+                current().move(posted[rank][1][at], piece)
+
+    _exchange("reduce_scatter", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+
+
+def all_to_all(
+    srcs: Any,
+    dsts: Any,
+    replica_group: ReplicaGroup,
+    collective_dim: int,
+    priority: Any = None,
+    name: Any = None,
+) -> None:
+    """Piece n of each source goes to rank n of the group."""
+
+    def then(posted: Posted, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]][0])):
+            kept = [_kept(posted[rank][0][at]) for rank in ranks]
+            for place, rank in enumerate(ranks):
+                for sender, source in enumerate(kept):
+                    target = _part(posted[rank][1][at], collective_dim, sender, len(ranks), "all_to_all")
+                    current().move(target, _part(source, collective_dim, place, len(ranks), "all_to_all"))
+
+    _exchange("all_to_all", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+
+
+def collective_permute(
+    srcs: Any, dsts: Any, source_target_pairs: Any, priority: Any = None, name: Any = None
+) -> None:
+    """Each source goes to the dst of the rank that it is paired with."""
+    pairs = [(int(first), int(second)) for first, second in source_target_pairs]
+
+    def then(posted: Posted, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]][0])):
+            kept = {first: _kept(posted[first][0][at]) for first, _ in pairs}
+            for first, second in pairs:
+                current().move(posted[second][1][at], kept[first])
+
+    _exchange("collective_permute", srcs, dsts, sorted({rank for pair in pairs for rank in pair}), then)
+
+
+def _documented(name: str) -> Any:
+    def refused(*_: Any, **__: Any) -> None:
+        raise KernelError(f"nki.collectives.{name} is not simulated yet")
+
+    refused.__name__ = refused.__qualname__ = name
+    return refused
+
+
+(
+    all_gather_v,
+    all_to_all_v,
+    collective_permute_implicit,
+    collective_permute_implicit_reduce,
+    collective_permute_implicit_current_processing_rank_id,
+) = (
+    _documented(each)
+    for each in (
+        *(
+            "all_gather_v",
+            "all_to_all_v",
+            "collective_permute_implicit",
+            "collective_permute_implicit_reduce",
+        ),
+        "collective_permute_implicit_current_processing_rank_id",
+    )
+)

@@ -1,0 +1,71 @@
+"""Values of the chip that a kernel's Python needs while it is recorded: its bounds, conditions, offsets.
+
+The steps so far that the value depends on run on the machine, as a program of their own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.base.progress import NoProgress
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.load.programs import make_program
+from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+from npuviz.targets.neuroncore.nki.lowering import lower
+from npuviz.targets.neuroncore.nki.placing import storages_of
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, recording_active
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+NOTE = (
+    "values of the chip that decide loops, branches and offsets are found by running the kernel up to there: "
+    "the program is the one for these inputs, without the cost of reading registers and of branches (assumed)"
+)
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Reads tensors of a kernel that is being recorded.
+
+    stores  its inputs;  inputs  arrays of those that are given, others are drawn from `seed`
+    """
+
+    spec: NeuronSpec
+    stores: Sequence[Storage]
+    inputs: Mapping[str, np.ndarray]
+    seed: int
+
+    def __call__(self, recording: Recording, tensor: Tensor) -> np.ndarray:
+        """The values that a tensor has now. Raises KernelError where it has none yet."""
+        recording.note(NOTE)
+        part = Recording(recording.actions, recording.version)
+        part.steps = _needed(recording.steps, tensor)
+        part.storages, part.places = list(recording.storages), recording.places
+        with recording_active(part):
+            probe = part.new(tensor.shape, tensor.dtype, HBM, "observed")
+            part.move(probe, tensor)
+        lowered = lower(part, self.stores, (probe,), self.spec, NoProgress())
+        request = LoadRequest(Path("kernel.neff"), inputs=dict(self.inputs), seed=self.seed)
+        machine = NeuronMachine(self.spec, make_program(request, self.spec, (), lowered.compiled))
+        stop = machine.advance(1 << 62, NO_STOPS, None)
+        values = machine.values()
+        if stop.kind != StopKind.FINISHED or values is None:
+            raise KernelError(f"{tensor!r} has no value: the chip stopped: {stop}")
+        (home,) = (each.id for each in lowered.compiled.tables.variables if each.name == probe.name)
+        return np.array(values.variable(home)).reshape(tensor.shape)
+
+
+def _needed(steps: Sequence[Step], tensor: Tensor) -> list[Step]:
+    """The steps that write what the tensor depends on, in order."""
+    wanted = {tensor.storage.id}
+    found: list[Step] = []
+    for step in reversed(steps):
+        written = {each.storage.id for each in (step.target, *step.more) if each is not None}
+        if written & wanted:
+            found.append(step)
+            wanted |= {each.id for each in storages_of(step)}
+    return found[::-1]

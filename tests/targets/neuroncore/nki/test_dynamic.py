@@ -1,0 +1,173 @@
+"""Values of the chip that decide how a kernel goes on, instances that wait for each other, packed types."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from tests.targets.neuroncore.nki.running import SECOND, loaded, outputs_of, ran, random
+
+_COUNTED = """
+@nki.jit
+def kernel(x, n):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    count = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=count, src=n)
+    nisa.dma_copy(dst=tile, src=x)
+    register = nisa.register_alloc()
+    nisa.register_load(register, n)
+    for i in nl.dynamic_range(0, register):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    nisa.register_load(register, count)
+    while register:
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.tensor_scalar(dst=count, data=count, op0=nl.subtract, operand0=1)
+        nisa.register_load(register, count)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+def test_loops_end_by_values_of_the_chip(tmp_path) -> None:
+    x = random(128, 8)
+    found = ran(tmp_path, SECOND + _COUNTED, {"x": x, "n": np.array([[3]], np.int32)})
+    assert np.allclose(found, (x + 3) * 8)
+
+
+def test_values_that_are_drawn_decide_as_given_ones_do(tmp_path) -> None:
+    spec, program = loaded(tmp_path, SECOND + _COUNTED, {}, **{"shape.x": "128x8", "shape.n": "1x1:int32"})
+    x, n = (np.asarray(program.payload.inputs[name]) for name in ("x", "n"))
+    (found,) = outputs_of(spec, program)
+    assert np.allclose(found, (x + int(n[0, 0])) * 2.0 ** int(n[0, 0]))
+
+
+_EXCHANGE = """
+import nki.collectives as ncc
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((4, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    k = nl.program_id(0)
+    a = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    b = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=a, src=x)
+    nisa.tensor_scalar(dst=a, data=a, op0=nl.add, operand0=float(k))
+    nisa.sendrecv(src=a, dst=b, send_to_rank=1 - k, recv_from_rank=1 - k, pipe_id=0)
+    nisa.core_barrier(out, (0, 1))
+    nisa.dma_copy(dst=out[k], src=b)
+    own = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=own, src=a)
+    ncc.all_reduce([own], [own], ncc.ReplicaGroup([[0, 1]]), nl.add)
+    nisa.dma_copy(dst=out[2 + k], src=own)
+    return out
+"""
+
+
+def test_instances_send_each_other_tiles_and_reduce(tmp_path) -> None:
+    x = random(32, 16)
+    found = ran(tmp_path, SECOND + _EXCHANGE, {"x": x}, grid="2")
+    assert np.allclose(found, [x + 1, x, 2 * x + 1, 2 * x + 1])
+
+
+def test_instances_that_wait_without_an_end_are_named(tmp_path) -> None:
+    text = SECOND + _EXCHANGE.replace(
+        "nisa.core_barrier(out, (0, 1))", "if k: nisa.core_barrier(out, (0, 1))"
+    )
+    with pytest.raises(KernelError, match="wait for each other without an end"):
+        loaded(tmp_path, text, {"x": random(32, 16)}, grid="2")
+    with pytest.raises(KernelError, match=r"kernel.py:\d+: sendrecv with 1: the kernel has one instance"):
+        loaded(tmp_path, SECOND + _EXCHANGE, {"x": random(32, 16)})
+
+
+_MICROSCALED = """
+@nki.jit
+def kernel(a, b):
+    result = nl.ndarray((64, 32), dtype=nl.float32, buffer=nl.shared_hbm)
+    tiles = []
+    for x in (a, b):
+        raw = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=raw, src=x)
+        packed = nl.ndarray((64, x.shape[1] // 4), dtype=nl.FORMAT, buffer=nl.sbuf)
+        scale = nl.ndarray((64, x.shape[1] // 4), dtype=nl.uint8, buffer=nl.sbuf)
+        nisa.memset(dst=scale, value=0)
+        nisa.quantize_mx(dst=packed, src=raw, dst_scale=scale)
+        tiles.append((packed, scale))
+    product = nl.ndarray((64, 32), dtype=nl.float32, buffer=nl.psum)
+    (first, first_scale), (second, second_scale) = tiles
+    nisa.nc_matmul_mx(product, first, second, first_scale, second_scale)
+    copied = nl.ndarray((64, 32), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=copied, src=product)
+    nisa.dma_copy(dst=result, src=copied)
+    return result
+"""
+
+
+def _rounded(x: np.ndarray, kind: type, largest: int) -> np.ndarray:
+    """Values after quantisation: a power of two for 8 partitions and 4 elements, as nki.md 2.5 defines it."""
+    groups = x.astype(np.float64).reshape(x.shape[0] // 8, 8, -1, 4)
+    scale = 2.0 ** (np.floor(np.log2(np.abs(groups).max((1, 3), keepdims=True))) - (largest - 1))
+    return ((groups / scale).astype(kind).astype(np.float64) * scale).reshape(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "largest"),
+    [("float8_e4m3fn_x4", ml_dtypes.float8_e4m3fn, 8), ("float8_e5m2_x4", ml_dtypes.float8_e5m2, 15)],
+)
+def test_microscaled_products_are_those_of_the_rounded_values(tmp_path, name, kind, largest) -> None:
+    a, b = random(64, 256).astype(ml_dtypes.bfloat16), random(64, 128, seed=1).astype(ml_dtypes.bfloat16)
+    found = ran(tmp_path, SECOND + _MICROSCALED.replace("FORMAT", name), {"a": a, "b": b}, preset="trn3")
+    left, right = (
+        _rounded(x, kind, largest).reshape(64, -1, 4).transpose(0, 2, 1).reshape(256, -1) for x in (a, b)
+    )
+    assert np.allclose(found, left.T @ right, rtol=1e-5, atol=1e-4)
+
+
+def test_random_numbers_follow_their_seed_and_positions_are_counted(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(x, seed):
+    kept = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    places = nl.ndarray((x.shape[0], x.shape[1] + 1), dtype=nl.int32, buffer=nl.shared_hbm)
+    nisa.set_rng_seed(seed)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dropout(dst=tile, data=tile, prob=0.25)
+    nisa.dma_copy(dst=kept, src=tile)
+    found = nl.ndarray(places.shape, dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(dst=found, value=7)
+    nisa.nonzero_with_count(dst=found, src=tile, index_offset=100, padding_val=-5)
+    nisa.dma_copy(dst=places, src=found)
+    return kept, places
+"""
+    )
+    x = np.ones((32, 512), np.float32)
+    runs = [
+        outputs_of(*loaded(tmp_path, text, {"x": x, "seed": np.array([[seed]], np.uint32)}))
+        for seed in (1, 1, 2)
+    ]
+    kept, places = runs[0]
+    assert abs(kept.mean() - 0.75) < 0.02
+    assert np.array_equal(kept, runs[1][0])
+    assert not np.array_equal(kept, runs[2][0])
+    wanted = np.flatnonzero(kept[16])
+    assert np.array_equal(places[16, : len(wanted)], wanted + 100)
+    assert (places[16, len(wanted) : -1] == -5).all()
+    assert places[16, -1] == len(wanted)
+    assert (places[1] == 7).all()
+
+
+def test_a_dma_that_computes_adds_its_sources(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a, b, c):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_compute(out, (a, b, c), reduce_op=nl.add, scales=(1.0, 1.0, 1.0))
+    return out
+"""
+    )
+    a, b, c = (random(200, 16, seed=seed) for seed in range(3))
+    assert np.allclose(ran(tmp_path, text, {"a": a, "b": b, "c": c}), a + b + c, atol=1e-6)
