@@ -1,11 +1,16 @@
 """Answers of the public API that the text debugger does not have."""
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
+from npuviz.debug.causes import Cause, recorded_why
 from npuviz.debug.console.answer import Answer
+from npuviz.debug.console.causes import cause_row, chain_answer, losses_answer
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.trace.reader import TraceReader
+from npuviz.trace.unit_times import tracks_of_units, unit_label
 from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.compare import compare
 
@@ -35,6 +40,28 @@ def tensor_answer(program: Program, description: MachineDescription) -> Answer:
     )
     columns = ("tensor", "kind", "shape", "dtype", "memory", "address", "bytes")
     return Answer(columns=columns, rows=rows, name="tensors")
+
+
+def recorded_why_answer(trace: TraceReader, unit: str, cycle: int | None, until: int | None) -> Answer:
+    """`why` of a trace without a machine. Raises UsageError for a unit that it does not have."""
+    schema = trace.schema
+    names = {unit_label(schema, each): each for each in tracks_of_units(schema)}
+    if unit not in names:
+        raise UsageError(f"no unit {echo(unit)!r}; known: {', '.join(list(names)[:8])}")
+    labels = {number: name for name, number in names.items()}
+
+    def row(cause: Cause) -> tuple[Any, ...]:
+        there = schema.tracks[cause.track].name if cause.track >= 0 else "the run"
+        return cause_row(cause, labels.get(cause.unit, there), cause.detail)
+
+    at = cycle if cycle is not None else max(trace.end_cycle - 1, 0)
+    if until is not None:
+        return losses_answer(trace, (names[unit], unit), (at, until), row)
+    chain = recorded_why(trace, names[unit], at)
+    if not chain:
+        note = "it works, has nothing left to do, or nothing is recorded"
+        return Answer({"unit": unit, "cycle": at}, note=note)
+    return chain_answer(chain, unit, at, row)
 
 
 def comparison_answer(a: TraceReader, b: TraceReader) -> Answer:

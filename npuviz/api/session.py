@@ -14,7 +14,13 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from npuviz.api.picture import Picture, PictureOptions, take_picture
-from npuviz.api.questions import PictureArguments, comparison_answer, explanation_answer, tensor_answer
+from npuviz.api.questions import (
+    PictureArguments,
+    comparison_answer,
+    explanation_answer,
+    recorded_why_answer,
+    tensor_answer,
+)
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
 from npuviz.base.progress import NoProgress
@@ -214,9 +220,15 @@ class DebugSession:
         """Program, machine, and where it is."""
         return self.do("info")
 
-    def why(self, unit: str, cycle: int | None = None) -> Answer:
-        """Why a unit is idle or waits at a cycle (now): a chain of units, each waiting for the next."""
-        return self.do(f"why {shlex.quote(unit)}" + ("" if cycle is None else f" {cycle}"))
+    def why(self, unit: str, cycle: int | None = None, until: int | None = None) -> Answer:
+        """Why a unit is idle or waits at a cycle (now): a chain of units, each waiting for the next.
+
+        until  what the unit lost the cycles [cycle, until) to instead, most first
+        """
+        if self.opened.session is None:
+            return recorded_why_answer(self.trace, unit, cycle, until)
+        cycles = [cycle, until] if until is not None and cycle is not None else [cycle]
+        return self.do(" ".join(["why", shlex.quote(unit), *(str(c) for c in cycles if c is not None)]))
 
     def who(self, place: Place) -> Answer:
         """Which instruction wrote a byte last, before now."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuviz.debug.causes import IDLE, Cause, recorded_why
 from npuviz.debug.session import Session
 from npuviz.debug.translate import status_role
 from npuviz.program.instruction import HasDependencies, Instruction
@@ -33,24 +34,6 @@ class Writer:
     instruction: Instruction
     cycle: int
     since: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One link of a chain: what a unit did over [start, end); end is -1 if it still does."""
-
-    unit: int
-    start: int
-    end: int
-    what: str
-    role: str
-    instruction: int = -1
-    detail: str = ""
-
-    @property
-    def is_wait(self) -> bool:
-        """Whether the unit waited, so that the chain goes on."""
-        return self.role.startswith("wait")
 
 
 def last_writer(session: Session, memory: Memory, address: int) -> Writer | None:
@@ -106,10 +89,14 @@ def _check_inside(memory: Memory, address: int) -> None:
 def why(session: Session, unit: int, cycle: int) -> list[Cause]:
     """The chain of causes from what a unit does at a cycle: each next link is what it waits for.
 
-    Follows recorded flows to the producer of the waiting instruction; without one, the links of the
-    description: upstream when a unit waits for work, downstream when it waits for room.
+    Where the trace knows what ended a wait, the chain is that of `recorded_why`. A wait that nothing has
+    ended yet is followed by what the machine says of itself, by flows to the producer of the waiting
+    instruction, and by the links of the description: upstream when a unit waits for work, downstream when it
+    waits for room.
     """
     machine = session.machine
+    if session.trace is not None and (known := recorded_why(session.trace, unit, cycle)):
+        return known
     if cycle == session.cycle and isinstance(machine, HasWaitChains):
         links = machine.wait_chain(unit)
         if links:
@@ -129,6 +116,13 @@ def why(session: Session, unit: int, cycle: int) -> list[Cause]:
             break
         unit = following
     return chain
+
+
+def cause_unit(session: Session, cause: Cause) -> str:
+    """Name of the unit of a link; of its track where that belongs to no unit."""
+    if cause.unit >= 0:
+        return session.description.units[cause.unit].name
+    return session.description.tracks[cause.track].name if cause.track >= 0 else "the run"
 
 
 def _linked(link: WaitLink) -> Cause:
@@ -175,7 +169,7 @@ def _gap(trace: TraceReader, unit: int, tracks: list[int], cycle: int) -> Cause:
     following = min(behind, key=lambda row: int(row["start"]), default=None)
     end = int(following["start"]) if following is not None else -1
     index = int(following["instruction"]) if following is not None else -1
-    return Cause(unit, start, end, "idle", "wait-empty", index, "nothing to do")
+    return Cause(unit, start, end, IDLE, "wait-empty", index, "nothing to do")
 
 
 def _now(session: Session, unit: int) -> Cause | None:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_count
-from npuviz.debug.explain import Cause, last_writer, why
+from npuviz.debug.causes import Cause
+from npuviz.debug.explain import cause_unit, last_writer, why
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Instruction, Operand
 from npuviz.sim.description import Memory
@@ -46,7 +47,7 @@ def why_waiting(session: Session, unit: int, cycle: int) -> Found:
     elif len(chain) > 1:
         text += f" \u2190 {lines[1]}"
         text += f" \u2190 \u2026 \u2190 {lines[-1]}" if len(chain) > 2 else ""
-    if last.is_wait:
+    if last.is_wait and not last.recorded:
         text += "; what that waits for is not recorded" if len(chain) > 1 else ": for what is not recorded"
     cycles = (last.start, last.end) if 0 <= last.start < last.end else None
     track = _track(session, last, cycle)
@@ -56,6 +57,8 @@ def why_waiting(session: Session, unit: int, cycle: int) -> Found:
 
 def _track(session: Session, cause: Cause, cycle: int) -> int:
     """The interval track of a cause's unit that shows it."""
+    if cause.track >= 0:
+        return cause.track
     tracks = [t.id for t in session.description.tracks if t.unit == cause.unit and t.kind == "interval"]
     trace = session.trace
     at = cause.start if cause.start >= 0 else cycle
@@ -178,7 +181,7 @@ def _name(session: Session, instruction: Instruction) -> str:
 
 def _cause_text(session: Session, cause: Cause) -> str:
     """ "Core[0].EX, cycles 120 to 180: MATMUL #17"."""
-    name = session.description.units[cause.unit].name
+    name = cause_unit(session, cause)
     end = f"{format_count(cause.end)}" if cause.end >= 0 else "now"
     since = f", cycles {format_count(cause.start)} to {end}" if cause.start >= 0 else ""
     what = cause.what

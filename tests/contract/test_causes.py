@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npuviz.debug.causes import has_causes, losses, recorded_why
 from npuviz.debug.session import Session
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.causes.graph import cause_graph, critical_path, graph_of, path_to
-from npuviz.trace.causes.waits import standstills, unit_causes, why_standing
+from npuviz.trace.causes.waits import standstill_at, standstills, unit_causes, why_standing
 from npuviz.trace.causes.what_if import Change, Retimer
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
@@ -102,6 +103,29 @@ def test_what_units_lost_sums_to_the_run(case: Case) -> None:
         for span in spans[:: max(1, len(spans) // 16)]:
             hops = why_standing(trace, span)
             assert span.track < 0 or sum(hop.cycles for hop in hops) == span.end - span.start
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_why_says_what_every_cycle_of_a_standstill_was_lost_to(case: Case) -> None:
+    trace = recorded(case)
+    end, asked = trace.end_cycle, 0
+    for unit, time in unit_times(trace).items():
+        spans = standstills(trace, unit, 0, end)
+        for span in spans[:: max(1, len(spans) // 8)]:
+            for cycle in (span.start, span.end - 1):
+                assert standstill_at(trace, unit, cycle) == span
+            chain = recorded_why(trace, unit, span.start)
+            assert bool(chain) == (span.track >= 0 and has_causes(trace))
+            assert sum(cause.cycles for cause in chain[1:]) == (chain[0].cycles if chain else 0)
+            asked += len(chain) > 1
+        assert standstill_at(trace, unit, end) is None
+        if has_causes(trace) and len(spans) < 200:
+            assert sum(loss.cycles for loss in losses(trace, unit, 0, end)) == end - time.busy
+            third = losses(trace, unit, end // 3, end // 2)
+            idle = sum(min(span.end, end // 2) - max(span.start, end // 3) for span in spans
+                       if span.start < end // 2 and span.end > end // 3)  # fmt: skip
+            assert sum(loss.cycles for loss in third) == idle
+    assert asked or not has_causes(trace)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.debug.console import elements, inspection, motion, writers
+from npuviz.debug.console import causes, elements, inspection, motion, writers
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.session import Session
 
@@ -64,7 +64,12 @@ COMMANDS = (
     TextCommand(
         "who", "who MEMORY ADDR | QUEUE | C,R", "last writer of a byte; who sent the words there", writers.who
     ),
-    TextCommand("why", "why UNIT [CYCLE]", "why a unit is idle", inspection.why_idle),
+    TextCommand(
+        "why",
+        "why UNIT [CYCLE [TO]]",
+        "why a unit is idle in a cycle; what it lost the cycles of a span to",
+        causes.why_idle,
+    ),
     TextCommand("queues", "queues [C,R[..C,R]]", "what the queues hold", inspection.queues),
     TextCommand("units", "units [C,R[..C,R]]", "what the units do", inspection.units),
     TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),

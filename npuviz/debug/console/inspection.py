@@ -7,10 +7,9 @@ from npuviz.base.errors import UsageError
 from npuviz.debug import translate
 from npuviz.debug.condition.language import parse_expression
 from npuviz.debug.console.answer import Answer, Shown
-from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.console.arguments import memory_of, number_of, time_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
-from npuviz.debug.explain import Cause, why
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.program.instruction import HasDependencies
@@ -88,33 +87,6 @@ def set_probe(session: Session, rest: str) -> Answer:
     value = session.read(probe.id)
     shown = Shown(value, translate.format_value(value))
     return Answer({"probe": probe.id, "value": shown, "cycle": session.cycle})
-
-
-def why_idle(session: Session, rest: str) -> Answer:
-    """why UNIT [CYCLE]."""
-    words = words_of(rest, 1, 2)
-    unit = unit_of(session, words[0])
-    cycle = number_of(words[1], "a cycle") if len(words) > 1 else session.cycle
-    chain = why(session, unit, cycle)
-    if not chain:
-        known = session.trace.end_cycle if session.trace else 0
-        text = f"nothing is recorded for cycle {cycle}; the trace ends at {known}"
-        return Answer({"unit": session.description.units[unit].name, "cycle": cycle}, note=text)
-    rows = tuple(_cause_row(session, cause) for cause in chain)
-    last = chain[-1]
-    note = "the chain ends here: what it waits for is not recorded" if last.is_wait else ""
-    pairs = {"unit": session.description.units[unit].name, "cycle": cycle}
-    return Answer(pairs, ("unit", "from", "to", "state", "instruction", "detail"), rows, "chain", note)
-
-
-def _cause_row(session: Session, cause: Cause) -> tuple[Any, ...]:
-    name = session.description.units[cause.unit].name
-    detail = cause.detail
-    instruction = cause.instruction if cause.instruction >= 0 else None
-    if instruction is not None:
-        detail = session.program.listing.describe(instruction).text
-    start, end = (value if value >= 0 else None for value in (cause.start, cause.end))
-    return name, start, end, cause.what, instruction, detail
 
 
 def queues(session: Session, rest: str) -> Answer:

@@ -218,9 +218,12 @@ def _add_questions(server: MCPServer[Any], tools: Tools) -> None:
     tool = _tool(server, tools)
 
     @tool
-    def why(unit: str, cycle: int | None = None, session: Session = "") -> str:
-        """Why a unit is idle or waits in a cycle (now): the chain of what waits for what."""
-        return tools.why(session, unit, cycle)
+    def why(unit: str, cycle: int | None = None, until: int | None = None, session: Session = "") -> str:
+        """Why a unit is idle or waits in a cycle (now): the chain of what waits for what, with cycles lost.
+
+        With `until`: what it lost the cycles from `cycle` to there to.
+        """
+        return tools.why(session, unit, cycle, until)
 
     @tool
     def who(

@@ -138,9 +138,9 @@ class Tools:
         with self._moving(session, seconds) as found:
             return found.do(line).as_text()
 
-    def why(self, session: str, unit: str, cycle: int | None) -> str:
+    def why(self, session: str, unit: str, cycle: int | None, until: int | None) -> str:
         """Why a unit waits."""
-        return self._session(session).why(unit, cycle).as_text()
+        return self._session(session).why(unit, cycle, until).as_text()
 
     def who(self, session: str, place: str) -> str:
         """Who wrote a byte last."""
