@@ -80,7 +80,7 @@ class Placing:
     def _spill_text(self) -> str:
         found = self._spilling
         return (
-            f"tiles that do not fit into SBUF are saved to HBM and loaded again: {found.saved_bytes} and "
+            f"tiles that do not fit on the chip are saved to HBM and loaded again: {found.saved_bytes} and "
             f"{found.loaded_bytes} bytes (which ones is assumed: those needed last)"
         )
 
@@ -131,8 +131,9 @@ class Placing:
             try:
                 return make(partitions, (count,), name_of(storage.dtype)).tile
             except DoesNotFit:
-                if storage.space == PSUM or not self._spilling.make_room(
-                    self._tiles, self._storages, self._now, self._needed
+                is_final = storage.space == PSUM and self._recording.version > 1
+                if is_final or not self._spilling.make_room(
+                    self._tiles, self._storages, self._now, self._needed, storage.space
                 ):
                     raise
 

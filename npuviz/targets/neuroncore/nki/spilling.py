@@ -1,4 +1,4 @@
-"""Tiles that do not fit into SBUF wait in HBM: the one that is needed last goes first."""
+"""Tiles that do not fit into SBUF or PSUM wait in HBM: the one that is needed last goes first."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
@@ -31,10 +31,15 @@ class Spilling:
         self._clean.discard(storage.id)
 
     def make_room(
-        self, tiles: dict[int, Tile], storages: Mapping[int, Storage], step: int, needed: Collection[int]
+        self,
+        tiles: dict[int, Tile],
+        storages: Mapping[int, Storage],
+        step: int,
+        needed: Collection[int],
+        space: str = SBUF,
     ) -> bool:
-        """Save the tile that is used last after `step`, none of `needed`; whether there was one."""
-        candidates = [number for number in tiles if number not in needed and storages[number].space == SBUF]
+        """Save the tile of a memory that is used last after `step`, none of `needed`; whether there was one."""
+        candidates = [number for number in tiles if number not in needed and storages[number].space == space]
         if not candidates:
             return False
         chosen = max(candidates, key=lambda number: self._next_use(number, step))
@@ -60,7 +65,14 @@ class Spilling:
         home = self._homes.get(storage.id)
         if home is None:
             return
-        self._builder.dma.load(_whole(tile, storage), home)
+        whole = _whole(tile, storage)
+        if storage.space == SBUF:
+            self._builder.dma.load(whole, home)
+        else:
+            with self._builder.tiles.scope():
+                staged = self._builder.tiles.sbuf(whole.partitions, whole.shape, whole.dtype)
+                self._builder.dma.load(staged, home)
+                self._builder.isa.copy(whole, staged, None)
         self._clean.add(storage.id)
         self.loaded_bytes += storage.shape[0] * storage.shape[1] * storage.dtype.itemsize
 

@@ -406,3 +406,61 @@ def kernel(x):
     product = (x + 1).T @ (x + 1)
     wanted = [2 * x, x + 1, product, np.where(np.arange(128) < 64, x, 0) + 2 * product]
     assert np.allclose(ran(tmp_path, text, {"x": x}), np.concatenate(wanted), rtol=1e-4, atol=1e-4)
+
+
+def test_products_that_psum_does_not_hold_wait_and_products_of_products_are_copied(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray((12, 128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+    left, right = nl.load(a), nl.load(b)
+    kept = nl.ndarray((12, nl.par_dim(128), 512), dtype=nl.float32, buffer=nl.psum)
+    for i in nl.affine_range(12, directives=None):
+        kept[i] = nisa.nc_matmul(left[:, i * 128 : (i + 1) * 128], right)
+    for i in nl.affine_range(11):
+        nl.store(out[i], kept[i])
+    again = nl.matmul(nl.transpose(left[:, 0:128]), kept[11])
+    nl.store(out[11], again)
+    return out
+"""
+    )
+    a, b = random(128, 12 * 128), random(128, 512, seed=1)
+    products = [a[:, i * 128 : (i + 1) * 128].T @ b for i in range(12)]
+    products[11] = a[:, :128].T @ products[11]
+    assert np.allclose(ran(tmp_path, text, {"a": a, "b": b}), products, rtol=1e-4, atol=1e-2)
+
+
+def test_classes_of_kernels_have_fields_and_arguments_may_be_none(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+from dataclasses import dataclass
+
+@dataclass
+class Part(nl.NKIObject):
+    first = None
+    count: int = 0
+
+class Whole(nl.NKIObject):
+    part: Part
+    scale = 1.0
+
+@nki.jit
+def kernel(x, weight=None):
+    whole = Whole(Part(first=64, count=64), scale=2.0)
+    assert weight == None and x != None
+    out = nl.ndarray((whole.part.count, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    turned = nl.ndarray((x.shape[1], 128), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(turned, tile, nl.shared_identity_matrix(128, dtype=nl.float32))
+    back = nl.ndarray((x.shape[1], 128), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_scalar(dst=back, data=turned, op0=nl.multiply, operand0=whole.scale)
+    nisa.dma_copy(dst=out, src=back[:, whole.part.first : whole.part.first + whole.part.count])
+    return out
+"""
+    )
+    x = random(128, 64)
+    assert np.allclose(ran(tmp_path, text, {"x": x}), 2 * x.T[:, 64:], atol=1e-5)

@@ -1,6 +1,7 @@
 """Loops and registers of the second generation: their values are known while the kernel is recorded."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,32 @@ from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 __all__ = ["NKIObject", "NkiTensor", "dynamic_range", "fori_loop", "while_loop"]
 NkiTensor = Tensor
+_PLAIN = (type(None), bool, int, float, str, tuple, Tensor, np.dtype)
 _UNROLLED = (
     "loops of the hardware are unrolled: their bounds are known (assumed: without the cost of a branch)"
 )
 
 
 class NKIObject:
-    """What kernels derive their own classes from."""
+    """What kernels derive their own classes from: attributes of the class are fields, which calls give."""
+
+    def __init_subclass__(cls) -> None:
+        annotations = cls.__dict__.get("__annotations__")
+        if annotations is None:
+            annotations = cls.__annotations__ = {}
+        for name, value in list(vars(cls).items()):
+            is_field = not name.startswith("_") and isinstance(value, _PLAIN)
+            if is_field and name not in annotations:
+                annotations[name] = Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        names = [
+            name for each in reversed(type(self).__mro__) for name in vars(each).get("__annotations__", {})
+        ]
+        if len(args) > len(names) or not set(kwargs) <= set(names):
+            raise TypeError(f"{type(self).__name__} has the fields {', '.join(names) or 'none'}")
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            setattr(self, name, value)
 
 
 class VirtualRegister:

@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
-from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of
 
 # --- element by element ------------------------------------------------------------------------------
 
@@ -294,6 +294,10 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: 
     """x @ y: the product lies in PSUM."""
     if mask is not None:
         raise KernelError("nl.matmul with mask= : put the mask into the subscripts of its operands")
+    x, y = (
+        move.tensor_copy(None, each) if isinstance(each, Tensor) and each.buffer == PSUM else each
+        for each in (x, y)
+    )
     if not transpose_x:
         turned = move.nc_transpose(None, x, 1)
         x = move.tensor_copy(None, turned)

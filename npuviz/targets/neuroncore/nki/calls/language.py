@@ -312,7 +312,10 @@ def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
 
 def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: Any = None, **_: Any) -> Any:
     """An identity matrix in HBM."""
-    made = current().constant(np.identity(n).astype(dtype_of(dtype)), "identity")
+    recording = current()
+    made = recording.constant(np.identity(n).astype(dtype_of(dtype)), "identity")
+    if dst is None and recording.version > 1:
+        return move.load(made)
     if dst is None:
         return made
     current().move(dst, made)

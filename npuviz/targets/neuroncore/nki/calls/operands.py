@@ -94,7 +94,15 @@ def operand(value: object, data: Tensor, what: str, error: str = "") -> tuple[Te
 
 
 _WITHOUT_EFFECT = frozenset(
-    ("name", "buffer", "lazy_initialization", "max_free_vec_size", "experimental_flags", "dge_mode")
+    (
+        "name",
+        "buffer",
+        "lazy_initialization",
+        "max_free_vec_size",
+        "experimental_flags",
+        "dge_mode",
+        "directives",
+    )
 )
 """Keywords that kernels give beside the documented ones, and that change no result."""
 

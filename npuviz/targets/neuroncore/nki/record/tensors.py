@@ -416,6 +416,12 @@ class Tensor:
         first, second = (other, self) if reverse else (self, other)
         return self.recording.actions.binary(op, first, second)
 
+    def _compared(self, op: str, other: object) -> "Tensor | bool":
+        """A new tile; beside None, which kernels ask for an argument that may be missing, an answer."""
+        if other is None and op in ("equal", "not_equal"):
+            return op == "not_equal"
+        return self._binary(op, other)
+
     def __neg__(self) -> "Tensor":
         return self.recording.actions.binary("multiply", self, -1.0)
 
@@ -438,7 +444,7 @@ def _operators() -> None:
         "ne": "not_equal",
     }  # fmt: skip
     for python, op in compare.items():
-        setattr(Tensor, f"__{python}__", lambda self, other, op=op: self._binary(op, other))
+        setattr(Tensor, f"__{python}__", lambda self, other, op=op: self._compared(op, other))
     Tensor.__hash__ = object.__hash__
 
 
