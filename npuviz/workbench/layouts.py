@@ -52,7 +52,7 @@ LAYOUTS: tuple[Layout, ...] = (
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
             Cell(("queues", "semaphores", "floorplan", "search"), 34),
-            Cell(("memory",), 38),
+            Cell(("memory", "costs"), 38),
         ), 45),
     )),
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
@@ -65,13 +65,14 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
         Row((
-            Cell(("timeline",), 76), Cell(("inspector", "queues", "semaphores", "search", "console"), 24),
+            Cell(("timeline", "costs"), 76),
+            Cell(("inspector", "queues", "semaphores", "search", "console"), 24),
         ), 34),
     )),
     Layout("fabric", "Fabric", "Ctrl+Alt+4", (
         Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
         Row((
-            Cell(("timeline",), 68),
+            Cell(("timeline", "costs"), 68),
             Cell(("breakpoints", "hazards", "queues", "search", "log", "console"), 32),
         ), 30),
     ), ("routed fabric",)),

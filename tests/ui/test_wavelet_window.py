@@ -21,6 +21,7 @@ from npuviz.ui.source.panel import SourcePanel
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.targets.wavelet.samples import element_of, heat, line_of
+from tests.ui.menus import choose, right_click
 from tests.ui.panel_stage import Stage
 
 SIDE = 3
@@ -116,6 +117,27 @@ def test_every_pe_can_be_inspected(fabric: Stage, qtbot: QtBot) -> None:
         frame = panel.view.frame
         assert frame is not None
         assert index == 0 or (frame.routes is not None and len(frame.routes))
+
+
+def test_a_variable_tells_who_wrote_it(source: Stage, qtbot: QtBot) -> None:
+    session = open_heat(source, qtbot)
+    panel = source.panel
+    assert isinstance(panel, SourcePanel)
+    shape = session.machine.fabric  # pyright: ignore[reportAttributeAccessIssue]
+    source.context.selection.set(Selection(element=(shape.program.column + 1, shape.program.row + 1)))
+    panel.on_selection_changed(source.context.selection.current)
+    session.go_to(400)
+    panel.on_cycle_changed()
+    rows = panel.variables.rows
+    row = next(n for n, each in enumerate(rows) if each.variable is not None and each.variable.address >= 0)
+    answers: list[str] = []
+    source.context.requests.told.connect(lambda text, *_others: answers.append(text))
+    box = panel.table.visualRect(panel.variables.index(row, 0))
+    choose(right_click(panel.table.viewport(), box.center()), "Who wrote this")
+    qtbot.waitUntil(lambda: bool(answers))
+    variable = rows[row].variable
+    assert variable is not None
+    assert f"PE(1,1).memory {variable.address:#x}" in answers[0]
 
 
 def test_lines_stop_and_step_forward_and_back(source: Stage, qtbot: QtBot) -> None:

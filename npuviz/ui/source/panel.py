@@ -4,14 +4,14 @@ from functools import partial
 from html import escape
 from typing import Any
 
-from PySide6.QtCore import QPoint, QSignalBlocker, Qt
+from PySide6.QtCore import QModelIndex, QPoint, QSignalBlocker, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 
 from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
-from npuviz.sim.frames import HasFrames
+from npuviz.sim.frames import FrameVariable, HasFrames
 from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -27,6 +27,7 @@ from npuviz.ui.kit.parts import (
     splitter,
 )
 from npuviz.ui.kit.table_view import add_copying, make_table
+from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.state import (
     ElementPlace,
@@ -40,7 +41,7 @@ from npuviz.ui.source.state import (
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
 from npuviz.ui.source.variables import NAME, VariableTable
-from npuviz.workbench.selection import Selection
+from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
 MAX_ENTRIES = 4
@@ -71,7 +72,7 @@ class SourcePanel(Panel):
             self.variables, context.theme, "Variables", object_name="source.variables",
             widths=(116, 148, 72),
         )  # fmt: skip
-        add_copying(self.table)
+        add_copying(self.table, own=self._add_variable_actions)
         self.files = choice(self, "File", "source.files", self._file_chosen)
         self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)
         self.where.setObjectName("source.where")
@@ -334,6 +335,24 @@ class SourcePanel(Panel):
                 self.find_bar.set_status(f"line {line}")
                 return
         self.find_bar.set_status("not found")
+
+    def _add_variable_actions(self, menu: QMenu, index: QModelIndex) -> None:
+        variable = self.variables.rows[index.row()].variable if index.isValid() else None
+        wanted = self._bytes_of(variable) if variable is not None else None
+        if wanted is not None:
+            ThingMenu(self.context, menu).add_memory(wanted)
+            menu.addAction(
+                "Show its bytes", lambda: self.context.selection.set(Selection().with_fields(memory=wanted))
+            )
+            menu.addSeparator()
+
+    def _bytes_of(self, variable: FrameVariable) -> MemoryRange | None:
+        """Where a variable lies; None for one in a register, or where the element has not just one memory."""
+        description, place = self.model.description, self._place
+        if description is None or place is None or variable.address < 0:
+            return None
+        own = [m.id for m in description.memories if m.name.rpartition(".")[0] == place.label]
+        return MemoryRange(own[0], variable.address, max(variable.size_bytes, 1)) if len(own) == 1 else None
 
     def _show_menu(self, line: int, position: QPoint) -> None:
         menu = QMenu(self)

@@ -37,7 +37,8 @@ class RunBar(QToolBar):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.PreventContextMenu)
         self._pause = action("debug.pause")
         self._run = action("debug.run")
-        self._add(action("file.open"))
+        for name in ("file.open", "file.run_on"):
+            self._add(action(name))
         self.addSeparator()
         for name in ("debug.restart", "debug.run_back", "debug.step_back"):
             self._add(action(name))
