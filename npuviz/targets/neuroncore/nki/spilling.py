@@ -38,7 +38,7 @@ class Spilling:
         needed: Collection[int],
         space: str = SBUF,
     ) -> bool:
-        """Save the tile of a memory that is used last after `step`, none of `needed`; whether there was one."""
+        """Save the tile of `space`, none of `needed`, that is used last after `step`; False without one."""
         candidates = [number for number in tiles if number not in needed and storages[number].space == space]
         if not candidates:
             return False

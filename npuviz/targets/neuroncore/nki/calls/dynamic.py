@@ -1,5 +1,6 @@
 """Loops and registers of the second generation: their values are known while the kernel is recorded."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,18 +23,14 @@ class NKIObject:
     """What kernels derive their own classes from: attributes of the class are fields, which calls give."""
 
     def __init_subclass__(cls) -> None:
-        annotations = cls.__dict__.get("__annotations__")
-        if annotations is None:
-            annotations = cls.__annotations__ = {}
+        annotations = cls.__annotations__ = inspect.get_annotations(cls)
         for name, value in list(vars(cls).items()):
             is_field = not name.startswith("_") and isinstance(value, _PLAIN)
             if is_field and name not in annotations:
                 annotations[name] = Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names = [
-            name for each in reversed(type(self).__mro__) for name in vars(each).get("__annotations__", {})
-        ]
+        names = [name for each in reversed(type(self).__mro__) for name in inspect.get_annotations(each)]
         if len(args) > len(names) or not set(kwargs) <= set(names):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names) or 'none'}")
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
