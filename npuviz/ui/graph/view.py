@@ -1,12 +1,13 @@
 """The canvas of the graph panel: pan, zoom, pick, move along edges."""
 
 import numpy as np
-from PySide6.QtCore import QPoint, QPointF, Qt, Signal
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
+from npuviz.ui.graph.overview import GraphOverview, OverviewMarks, overview_of
 from npuviz.ui.graph.painter import BOX_SCALE, GraphPainter
 from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
 from npuviz.ui.kit.gestures import CameraCanvas
@@ -43,6 +44,7 @@ class GraphView(CameraCanvas):
         self.overlay = GraphOverlay()
         self.camera = GraphCamera()
         self._is_placed = False
+        self._marks: OverviewMarks | None = None
 
     def summary(self) -> str:
         picture, overlay = self.picture, self.overlay
@@ -70,6 +72,7 @@ class GraphView(CameraCanvas):
     def show_picture(self, picture: GraphPicture | None) -> None:
         """Show another graph, placed so that its beginning can be read."""
         self.picture = picture
+        self._marks = None
         self._is_placed = False
         self._place()
         self.update()
@@ -166,10 +169,50 @@ class GraphView(CameraCanvas):
         GraphPainter(self._theme, self.picture, self.overlay).paint(
             painter, self.camera, self.width(), self.height(), event.rect()
         )
+        self._paint_overview(painter)
         if self.hasFocus():
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
             painter.setPen(self._theme.color("accent"))
             painter.drawLine(0, 0, self.width(), 0)
+
+    def overview(self) -> GraphOverview | None:
+        """The map in the corner; None while all can be seen."""
+        if self.picture is None:
+            return None
+        return overview_of(self.picture, self.camera, self.width(), self.height())
+
+    def _paint_overview(self, painter: QPainter) -> None:
+        overview, picture = self.overview(), self.picture
+        if overview is None or picture is None:
+            return
+        if self._marks is None or self._marks.key != (overview, self._theme.name):
+            self._marks = OverviewMarks(self._theme, picture, overview, self.devicePixelRatioF())
+        corner = QPointF(*self.camera.to_drawing(0, 0))
+        far = QPointF(*self.camera.to_drawing(self.width(), self.height()))
+        self._marks.paint(painter, QRectF(corner, far), self.overlay.selected)
+
+    def _is_on_overview(self, spot: QPointF) -> bool:
+        overview = self.overview()
+        return overview is not None and overview.area.contains(spot)
+
+    def _look_at(self, spot: QPointF) -> None:
+        """Show what is under a pixel of the map."""
+        overview = self.overview()
+        if overview is not None:
+            x, y = overview.to_drawing(spot)
+            self.set_camera(self.camera.centred_on(x, y, self.width(), self.height()))
+
+    def click(self, spot: QPointF) -> None:
+        if self._is_on_overview(spot):
+            self._look_at(spot)
+        else:
+            super().click(spot)
+
+    def drag(self, before: QPointF, spot: QPointF) -> None:
+        if self._is_on_overview(self.pressed_at):
+            self._look_at(spot)
+        else:
+            super().drag(before, spot)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -199,8 +242,8 @@ class GraphView(CameraCanvas):
     # -- picking ------------------------------------------------------------------------------------
 
     def box_at(self, position: QPointF) -> int:
-        """Box at a pixel, -1 if there is none."""
-        if self.picture is None:
+        """Box at a pixel, -1 if there is none or the map lies over it."""
+        if self.picture is None or self._is_on_overview(position):
             return -1
         return self.picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
 

@@ -2,8 +2,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QRegion
+from PySide6.QtTest import QTest
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason, Note
@@ -398,3 +399,33 @@ def test_a_short_graph_and_a_chosen_direction_stay_in_one_piece() -> None:
     assert not lay_out_graph(chain(10), "down", 1.6).is_banded
     assert not lay_out_graph(chain(120), "down").is_banded
     assert not lay_out_graph(chain(120), "right", 1.6).is_banded
+
+
+def test_the_map_leads_through_a_graph_that_is_not_seen_whole(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 500, 420)
+    bench.open_toy(blocks=32)
+    bench.settle()
+    view = panel.view
+    view.fit_all()
+    assert view.overview() is None, "all can be seen"
+    view.set_camera(GraphCamera(2.0))
+    overview = view.overview()
+    assert overview is not None
+    assert QRectF(view.rect()).contains(overview.area)
+    spot = QPointF(overview.area.center().x(), overview.area.top() + 8)
+    before = bench.context.selection.current
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=spot.toPoint())
+    seen = view.camera.to_drawing(view.width() / 2, view.height() / 2)
+    wanted = overview.to_drawing(QPointF(spot.toPoint()))
+    assert seen == pytest.approx(wanted, abs=1)
+    assert bench.context.selection.current == before, "the map picks nothing"
+    low = QPointF(overview.area.center().x(), overview.area.bottom() - 4)
+    QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=spot.toPoint())
+    QTest.mouseMove(view, low.toPoint())
+    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=low.toPoint())
+    after = view.camera.to_drawing(view.width() / 2, view.height() / 2)
+    assert after == pytest.approx(overview.to_drawing(QPointF(low.toPoint())), abs=1)
+    assert view.camera.scale == 2.0
+    area = overview.area.toAlignedRect()
+    corner = pixels(view)[area.top() + 2 : area.bottom() - 2, area.left() + 2 : area.right() - 2]
+    assert len(np.unique(corner.reshape(-1, 4), axis=0)) >= 3, "ground, marks and frame"

@@ -1,0 +1,95 @@
+"""A small map of the whole graph in a corner of the view: what can be seen, and where the selection is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPen, QPixmap
+
+from npuviz.ui.graph.camera import GraphCamera
+from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
+from npuviz.ui.graph.picture import GraphPicture
+from npuviz.ui.theme.theme import GRID, Theme
+
+LARGEST = 132.0, 104.0
+"""Pixels of the map at most."""
+SHARE = 0.34
+"""Part of the view that it may take in each direction."""
+MARGIN = 2.0 * GRID
+SMALLEST = 36.0
+PADDING = NODE_WIDTH / 2
+
+
+@dataclass(frozen=True)
+class GraphOverview:
+    """Where the map lies in a view, and how the drawing is scaled into it.
+
+    area    pixels of the view that the map takes
+    camera  turns the drawing's points into pixels of the view, inside of the area
+    """
+
+    area: QRectF
+    camera: GraphCamera
+
+    def to_drawing(self, spot: QPointF) -> tuple[float, float]:
+        """The point of the drawing under a pixel of the map."""
+        return self.camera.to_drawing(spot.x(), spot.y())
+
+
+def overview_of(
+    picture: GraphPicture, camera: GraphCamera, width: float, height: float
+) -> GraphOverview | None:
+    """The map for a view of this size; None where all can be seen, or where there is no room for it."""
+    left, top, span_x, span_y = picture.layout.bounds()
+    left, top, span_x, span_y = left - PADDING, top - PADDING, span_x + 2 * PADDING, span_y + 2 * PADDING
+    first, last = camera.to_drawing(0, 0), camera.to_drawing(width, height)
+    slack = NODE_WIDTH
+    sees_all = first[0] <= left + slack and first[1] <= top + slack
+    sees_all = sees_all and last[0] >= left + span_x - slack and last[1] >= top + span_y - slack
+    room_x, room_y = min(LARGEST[0], width * SHARE), min(LARGEST[1], height * SHARE)
+    if sees_all or min(room_x, room_y) < SMALLEST or span_x <= 0 or span_y <= 0:
+        return None
+    scale = min(room_x / span_x, room_y / span_y)
+    area = QRectF(0, 0, max(span_x * scale, SMALLEST / 2), max(span_y * scale, SMALLEST / 2))
+    area.moveBottomRight(QPointF(width - MARGIN, height - MARGIN))
+    seen = GraphCamera(scale).centred_on(left + span_x / 2, top + span_y / 2, area.width(), area.height())
+    return GraphOverview(area, seen.moved(area.left(), area.top()))
+
+
+class OverviewMarks:
+    """The map with the boxes as marks: drawn once, then copied."""
+
+    def __init__(self, theme: Theme, picture: GraphPicture, overview: GraphOverview, ratio: float) -> None:
+        self.key = overview, theme.name
+        self._theme, self._layout, self._overview = theme, picture.layout, overview
+        area, camera = overview.area, overview.camera
+        self._marks = QPixmap((area.size() * ratio).toSize().expandedTo(QSize(1, 1)))
+        self._marks.setDevicePixelRatio(ratio)
+        self._marks.fill(theme.color("surface"))
+        wide, high = max(NODE_WIDTH * camera.scale, 1.5), max(NODE_HEIGHT * camera.scale, 1.0)
+        x = picture.layout.x * camera.scale + camera.offset_x - area.left() - wide / 2
+        y = picture.layout.y * camera.scale + camera.offset_y - area.top() - high / 2
+        # Boxes on the same pixel are one mark: a graph of thousands costs what the pixels cost.
+        places = np.unique(np.round(np.stack([x, y], axis=1)), axis=0)
+        painter = QPainter(self._marks)
+        for place_x, place_y in places.tolist():
+            painter.fillRect(QRectF(place_x, place_y, wide, high), theme.color("text-disabled"))
+        painter.end()
+
+    def paint(self, painter: QPainter, seen: QRectF, chosen: int) -> None:
+        """Over a view: the map, a frame around what can be seen (in the drawing), a dot on the chosen box."""
+        area, camera, theme = self._overview.area, self._overview.camera, self._theme
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        painter.drawPixmap(area.topLeft(), self._marks)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(theme.color("border"), 1))
+        painter.drawRect(area)
+        corner = QPointF(*camera.to_screen(seen.left(), seen.top()))
+        far = QPointF(*camera.to_screen(seen.right(), seen.bottom()))
+        painter.setPen(QPen(theme.color("accent"), 1.5))
+        painter.drawRect(QRectF(corner, far).intersected(area))
+        if 0 <= chosen < self._layout.num_boxes:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(theme.color("accent"))
+            spot = camera.to_screen(float(self._layout.x[chosen]), float(self._layout.y[chosen]))
+            painter.drawEllipse(QPointF(*spot), 2.5, 2.5)
