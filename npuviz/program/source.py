@@ -45,6 +45,35 @@ class Entry:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class LoopTurn:
+    """A loop around an instruction: place of its head, its variable and value, the turn from 1 to `count`."""
+
+    place: Place
+    variable: str
+    value: int
+    turn: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A function under way: its name, the place that runs, and the loops around it, outermost first."""
+
+    function: str
+    place: Place
+    loops: tuple[LoopTurn, ...] = ()
+
+
+@runtime_checkable
+class HasCalls(Protocol):
+    """A listing that knows through which calls and loops its program came to an instruction."""
+
+    def calls_of(self, index: int) -> Sequence[CallSite]:
+        """Functions under way, innermost first; () unknown. Raises IndexError outside the listing."""
+        ...
+
+
 @runtime_checkable
 class HasSource(Protocol):
     """A listing that knows the texts its instructions come from."""

@@ -126,7 +126,7 @@ def test_a_kernel_is_debugged_on_its_lines(process: Callable[..., "subprocess.Po
     rows = client.ask("disassemble", memoryReference=frame["instructionPointerReference"], instructionCount=2)
     assert rows["instructions"][0]["line"] == 20
 
-    written = client.ask("dataBreakpointInfo", name="hbm.2")["dataId"]
+    written = client.ask("dataBreakpointInfo", name="total")["dataId"]
     client.ask("setBreakpoints", source=source, breakpoints=[])
     client.ask("setDataBreakpoints", breakpoints=[{"dataId": written, "accessType": "write"}])
     assert client.stop("continue", threadId=thread)["reason"] == "data breakpoint"

@@ -90,7 +90,7 @@ def test_an_agent_debugs_kernels_and_models(folder: Path):
         assert "minimum" in await call("tensor", name="a")
         assert await call("tensor") != ""
         assert (await call("goto", cycle=1 << 40)).startswith("stop: finished")
-        assert "writer: " in await call("who", place="hbm.2")
+        assert "writer: " in await call("who", place="total")
 
         rest = await call("query", sql="select * from slices order by start, track")
         text = ""

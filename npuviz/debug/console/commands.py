@@ -56,6 +56,7 @@ COMMANDS = (
     TextCommand("eval", "eval EXPRESSION", "value of an expression or condition", inspection.evaluate),
     TextCommand("log", "log [CONDITION]", "write a line at each hit, and go on; the lines", motion.log),
     TextCommand("runto", "runto CONDITION", "to where a condition next holds", motion.run_to),
+    TextCommand("turn", "turn VARIABLE N", "to iteration N of a loop", motion.to_turn, ("iteration",)),
     TextCommand("backto", "backto CONDITION", "back to where it last held", motion.back_to),
     TextCommand(
         "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
@@ -85,7 +86,7 @@ COMMANDS = (
     TextCommand("into-", "into- C,R", "to its line before, into calls", elements.into_back),
     TextCommand("out-", "out- C,R", "back to the call of its function", elements.out_back),
     TextCommand("task-", "task- C,R", "back to where it last began a task", elements.task_back),
-    TextCommand("frames", "frames C,R", "its calls under way", elements.frames, ("bt", "backtrace", "where")),
+    TextCommand("frames", "frames C,R|UNIT", "its calls now", elements.frames, ("bt", "backtrace", "where")),
     TextCommand("locals", "locals C,R", "its variables in scope", elements.local_variables),
     TextCommand("globals", "globals C,R [NAME]", "its global variables", elements.global_variables),
     TextCommand("list", "list C,R", "the text around its line", elements.list_source, ("l",)),

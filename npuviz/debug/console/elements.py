@@ -6,11 +6,12 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
+from npuviz.debug.console.arguments import unit_of
 from npuviz.debug.console.motion import stop_answer
 from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
-from npuviz.program.source import HasSource
+from npuviz.program.source import HasCalls, HasSource
 from npuviz.sim.frames import FrameVariable, HasFrames
 
 LINES_AROUND = 5
@@ -42,9 +43,11 @@ def task_back(session: Session, rest: str) -> Answer:
 
 
 def frames(session: Session, rest: str) -> Answer:
-    """frames C,R."""
+    """frames C,R, or frames UNIT where the text of a unit's program has calls."""
     listing = session.program.listing
     rows: list[tuple[Any, ...]] = []
+    if session.fabric is None and isinstance(listing, HasCalls):
+        return _unit_frames(session, unit_of(session, rest), listing)
     for depth, frame in enumerate(frames_of(session.machine, element_of(session, rest))):
         rows.append(
             (depth, frame.name, frame.kind, frame.instruction, _place_text(listing, frame.instruction))
@@ -52,6 +55,27 @@ def frames(session: Session, rest: str) -> Answer:
     note = "" if rows else "it runs nothing now"
     return Answer(columns=("depth", "name", "kind", "instruction", "place"), rows=tuple(rows), name="frames",
                   note=note)  # fmt: skip
+
+
+def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
+    """Calls and loops around the instruction that a unit runs, or else runs next."""
+    machine = session.machine
+    state = next((state for state in machine.unit_states() if state.unit == unit), None)
+    index = state.instruction if state is not None else -1
+    index = index if index >= 0 else machine.next_instructions().get(unit, -1)
+    calls = listing.calls_of(index) if index >= 0 else ()
+    sources = listing.sources if isinstance(listing, HasSource) else ()
+    rows = tuple(
+        (
+            depth,
+            call.function,
+            f"{sources[call.place.file].name}:{call.place.line}" if sources else "",
+            ", ".join(f"{each.variable} = {each.value} ({each.turn} of {each.count})" for each in call.loops),
+        )
+        for depth, call in enumerate(calls)
+    )
+    note = "" if rows else "it runs nothing of the text now"
+    return Answer({"instruction": index}, ("depth", "name", "place", "loops"), rows, "frames", note)
 
 
 def local_variables(session: Session, rest: str) -> Answer:

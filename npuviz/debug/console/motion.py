@@ -6,6 +6,7 @@ from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import count_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import turn_condition
 from npuviz.sim.stop import StopKind, StopReason
 
 
@@ -29,6 +30,14 @@ def log(session: Session, rest: str) -> Answer:
 def run_to(session: Session, rest: str) -> Answer:
     """runto CONDITION."""
     return stop_answer(session, session.run_to(rest))
+
+
+def to_turn(session: Session, rest: str) -> Answer:
+    """turn VARIABLE N."""
+    variable, number = words_of(rest, 2, 2)
+    condition = turn_condition(session.program.listing, variable, number_of(number, "an iteration"))
+    session.go_to(0)
+    return stop_answer(session, session.run_to(condition))
 
 
 def back_to(session: Session, rest: str) -> Answer:

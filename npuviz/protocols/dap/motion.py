@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 
 from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
-from npuviz.program.source import HasSource
+from npuviz.debug.unit_steps import line_condition
 from npuviz.protocols.dap.breakpoints import Breakpoints
 from npuviz.protocols.dap.places import Places
 from npuviz.sim.machine import HasHazards, Hazard, LogsHazards
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
-
-MOST_RANGES = 2000
-"""Of instructions outside a line; with more, a step goes to the next instruction."""
 
 Verb = Callable[[], StopReason]
 
@@ -105,9 +102,9 @@ class Motion:
         return lambda: by_line(step.subject, step.how)
 
     def _unit_verb(self, step: Step) -> Verb:
-        """A unit's next line, or instruction where it has no lines; its instructions call nothing."""
+        """A unit's next line, or instruction where it has no lines; calls are those of its text."""
         session, unit, is_back = self._session, step.subject, step.is_back
-        text = "" if step.granularity == "instruction" else self._other_lines(unit)
+        text = "" if step.granularity == "instruction" else self._other_lines(unit, step.how)
         if not text:
             by_one = session.step_instruction_back if is_back else session.step_instruction
             return lambda: by_one(unit)
@@ -126,19 +123,8 @@ class Motion:
 
         return travel
 
-    def _other_lines(self, unit: int) -> str:
+    def _other_lines(self, unit: int, how: LineStep) -> str:
         """A condition: the unit starts an instruction of another line; "" where lines are unknown."""
-        listing = self._session.program.listing
         spots = self._places.spots(1 + unit)
-        if not isinstance(listing, HasSource) or not spots:
-            return ""
-        place = listing.place_of(spots[0].instruction)
-        here = listing.ranges_of_line(place.file, place.line) if place is not None else []
-        parts: list[str] = []
-        for low, high in listing.ranges_of_unit(unit):
-            for first, last in here:
-                if first < high and last > low:
-                    parts += [f"instr {low}..{first}"] if first > low else []
-                    low = last
-            parts += [f"instr {low}..{high}"] if high > low else []
-        return " or ".join(parts) if len(parts) <= MOST_RANGES else ""
+        listing = self._session.program.listing
+        return line_condition(listing, unit, spots[0].instruction, how) if spots else ""

@@ -9,7 +9,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo, resolved
 from npuviz.debug.session import Session
-from npuviz.program.source import HasSource, SourceFile
+from npuviz.program.source import CallSite, HasCalls, HasSource, Place, SourceFile
 from npuviz.protocols.dap.arguments import Arguments, number_in, text_in
 from npuviz.sim.frames import Frame, HasFrames
 
@@ -25,11 +25,15 @@ FRAMES_PER_THREAD = 512
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a frame is: an instruction (-1 none), the call it is in, if there is one, and its thread."""
+    """Where a frame is: an instruction (-1 none), the call it is in, if there is one, and its thread.
+
+    frame  of an element that calls functions;  call  of a unit whose program's text does
+    """
 
     thread: int
     instruction: int
     frame: Frame | None = None
+    call: CallSite | None = None
 
 
 class Places:
@@ -98,7 +102,12 @@ class Places:
         if index < 0 and machine.cycle == 0:
             ranges = self._session.program.listing.ranges_of_unit(unit)
             index = ranges[0][0] if ranges else -1
-        return [Spot(thread, index)] if 0 <= index < len(self._session.program.listing) else []
+        listing = self._session.program.listing
+        if not 0 <= index < len(listing):
+            return []
+        calls = listing.calls_of(index) if isinstance(listing, HasCalls) else ()
+        found = [Spot(thread, index, None, call) for call in calls[:FRAMES_PER_THREAD]]
+        return found or [Spot(thread, index)]
 
     def frames(self, thread: int, first: int, count: int) -> dict[str, Any]:
         """The body of a stackTrace response."""
@@ -111,11 +120,15 @@ class Places:
 
     def _frame(self, spot: Spot, depth: int) -> dict[str, Any]:
         name = spot.frame.name if spot.frame is not None else self._name(spot.instruction)
+        place = None
+        if spot.call is not None:
+            name = _call_text(spot.call) if depth else f"{_call_text(spot.call)}: {name}"
+            place = spot.call.place
         return {
             "id": spot.thread * FRAMES_PER_THREAD + depth,
             "name": name,
             "instructionPointerReference": hex(spot.instruction),
-            **self.location(spot.instruction),
+            **self.location(spot.instruction, place),
         }
 
     def spot(self, frame: int) -> Spot:
@@ -134,10 +147,11 @@ class Places:
 
     # ---- texts
 
-    def location(self, instruction: int) -> dict[str, Any]:
-        """Source, line and column of an instruction: its text, else its line of the listing."""
+    def location(self, instruction: int, place: Place | None = None) -> dict[str, Any]:
+        """Source, line and column of an instruction or a place: its text, else its line of the listing."""
         listing = self._session.program.listing
-        place = listing.place_of(instruction) if isinstance(listing, HasSource) else None
+        if place is None and isinstance(listing, HasSource):
+            place = listing.place_of(instruction)
         if place is not None:
             return {"source": self.source(place.file), "line": place.line, "column": place.column}
         page, line = divmod(instruction, PAGE)
@@ -229,3 +243,9 @@ def _path_of(source: SourceFile, folder: Path) -> str:
     except (OSError, ValueError):
         is_same = False
     return str(found.resolve()) if is_same else ""
+
+
+def _call_text(call: CallSite) -> str:
+    """ "softmax, block = 128 (2 of 4)"."""
+    loops = (f"{loop.variable} = {loop.value} ({loop.turn} of {loop.count})" for loop in call.loops)
+    return ", ".join((call.function, *loops))

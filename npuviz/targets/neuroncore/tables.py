@@ -163,6 +163,7 @@ class Tables:
     transfer_of   (n,) int32: index in `transfers` that an instruction triggers, -1 if none
     pieces        tensors (or parts) that never reach HBM, for the check; may be empty
     allocations   (k,) ALLOCATION_DTYPE; may be empty (a NEFF of others does not tell)
+    tile_names    what a program's text calls the allocations, "" for unnamed ones; may be empty
     outputs       graph output tensor -> variable that holds it at the end
     semaphore_uses  (core, semaphore) -> who updates it, for people
     """
@@ -178,5 +179,6 @@ class Tables:
     variables: tuple[Variable, ...]
     pieces: tuple[Piece, ...] = ()
     allocations: np.ndarray = field(default_factory=lambda: np.zeros(0, ALLOCATION_DTYPE))
+    tile_names: tuple[str, ...] = ()
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
     semaphore_uses: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])

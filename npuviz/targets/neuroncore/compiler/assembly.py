@@ -131,6 +131,7 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
         variables=tuple(draft.variable for draft in builder.hbm.drafts),
         pieces=builder.shown.pieces({channel: final.tolist() for channel, final in final_of.items()}),
         allocations=_allocations(builder, final_of),
+        tile_names=_tile_names(builder),
         outputs=outputs,
         semaphore_uses=plan.uses,
     )
@@ -191,3 +192,11 @@ def _allocations(builder: Builder, final_of: dict[int, np.ndarray]) -> np.ndarra
     table = np.array(rows, ALLOCATION_DTYPE)
     table.setflags(write=False)
     return table
+
+
+def _tile_names(builder: Builder) -> tuple[str, ...]:
+    """Names of the allocations, in their order; () where no tile has one."""
+    tiles = builder.tiles.all
+    if not any(tile.name for tile in tiles):
+        return ()
+    return tuple(tile.name for tile in tiles if tile.first is not None and tile.last is not None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import Note
-from npuviz.program.source import Place, SourceFile
+from npuviz.program.source import CallSite, Place, SourceFile
 from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -22,6 +22,7 @@ class Compiled:
     memory_map  places of the graph's tensors in HBM
     placement   graph node id -> "Core" or "Host"
     sources, lines  program texts, and the place of each graph node in them; empty for models
+    moments     functions and loops under way, by the tile number of an instruction; empty for models
     reference   what says what a kernel should compute, None if nobody does
     """
 
@@ -32,6 +33,7 @@ class Compiled:
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
     sources: tuple[SourceFile, ...] = ()
     lines: tuple[Place | None, ...] = ()
+    moments: tuple[tuple[CallSite, ...], ...] = ()
     reference: ReferenceCall | None = None
 
 

@@ -31,7 +31,7 @@ def make_program(
     notes = (*notes, *assumed, *compiled.notes)
     listing = NeuronListing(tables, spec, graph)
     if compiled.sources:
-        listing = SourcedListing(tables, spec, graph, compiled.sources, compiled.lines)
+        listing = SourcedListing(tables, spec, graph, compiled.sources, compiled.lines, compiled.moments)
     return program_of(request, spec, graph, listing, compiled.memory_map, notes, compiled.placement, payload)
 
 

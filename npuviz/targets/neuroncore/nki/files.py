@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from inspect import isfunction
 from math import prod
@@ -15,12 +15,13 @@ import numpy as np
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note
-from npuviz.program.source import Place, SourceFile
+from npuviz.program.source import CallSite, LoopTurn, Place, SourceFile
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.nki.kernel import Kernel, Traced, lower_traced, trace_on
 from npuviz.targets.neuroncore.nki.lowering import Lowered
+from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, turn_counts
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
@@ -62,6 +63,9 @@ def _with_sources(traced: Traced, lowered: Lowered) -> Compiled:
     for number in lowered.lines:
         if number >= 0:
             files.setdefault(recording.places[number].file, len(files))
+    for moment in recording.moments:
+        for call in moment.calls:
+            files.setdefault(call.file, len(files))
     sources: list[SourceFile] = []
     for path in files:
         try:
@@ -73,7 +77,22 @@ def _with_sources(traced: Traced, lowered: Lowered) -> Compiled:
     for number in lowered.lines:
         place = recording.places[number] if number >= 0 else None
         lines.append(Place(files[place.file], place.line) if place is not None else None)
-    return replace(lowered.compiled, sources=tuple(sources), lines=tuple(lines))
+    moments = tuple(_call_sites(recording.moments, files))
+    return replace(lowered.compiled, sources=tuple(sources), lines=tuple(lines), moments=moments)
+
+
+def _call_sites(moments: Sequence[Moment], files: Mapping[str, int]) -> Iterator[tuple[CallSite, ...]]:
+    """Moments as listings have them."""
+    for moment, ranks in zip(moments, turn_counts(moments), strict=True):
+        sites: list[CallSite] = []
+        for call, turns in zip(moment.calls, ranks, strict=True):
+            file = files[call.file]
+            loops = tuple(
+                LoopTurn(Place(file, loop.line), loop.variable, loop.value, *turn)
+                for loop, turn in zip(call.loops, turns, strict=True)
+            )
+            sites.append(CallSite(call.function, Place(file, call.line), loops))
+        yield tuple(sites)
 
 
 def _record(

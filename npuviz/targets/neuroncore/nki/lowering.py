@@ -63,6 +63,7 @@ class Lowering(Placing):
             if number % 256 == 0:
                 progress.report(number / max(1, len(self._steps)), "lowering the kernel")
             builder.emitter.node = self._nodes[step.place, step.op]
+            builder.emitter.tile = step.moment
             self._now, self._needed = number, {each.id for each in storages_of(step)}
             try:
                 getattr(self, f"_{step.op}")(step)

@@ -56,14 +56,14 @@ def _moved(recording: Recording, step: Step) -> list[Step]:
 
     for source in step.sources:
         if source is not None and _wrong(step, source) and id(source) not in twins:
-            before.append(Step("dma_copy", twin(source), (source,), {}, step.place))
+            before.append(Step("dma_copy", twin(source), (source,), {}, step.place, moment=step.moment))
     for target in (step.target, *step.more):
         if target is not None and _wrong(step, target):
             copy = twin(target)
             if step.op in _READING_TARGET:
-                before.append(Step("dma_copy", copy, (target,), {}, step.place))
-            after.append(Step("dma_copy", target, (copy,), {}, step.place))
+                before.append(Step("dma_copy", copy, (target,), {}, step.place, moment=step.moment))
+            after.append(Step("dma_copy", target, (copy,), {}, step.place, moment=step.moment))
     sources = tuple(twin(each) for each in step.sources)
     more = tuple(each for each in (twin(every) for every in step.more) if each is not None)
-    changed = Step(step.op, twin(step.target), sources, step.values, step.place, step.box, more)
+    changed = Step(step.op, twin(step.target), sources, step.values, step.place, step.box, more, step.moment)
     return [*before, changed, *after]

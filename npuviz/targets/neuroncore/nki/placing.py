@@ -129,7 +129,9 @@ class Placing:
         make = self._builder.tiles.psum if storage.space == PSUM else self._builder.tiles.sbuf
         while True:
             try:
-                return make(partitions, (count,), name_of(storage.dtype)).tile
+                made = make(partitions, (count,), name_of(storage.dtype)).tile
+                made.name = storage.name
+                return made
             except DoesNotFit:
                 is_final = storage.space == PSUM and self._recording.version > 1
                 if is_final or not self._spilling.make_room(

@@ -101,7 +101,12 @@ class Contents:
         else:
             dtype, item = "uint8", 1
         graph = self._program.graph
-        label = graph.tensors[tensor].name if tensor >= 0 else self._program.listing.describe(first).opcode
+        names = self._tables.tile_names
+        label = names[tile] if names else ""
+        if not label:
+            label = (
+                graph.tensors[tensor].name if tensor >= 0 else self._program.listing.describe(first).opcode
+            )
         count = size // item
         entry = -1 - first if int(self._tables.transfer_of[first]) >= 0 else first
         return Region(

@@ -1,12 +1,14 @@
 """The listing of a program whose instructions come from lines of a program text."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.program.source import Entry, Place, SourceFile
+from npuviz.program.instruction import DetailTable, Instruction
+from npuviz.program.source import CallSite, Entry, Place, SourceFile
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 from npuviz.targets.neuroncore.view.listing import NeuronListing
@@ -22,12 +24,15 @@ class SourcedListing(NeuronListing):
         graph: Graph,
         sources: Sequence[SourceFile],
         lines: Sequence[Place | None],
+        moments: Sequence[Sequence[CallSite]] = (),
     ) -> None:
-        """`lines` has the place of each graph node."""
+        """`lines` has the place of each graph node, `moments` the calls under way by tile number."""
         super().__init__(tables, spec, graph)
         self._nodes_of_instructions = tables.nodes
         self._sources = tuple(sources)
         self._lines = tuple(lines)
+        self._moments = tuple(moments)
+        self._moment_of = tables.tiles
 
     @property
     def sources(self) -> Sequence[SourceFile]:
@@ -40,6 +45,29 @@ class SourcedListing(NeuronListing):
             raise IndexError(f"instruction {index} of {len(self)}")
         node = int(self._nodes_of_instructions[index])
         return self._lines[node] if 0 <= node < len(self._lines) else None
+
+    def describe(self, index: int) -> Instruction:
+        """An instruction; its tile number counts moments, and is not shown."""
+        return replace(super().describe(index), tile=-1)
+
+    def calls_of(self, index: int) -> Sequence[CallSite]:
+        """Functions under way, innermost first. Raises IndexError outside the listing."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"instruction {index} of {len(self)}")
+        moment = int(self._moment_of[index])
+        return self._moments[moment] if 0 <= moment < len(self._moments) else ()
+
+    def details_of(self, index: int) -> tuple[DetailTable, ...]:
+        """Its calls and loops first, then what every instruction has. Raises IndexError."""
+        rows: list[tuple[str, str, str]] = []
+        for depth, call in enumerate(self.calls_of(index)):
+            name = self._sources[call.place.file].name
+            rows.append(("called at" if depth else "line", f"{name}:{call.place.line}", call.function))
+            for loop in reversed(call.loops):
+                turn = f"iteration {loop.turn} of {loop.count}"
+                rows.append((f"loop {loop.variable}", f"{name}:{loop.place.line}", f"{loop.value}, {turn}"))
+        own = (DetailTable("Calls and loops", ("what", "where", "value"), tuple(rows)),) if rows else ()
+        return own + super().details_of(index)
 
     @cached_property
     def _by_line(self) -> dict[tuple[int, int], list[int]]:

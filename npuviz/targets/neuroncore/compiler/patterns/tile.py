@@ -44,6 +44,7 @@ class Tile(Region):
     chance  was used since the allocator last passed it
     core, partitions, tensor  for people: where it is, how many partitions were asked for, the graph
             tensor that it holds (-1: none)
+    name    what a program's text calls it, "" if it does not
     first, last  (channel, position) of the first and the last instruction that touch it
     """
 
@@ -54,6 +55,7 @@ class Tile(Region):
         "first",
         "keys",
         "last",
+        "name",
         "partitions",
         "size",
         "space",
@@ -72,6 +74,7 @@ class Tile(Region):
         self.core = 0
         self.partitions = 128
         self.tensor = -1
+        self.name = ""
         self.first: tuple[int, int] | None = None
         self.last: tuple[int, int] | None = None
 

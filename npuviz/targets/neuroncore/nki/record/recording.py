@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, forget_loops, moment_now
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Box
@@ -43,6 +44,7 @@ class Step:
     op       a method of `lowering.Lowering`
     target   what it writes, None if nothing;  sources  what it reads
     values   everything else, by name
+    moment   index in `Recording.moments`
     box      the part that a mask leaves of all operands, None without one
     """
 
@@ -53,6 +55,7 @@ class Step:
     place: int
     box: Box | None = None
     more: tuple[Tensor, ...] = ()
+    moment: int = -1
 
 
 @dataclass
@@ -62,6 +65,7 @@ class Recording:
     actions  what Python's syntax on tensors asks for
     steps    in program order;  storages  by id
     places   source lines that steps and storages name by index
+    moments  where the kernel's Python was at its steps
     outputs  what the kernel returned
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
     random_state  seed of the random numbers, and how many tiles were drawn since
@@ -72,6 +76,7 @@ class Recording:
     version: int = 2
     steps: list[Step] = field(default_factory=list[Step])
     storages: list[Storage] = field(default_factory=list[Storage])
+    moments: list[Moment] = field(default_factory=list[Moment])
     places: list[SourceLine] = field(default_factory=list[SourceLine])
     program: tuple[int, ...] = ()
     grid: tuple[int, ...] = ()
@@ -83,6 +88,8 @@ class Recording:
 
     def __post_init__(self) -> None:
         forget_texts()
+        forget_loops()
+        self._moment_ids: dict[Moment, int] = {}
         self._place_ids: dict[SourceLine, int] = {}
         self._results: dict[int, Step] = {}
         self._made_parts: dict[int, Box] = {}
@@ -103,6 +110,15 @@ class Recording:
         if found is None:
             found = self._place_ids[line] = len(self.places)
             self.places.append(line)
+        return found
+
+    def moment(self) -> int:
+        """Index of the moment that the user's text is at."""
+        now = moment_now(self.program)
+        found = self._moment_ids.get(now)
+        if found is None:
+            found = self._moment_ids[now] = len(self.moments)
+            self.moments.append(now)
         return found
 
     def where(self, place: int) -> str:
@@ -197,6 +213,7 @@ class Recording:
             self.place(),
             box,
             more,
+            self.moment(),
         )
         for each in made.sources:
             if each is not None:
@@ -219,7 +236,7 @@ class Recording:
         if storage.is_lazy_zero and not storage.started and not storage.is_written:
             storage.is_lazy_zero = False
             whole = Tensor(self, storage, storage.dtype, storage.shape)
-            self.steps.append(Step("memset", whole, (), {"value": 0.0}, self.place()))
+            self.steps.append(Step("memset", whole, (), {"value": 0.0}, self.place(), moment=self.moment()))
         if self.version > 1:
             storage.started.clear()
 

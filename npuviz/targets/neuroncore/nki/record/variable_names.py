@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 Span = tuple[int, int, int, int]
 """First line, its column, last line, the column after the last one; columns in bytes of UTF-8."""
 _RETURNED = "<returned>"
-_OWN_FOLDER = str(Path(__file__).parents[1])
+OWN_FOLDER = str(Path(__file__).parents[1])
 
 
 def assigned_name(frame: FrameType | None) -> str:
@@ -21,7 +21,7 @@ def assigned_name(frame: FrameType | None) -> str:
         if name != _RETURNED:
             return name
         frame = frame.f_back
-        if frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+        if frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
             return ""  # who called the kernel
     return ""
 
@@ -29,7 +29,7 @@ def assigned_name(frame: FrameType | None) -> str:
 def users_frame() -> FrameType | None:
     """The innermost frame that runs the user's text."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
-    while frame is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
         frame = frame.f_back
     return frame
 

@@ -1,0 +1,114 @@
+"""Where a kernel's Python is: the functions under way, and the loops around the line of each."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+
+from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, users_frame
+
+Heads = tuple[tuple[int, str], ...]
+"""Line and variable of each loop around a line, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTurn:
+    """A loop under way: line of its head, its variable and what that is now."""
+
+    line: int
+    variable: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function under way: its name, the line that runs, loops around that line, outermost first."""
+
+    file: str
+    line: int
+    function: str
+    loops: tuple[LoopTurn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment of a kernel: its instance on the grid, and functions under way, innermost first."""
+
+    program: tuple[int, ...]
+    calls: tuple[Call, ...]
+
+
+def moment_now(program: tuple[int, ...]) -> Moment:
+    """Where the user's text is."""
+    return Moment(program, tuple(_calls(users_frame())))
+
+
+def forget_loops() -> None:
+    """Read texts again: files change between two kernels."""
+    _loops_of.cache_clear()
+
+
+def _calls(frame: FrameType | None) -> Iterator[Call]:
+    while frame is not None and not frame.f_code.co_filename.startswith(OWN_FOLDER):
+        code = frame.f_code
+        heads = _loops_of(code.co_filename).get(frame.f_lineno, ())
+        values = frame.f_locals if heads else {}
+        turns = tuple(
+            LoopTurn(line, variable, int(values[variable]))
+            for line, variable in heads
+            if hasattr(values.get(variable), "__index__")
+        )
+        yield Call(code.co_filename, frame.f_lineno, code.co_name, turns)
+        frame = frame.f_back
+
+
+@lru_cache(maxsize=256)
+def _loops_of(filename: str) -> dict[int, Heads]:
+    """Each line inside of loops -> their heads; {} for what is no readable Python."""
+    found: dict[int, Heads] = {}
+    try:
+        tree = ast.parse(Path(filename).read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return found
+    waiting: list[tuple[ast.AST, Heads]] = [(tree, ())]
+    while waiting:
+        node, heads = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            heads = ()
+        inner = (*heads, (node.lineno, _variable(node.target))) if isinstance(node, ast.For) else heads
+        body = set(map(id, node.body)) if isinstance(node, ast.For) else set[int]()
+        for child in ast.iter_child_nodes(node):
+            around = inner if id(child) in body else heads
+            if isinstance(child, ast.stmt) and around:
+                for line in range(child.lineno, (child.end_lineno or child.lineno) + 1):
+                    if len(around) >= len(found.get(line, ())):
+                        found[line] = around
+            waiting.append((child, around))
+    return found
+
+
+def _variable(target: ast.expr) -> str:
+    """The variable of a loop, the first one where there are several."""
+    names = (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+    return next(names, "")
+
+
+def turn_counts(moments: Sequence[Moment]) -> list[list[list[tuple[int, int]]]]:
+    """Of each moment, of each call, of each loop: which turn this is (from 1), and how many there are."""
+    seen: dict[tuple[object, ...], dict[int, int]] = {}
+    ranks: list[list[list[tuple[dict[int, int], int]]]] = []
+    for moment in moments:
+        path: list[object] = [moment.program]
+        calls: list[list[tuple[dict[int, int], int]]] = []
+        for call in reversed(moment.calls):
+            turns: list[tuple[dict[int, int], int]] = []
+            for loop in call.loops:
+                values = seen.setdefault((*path, call.file, loop.line), {})
+                turns.append((values, values.setdefault(loop.value, len(values) + 1)))
+                path.append((loop.line, loop.value))
+            calls.append(turns)
+            path.append((call.file, call.line))
+        ranks.append(calls[::-1])
+    return [[[(rank, len(values)) for values, rank in turns] for turns in calls] for calls in ranks]
