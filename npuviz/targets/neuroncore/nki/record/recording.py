@@ -11,6 +11,7 @@ import numpy as np
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, forget_loops, moment_now
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.tensors import (
@@ -207,8 +208,8 @@ class Recording:
             return Step(kind, None, (), {}, -1)  # nothing of the tile takes part
         made = Step(
             kind,
-            _cut(target, box),
-            tuple(_cut(each, box) for each in sources),
+            cut_to(target, box),
+            tuple(cut_to(each, box) for each in sources),
             values,
             self.place(),
             box,
@@ -287,7 +288,7 @@ class Recording:
         if target.shape != value.shape:
             if step.box is not None or target.pending:
                 return False
-            target = target.reshape(*value.shape) if _can_reshape(target, value.shape) else target
+            target = target.reshape(*value.shape) if can_reshape(target, value.shape) else target
             if target.shape != value.shape:
                 return False
         step.target = target.boxed(step.box)
@@ -339,7 +340,7 @@ class Recording:
         step = self._results.get(value.storage.id)
         box = step.box if step is not None else self._made_parts.get(value.storage.id)
         box = box if value.shape == target.shape else None
-        self.step("tensor_copy", target, (_shaped(value, target.shape),), box)
+        self.step("tensor_copy", target, (shaped(value, target.shape),), box)
 
     def move(self, target: Tensor, value: Tensor, box: Box | None = None, skips: bool = False) -> None:
         """A DMA between HBM and the chip, or within either.
@@ -348,12 +349,12 @@ class Recording:
         """
         if target.row_index is None and value.row_index is None:
             if target.is_on_chip and not value.is_on_chip:
-                self.step("load", target, (_shaped(value, target.shape),), box)
+                self.step("load", target, (shaped(value, target.shape),), box)
                 return
             if not target.is_on_chip and value.is_on_chip:
-                self.step("store", target, (_shaped(value, target.shape),), box)
+                self.step("store", target, (shaped(value, target.shape),), box)
                 return
-            self.step("dma_copy", target, (_shaped(value, target.shape),), box)
+            self.step("dma_copy", target, (shaped(value, target.shape),), box)
             return
         self._move_rows(target, value, box, skips)
 
@@ -380,7 +381,7 @@ class Recording:
             is_product = step is not None and step.op == "matmul" and not value.storage.reads
             fits = target.storage.space == PSUM and value.size == target.size
             if is_product and step is not None and fits and not self._is_touched_since(target.storage, step):
-                step.target = _shaped(target, value.shape).boxed(step.box)
+                step.target = shaped(target, value.shape).boxed(step.box)
                 step.values["accumulate"] = self.accumulates(target)
                 target.storage.is_written = True
                 del self._results[value.storage.id]
@@ -421,50 +422,6 @@ class LoopSum:
             self._recording.assign(target, self._value)
         else:
             self._recording.actions.binary_into(target, name_of(self._op), target, self._value)
-
-
-def _can_reshape(tensor: Tensor, shape: tuple[int, ...]) -> bool:
-    try:
-        tensor.reshape(*shape)
-    except KernelError:
-        return False
-    return True
-
-
-def _shaped(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The tensor in a shape with the same elements, or repeated to it."""
-    if value.shape == shape:
-        return value
-    if value.size == prod(shape):
-        rows, pending = value.row_index, value.pending
-        if value.is_on_chip and value.shape[0] != shape[0]:
-            raise KernelError(
-                f"{value!r} where {list(shape)} is expected: partitions differ", "err_num_partition_mismatch"
-            )
-        made = value.reshape(*shape)
-        made.row_index = rows
-        if pending:
-            raise KernelError(f"{value!r} where {list(shape)} is expected")
-        return made
-    if value.size > prod(shape):
-        raise KernelError(
-            f"{value!r} where {list(shape)} is written: several values for an element",
-            "err_store_dst_shape_smaller_than_other_shape",
-        )
-    return value.free_broadcast(shape)
-
-
-def _cut(tensor: Tensor | None, box: Box | None) -> Tensor | None:
-    if tensor is None:
-        return None
-    rows = tensor.row_index
-    made = tensor.boxed(box)
-    if rows is not None:
-        made.row_index = (
-            rows[0].boxed(box[:1] + ((0, 1),) * (rows[0].ndim - 1)) if box else rows[0],
-            rows[1],
-        )
-    return made
 
 
 def numeric_dtype(value: object) -> Dtype | Number:
