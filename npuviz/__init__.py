@@ -23,6 +23,7 @@ _PUBLIC = {
     "OpenArguments": "OpenArguments",
     "Picture": "Picture",
     "open": "open_session",
+    "races": "races",
 }
 """Name -> name in npuviz.api, for `__getattr__`; `__init__.pyi` has their types."""
 

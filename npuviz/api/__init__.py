@@ -7,7 +7,8 @@ method or `do` of a DebugSession; a new command of it needs nothing here.
 
 from npuviz.api.opening import OpenArguments, open_session
 from npuviz.api.picture import Picture
+from npuviz.api.races import races
 from npuviz.api.session import DebugSession
 from npuviz.debug.console.answer import Answer
 
-__all__ = ["Answer", "DebugSession", "OpenArguments", "Picture", "open_session"]
+__all__ = ["Answer", "DebugSession", "OpenArguments", "Picture", "open_session", "races"]

@@ -44,15 +44,19 @@ def open_session(path: str | Path, **arguments: Unpack[OpenArguments]) -> DebugS
           (NKI kernels, scripts of CSL programs) are run, as `npuviz run` does.
     Raises NpuvizError (bad input, one line), OSError from reading, TypeError for an unknown argument.
     """
+    return DebugSession(open_file(*chosen_file(path, arguments, "open")))
+
+
+def chosen_file(path: str | Path, arguments: OpenArguments, function: str) -> tuple[Path, OpenOptions]:
+    """The file and the options that arguments of a function of `npuviz` mean. Raises as `open_session`."""
     unknown = set(arguments) - set(OpenArguments.__annotations__)
     if unknown:
         known = ", ".join(OpenArguments.__annotations__)
-        raise TypeError(f"npuviz.open() has no argument {sorted(unknown)[0]!r}; known: {known}")
+        raise TypeError(f"npuviz.{function}() has no argument {sorted(unknown)[0]!r}; known: {known}")
     config = Path(arguments["config"]) if "config" in arguments else None
     if config is not None and not config.is_file():
         raise UsageError(f"config {config}: no such file")
-    found = find_file(str(path), config)
-    return DebugSession(open_file(found, _options(arguments, config)))
+    return find_file(str(path), config), _options(arguments, config)
 
 
 def _options(arguments: OpenArguments, config: Path | None) -> OpenOptions:

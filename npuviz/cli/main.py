@@ -24,6 +24,7 @@ SUBCOMMANDS = (
     "export",
     "query",
     "explain",
+    "races",
     "sweep",
     "shot",
     "bench",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
+from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.settings import SpecSettings
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.presets import PRESETS, figures, sources
@@ -56,6 +57,7 @@ class NeuronSpec:
                    that it calls (in a Loop), arithmetic operations and bytes a nanosecond of one core
     dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)
     limit          bytes of a NEFF after decompression that are accepted
+    latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
     """
 
     arch: Arch
@@ -111,6 +113,7 @@ class NeuronSpec:
     dge: Dge = "static"
     keep_fp32: str = ""
     limit: Bytes = 4 << 30
+    latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property
     def num_cores(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
+from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
@@ -94,8 +95,24 @@ class NeuronTarget:
         from npuviz.targets.neuroncore.machine.payload import fingerprint
 
         payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
-        digest = cache(partial(fingerprint, payload, program.graph, repr(spec)))
+        digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
+
+    def with_latency_seed(self, spec: Any, seed: int) -> Any:
+        """The spec with this seed."""
+        return replace(spec, latency_seed=seed)
+
+    def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
+        """Instructions, transfers and Host calls."""
+        from npuviz.targets.neuroncore.machine.latencies import varied
+
+        return varied(program.payload.tables)
+
+    def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
+        """Times that no seed changes."""
+        from npuviz.targets.neuroncore.machine.latencies import NOT_VARIED
+
+        return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""

@@ -1,7 +1,7 @@
 """What is fixed about one RK3588 NPU: figures with their sources, changed by settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le
 
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
+from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.settings import SpecSettings
 from npuviz.sim.target import LoadRequest, Setting
 
@@ -59,6 +60,7 @@ class RknnSpec:
     host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
               it calls (in a Loop), operations and bytes of one core, and bytes of the NPU's layouts converted
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
+    latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """
 
     npu_hz: Hertz = 1_000_000_000
@@ -93,6 +95,7 @@ class RknnSpec:
     dtype: Literal["int8", "fp16"] = "int8"
     submit: Literal["chain", "layer"] = "chain"
     keep_fp32: str = ""
+    latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property
     def cbuf_bytes(self) -> int:

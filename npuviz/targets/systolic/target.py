@@ -13,6 +13,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
+from npuviz.sim.latencies import spec_text
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
@@ -73,7 +74,7 @@ class SystolicTarget:
         from npuviz.targets.systolic.machine.payload import fingerprint
 
         payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
-        digest = cache(partial(fingerprint, payload, program.graph, repr(spec)))
+        digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
 
     def build(self, spec: Any, program: Program) -> Machine:

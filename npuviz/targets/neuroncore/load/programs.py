@@ -9,6 +9,7 @@ from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.graph import Graph
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note, Program
+from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.ids import TARGET_ID
@@ -46,6 +47,6 @@ def program_of(
     payload: Payload,
 ) -> Program:
     """The program of its parts, with its fingerprint."""
-    digest = cache(partial(fingerprint, payload, graph, repr(spec)))
+    digest = cache(partial(fingerprint, payload, graph, spec_text(spec)))
     title = printable(request.path.stem)
     return Program(TARGET_ID, title, graph, listing, memory_map, notes, placement, payload, digest)

@@ -7,6 +7,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.latencies import transfer_factors
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables
 
@@ -79,12 +80,14 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
     rows: list[tuple[int, int, int]] = []
     chosen = np.zeros(len(tables.transfers), dtype=np.int64)
     num_bytes = np.zeros(len(tables.transfers), dtype=np.int64)
+    factors = transfer_factors(spec, tables).tolist()
     for number, transfer in enumerate(tables.transfers):
         rings = 1 if transfer.first_queue else tables.queue_sets[transfer.queue].num_queues
         moves: list[tuple[int, int, int]] = []
         for descriptor in transfer.descriptors:
             count, size = elements_of(descriptor, spec)
-            moves.append((count, element_cost(descriptor, size, spec), size))
+            cost = max(1, round(element_cost(descriptor, size, spec) * factors[number]))
+            moves.append((count, cost, size))
             num_bytes[number] += prod(descriptor.to.sizes)
         key = (rings, *moves)
         if key not in known:

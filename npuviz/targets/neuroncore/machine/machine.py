@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.program.program import Program
+from npuviz.sim.access_order import AccessTable
 from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.access_order import access_order, access_table
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -18,6 +20,7 @@ from npuviz.targets.neuroncore.view.contents import Contents
 from npuviz.targets.neuroncore.view.description import describe, numbering, used_semaphores
 from npuviz.targets.neuroncore.view.observe import Observer
 from npuviz.targets.neuroncore.view.probes import make_probes
+from npuviz.trace.reader import TraceReader
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
@@ -97,3 +100,20 @@ class NeuronMachine(HazardMachine[Contents]):
     def log(self) -> np.ndarray:
         """(n, 2) int64 copy of the completions so far: instruction or -1 - trigger, and the time."""
         return self._engine.log().copy()
+
+    # --- races -----------------------------------------------------------------------------------------
+
+    def access_table(self) -> AccessTable:
+        """What each instruction and transfer touches."""
+        engine = self._engine
+        return access_table(
+            engine.spec, engine.tables, self._program.graph, has_values=self._contents.has_values
+        )
+
+    def access_order(self, trace: TraceReader | None) -> np.ndarray:
+        """Completions so far; work reads and writes when it ends, as values are computed."""
+        return access_order(self._engine.log(), len(self._engine.tables.instructions))
+
+    def values_at(self, position: int) -> bytes | None:
+        """What the instruction or transfer that completed at this place wrote."""
+        return self._contents.written_at(position, self._image)

@@ -12,6 +12,7 @@ from npuviz.targets.neuroncore.isa import Flag, Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
+from npuviz.targets.neuroncore.machine.latencies import vary_instructions
 from npuviz.targets.neuroncore.machine.synchronization import Links, link
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
@@ -117,6 +118,7 @@ def _instructions(
         instructions.to_base(issue + latency, engine, spec), rows[:, sk.INSTRUCTION.issue]
     )
     _host_costs(spec, tables, graph, rows)
+    vary_instructions(spec, tables, rows)
     rows[:, sk.INSTRUCTION.opcode] = rows[:, sk.INSTRUCTION.kind] = code["opcode"]
     rows[:, sk.INSTRUCTION.ports] = instructions.port_masks(code, spec)
     rows[:, sk.INSTRUCTION.wait], rows[:, sk.INSTRUCTION.waits] = links.wait_first, links.wait_count

@@ -119,6 +119,15 @@ class ValueEngine(Replay[ChipContents]):
                 raise ValueError(f"instruction {index}: {fault}") from None
             return found.view.copy()
 
+    def written_by(self, entry: int) -> bytes:
+        """What is now where a log entry writes; b"" for one that is not executed."""
+        with self.lock:
+            try:
+                plan = self.contents.planner.plan(entry)
+            except ValueFault:
+                return b""
+            return b"".join(view.tobytes() for view in plan.writes)
+
     def accumulators(self, core: int) -> np.ndarray:
         """(128,) float32: the accumulators of a core's Activation engine."""
         with self.lock:

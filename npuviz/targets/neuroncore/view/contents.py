@@ -143,6 +143,21 @@ class Contents:
             label=variable.name, shape=variable.shape, dtype=variable.dtype, is_valid=valid, since=0,
         )  # fmt: skip
 
+    # --- races -----------------------------------------------------------------------------------------
+
+    @property
+    def has_values(self) -> bool:
+        """Whether contents are computed."""
+        return self._values is not None
+
+    def written_at(self, position: int, image: EditImage) -> bytes | None:
+        """What the log entry at a position wrote; None for programs without values."""
+        if self._values is None:
+            return None
+        log = self._now().log[: position + 1, 0]
+        with self._values.at(log, image.edits) as values:
+            return values.written_by(int(log[-1]))
+
     # --- bytes -----------------------------------------------------------------------------------------
 
     def values(self, image: EditImage) -> "ValueEngine | None":

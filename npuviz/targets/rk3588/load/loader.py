@@ -12,6 +12,7 @@ from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
+from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compile import compile_graph
 from npuviz.targets.rk3588.compiler.compiled import Compiled
@@ -74,5 +75,5 @@ def _program(request: LoadRequest, spec: RknnSpec, notes: tuple[Note, ...], comp
         notes=(*notes, *assumed, *compiled.notes),
         placement=compiled.placement,
         payload=payload,
-        fingerprint=cache(partial(fingerprint, payload, graph, repr(spec))),
+        fingerprint=cache(partial(fingerprint, payload, graph, spec_text(spec))),
     )

@@ -6,11 +6,13 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
+from npuviz.sim.access_order import AccessTable
 from npuviz.sim.machine import Peak
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.machine.access_order import access_order, access_table
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
 from npuviz.targets.rk3588.machine.state_words import numbering
@@ -22,6 +24,7 @@ from npuviz.targets.rk3588.view.description import describe
 from npuviz.targets.rk3588.view.observe import Observer
 from npuviz.targets.rk3588.view.probes import make_probes
 from npuviz.targets.rk3588.view.reports import report_peaks, report_tables
+from npuviz.trace.reader import TraceReader
 
 
 class RknnMachine(HazardMachine[Contents]):
@@ -67,3 +70,24 @@ class RknnMachine(HazardMachine[Contents]):
     def log(self) -> np.ndarray:
         """(n, 2) int64 copy of the completions so far: task or -1 - host call, and the time."""
         return self._engine.log().copy()
+
+    # --- races -----------------------------------------------------------------------------------------
+
+    def access_table(self) -> AccessTable:
+        """What each task and Host call touches."""
+        engine = self._engine
+        return access_table(engine.tables, engine.costs, engine.spec.cores)
+
+    def access_order(self, trace: TraceReader | None) -> np.ndarray:
+        """Completions so far; work reads and writes when it ends, as values are computed."""
+        return access_order(self._engine.log(), len(self._engine.tables.tasks))
+
+    def values_at(self, position: int) -> bytes | None:
+        """What the task or Host call that completed at this place read."""
+        log = self._engine.log()[:position, 0]
+        entry = int(self.access_order(None)[position, 0])
+        edits = self._image.edits
+        rows = self.access_table().rows_of(entry, is_write=False)
+        return b"".join(
+            self._contents.read_at(log, edits, low, high - low) for low, high in rows[:, 4:6].tolist()
+        )

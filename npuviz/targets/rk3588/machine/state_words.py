@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.targets.rk3588.kernels import records as sk
+from npuviz.targets.rk3588.machine.latencies import varied_hosts, varied_spec, vary_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables, Task
 from npuviz.targets.rk3588.task.accesses import access_rows
@@ -108,6 +109,7 @@ def build_program(
     spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numbering: Numbering, hosts: Sequence[int]
 ) -> np.ndarray:
     """(words,) int64: everything the kernel reads and never changes. hosts  cycles of each Host call"""
+    spec = varied_spec(spec)
     words = _Words()
     accesses: list[tuple[int, int, int]] = []
     rows: list[list[int]] = []
@@ -115,9 +117,10 @@ def build_program(
         first = len(accesses)
         accesses += access_rows(task, cost)
         rows.append(_task_row(task, cost, first, len(accesses) - first))
+    vary_tasks(spec, tables, rows)
     words.add(sk.PROGRAM.tasks, rows)
     words.add(sk.PROGRAM.jobs, _job_rows(tables))
-    words.add(sk.PROGRAM.hosts, _host_rows(tables, hosts))
+    words.add(sk.PROGRAM.hosts, _host_rows(tables, varied_hosts(spec, hosts)))
     words.add(sk.PROGRAM.accesses, accesses)
     words.set(sk.PROGRAM.hosts_count, len(tables.hosts))
     words.set(sk.PROGRAM.bus_cost, max(1, round(65536 / spec.bytes_per_cycle)))

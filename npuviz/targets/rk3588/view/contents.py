@@ -179,6 +179,10 @@ class Contents:
         found[:count] = whole[:count]
         return found
 
+    def read_at(self, log: np.ndarray, edits: tuple[Edit, ...], address: int, size_bytes: int) -> bytes:
+        """Bytes of DDR after these log entries."""
+        return self._values.read_at(log, edits, address, size_bytes)
+
     def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
         """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
         self._checked(memory, address, len(data))

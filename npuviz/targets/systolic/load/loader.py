@@ -11,6 +11,7 @@ from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.passes.contrib.expand import in_plain_form
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
+from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
@@ -86,5 +87,5 @@ def _program(
         notes=(*notes, *assumed, *compiled.notes),
         placement=compiled.placement,
         payload=payload,
-        fingerprint=cache(partial(fingerprint, payload, graph, repr(spec))),
+        fingerprint=cache(partial(fingerprint, payload, graph, spec_text(spec))),
     )

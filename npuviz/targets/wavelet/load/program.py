@@ -9,6 +9,7 @@ from npuviz.base.names import printable
 from npuviz.program.graph import Graph, Node
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note, Program
+from npuviz.sim.latencies import spec_text
 from npuviz.targets.wavelet.machine.payload import WaferPayload, fingerprint
 from npuviz.targets.wavelet.spec import WaveletSpec, make_spec
 from npuviz.targets.wavelet.view.listing import WaveletListing
@@ -43,6 +44,6 @@ def make_program(
         memory_map=MemoryMap(),
         notes=(*warnings, *notes),
         payload=payload,
-        fingerprint=cache(partial(fingerprint, payload, repr(spec))),
+        fingerprint=cache(partial(fingerprint, payload, spec_text(spec))),
     )
     return spec, program

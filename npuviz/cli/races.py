@@ -1,0 +1,41 @@
+"""npuviz races: runs with other latencies that read other values."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    model: Annotated[str, typer.Argument(help="Model file, program, or name of a sample model.")],
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, under seeds 1 to N.")] = 100,
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    inputs: options.Inputs = None,
+    seed: options.Seed = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", metavar="N", min=0, help="Processes; default: one a processor.")
+    ] = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Run a program under many latencies and name the first read that sees another value than nominally.
+
+    Each seed changes the latencies of engines, DMA and memory within bounds that are printed; each can be
+    replayed with `--set latency_seed=N`. Ends with 0 if none was found, 3 if one was.
+    """
+    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.workbench.choosing import find_file
+    from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
+    from npuviz.workbench.races.search import default_jobs, find_races, has_found, races_text
+
+    path = find_file(model, config)
+    opening = options.open_options(target, preset, config, settings, inputs, seed, None)
+    with TerminalProgress() as progress:
+        found = find_races(path, opening, seeds, jobs or default_jobs(), progress)
+    typer.echo(json.dumps(found) if as_json else races_text(found))
+    if has_found(found):
+        raise typer.Exit(EXIT_MISBEHAVED)

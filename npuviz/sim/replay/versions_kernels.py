@@ -1,0 +1,60 @@
+"""Which version of memory each piece of work reads: cells carry a digest of who wrote them, in order."""
+
+# pyright: reportMissingParameterType=false
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from npuviz.base.kernels import entries
+
+READS, WRITES = 1, 2
+"""Phases of a row of the order."""
+
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
+_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+_inlined = nb.njit(nogil=True, **_INLINE)
+
+
+@_inlined
+def _mix(value):
+    # Ref: Steele, Lea, Flood 2014, the finaliser of SplitMix64; 63 bits, so that Python counts alike.
+    value &= 0x7FFF_FFFF_FFFF_FFFF
+    value = ((value ^ (value >> 30)) * 0x1CE4E5B9BF58476D) & 0x7FFF_FFFF_FFFF_FFFF
+    value = ((value ^ (value >> 27)) * 0x14D049BB133111EB) & 0x7FFF_FFFF_FFFF_FFFF
+    return value ^ (value >> 31)
+
+
+@_entry
+def number_versions(order, first, rows, cells, turns, found):
+    """Go through the order and fill `found`.
+
+    order  (n, 3) int64: entry, phase, cycle
+    first  (entries + 1,) rows of each entry; rows  (m, 5): is write, first cell, cells, times, cells between
+    cells  (k, 2) int64: digest of the writers so far, and position of the last one (-1 none)
+    turns  (entries,) int64: how often each entry has come
+    found  (n, 2) int64: turn of the entry, digest of what it reads
+    """
+    for at in range(len(order)):
+        entry, phase = order[at, 0], order[at, 1]
+        if phase & READS:
+            digest = np.int64(0)
+            for row in range(first[entry], first[entry + 1]):
+                if rows[row, 0] == 0:
+                    for time in range(rows[row, 3]):
+                        begin = rows[row, 1] + time * rows[row, 4]
+                        for cell in range(begin, begin + rows[row, 2]):
+                            digest = _mix(digest * 31 + cells[cell, 0] + 1)
+            found[at, 0] = turns[entry]
+            found[at, 1] = digest
+        if phase & WRITES:
+            mark = _mix(np.int64(entry) * 1000003 + turns[entry] + 1)
+            for row in range(first[entry], first[entry + 1]):
+                if rows[row, 0] == 1:
+                    for time in range(rows[row, 3]):
+                        begin = rows[row, 1] + time * rows[row, 4]
+                        for cell in range(begin, begin + rows[row, 2]):
+                            cells[cell, 0] = _mix(cells[cell, 0] ^ mark)
+                            cells[cell, 1] = at
+            turns[entry] += 1

@@ -1,0 +1,244 @@
+"""One program under many latency seeds: the nominal run, and what another run reads that it does not."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.progress import NoProgress
+from npuviz.base.reading import reading
+from npuviz.debug.session import Session
+from npuviz.program.program import Program
+from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder
+from npuviz.sim.latencies import LATENCY_SEED, VariesLatencies
+from npuviz.sim.machine import Machine
+from npuviz.sim.replay import versions as vs
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.sim.target import Target
+from npuviz.trace.recorder import Recorder
+from npuviz.workbench.choosing import choose_target
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.recording import ProgramResolver, schema_of
+
+MOST_COMPARED = 48
+"""Changed reads of a run whose values are compared, in the order of the run."""
+LONGER = 20
+"""A run that takes so many times the nominal cycles counts as one that does not end."""
+LEAST_CYCLES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A piece of work that reads or writes, at a cycle of a run; cycle -1: it does not come."""
+
+    instruction: int
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A read that sees another value than in the nominal run.
+
+    nominal, other  the read in both runs; memory, address  where what it reads begins
+    wrote_nominal, wrote_other  who had written it last, in both runs, where that differs
+    """
+
+    nominal: Access
+    other: Access
+    memory: int
+    address: int
+    size_bytes: int
+    wrote_nominal: tuple[Access, ...]
+    wrote_other: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """What a run under one seed showed.
+
+    stop      why it ended, if not as the nominal run did, else ""
+    changed   reads that saw another version; equal  of these, those with equal values; unknown  those whose
+              values are not known; left  those that were not compared any more
+    """
+
+    seed: int
+    cycles: int
+    stop: str = ""
+    changed: int = 0
+    equal: int = 0
+    unknown: int = 0
+    left: int = 0
+    race: Race | None = None
+
+
+@dataclass
+class Run:
+    """A finished run and what it read. machine  None for one that cannot tell (see `Racer.comparable`)"""
+
+    machine: Machine
+    stop: StopReason
+    versions: vs.Versions
+    _bytes: dict[int, bytes | None] = field(default_factory=dict[int, bytes | None])
+
+    def values_at(self, position: int) -> bytes | None:
+        """As `HasAccessOrder.values_at`, asked once."""
+        if position not in self._bytes:
+            assert isinstance(self.machine, HasAccessOrder)
+            self._bytes[position] = self.machine.values_at(position)
+        return self._bytes[position]
+
+
+class Racer:
+    """Runs one program under seeds. Compiles once; `at` may be called for seeds in any order."""
+
+    def __init__(self, target: Target, spec: Any, program: Program) -> None:
+        if not isinstance(target, VariesLatencies):
+            raise TargetError(f"{target.title}: its latencies cannot be varied")
+        self.target: VariesLatencies = target
+        self.spec = target.with_latency_seed(spec, 0)
+        self.program = program
+
+    @cached_property
+    def nominal(self) -> Run:
+        """The run with the nominal latencies."""
+        return self._run(0, None)
+
+    @cached_property
+    def table(self) -> AccessTable:
+        """What the program's pieces of work touch. Raises TargetError where the machine does not tell."""
+        machine = self.target.build(self.spec, self.program)
+        if not isinstance(machine, HasAccessOrder):
+            raise TargetError(f"{self.target.title}: the order of accesses of a run is not known")
+        return machine.access_table()
+
+    @cached_property
+    def cells(self) -> vs.Cells:
+        """The cells of the table."""
+        return vs.cells_of(self.table)
+
+    def at(self, seed: int) -> SeedResult:
+        """Run under a seed and compare with the nominal run."""
+        nominal = self.nominal
+        other = self._run(seed, max(LEAST_CYCLES, LONGER * nominal.stop.cycle))
+        stop = ""
+        if other.stop.kind != nominal.stop.kind:
+            late = f"does not end in {other.stop.cycle} cycles"
+            stop = late if other.stop.kind is StopKind.UNTIL else f"{other.stop.kind}: {other.stop.detail}"
+        changed = vs.changed_reads(nominal.versions, other.versions)
+        equal = unknown = 0
+        race = None
+        for place in changed[:MOST_COMPARED].tolist():
+            first = vs.place_of(nominal.versions, int(other.versions.keys[place]), READS)
+            same = None if first < 0 else self._has_same_values(seed, nominal, first, other, place)
+            if same is False:
+                race = self._race(nominal, first, other, place)
+                break
+            equal, unknown = equal + (same is True), unknown + (same is None)
+        compared = equal + unknown + (race is not None)
+        left = 0 if race is not None else len(changed) - compared
+        return SeedResult(seed, other.stop.cycle, stop, len(changed), equal, unknown, left, race)
+
+    def _run(self, seed: int, until: int | None) -> Run:
+        spec = self.target.with_latency_seed(self.spec, seed)
+        machine = self.target.build(spec, self.program)
+        assert isinstance(machine, HasAccessOrder)
+        table = self.table
+        if table.needs_trace:
+            schema = schema_of(machine.description, self.program)
+            resolver = ProgramResolver(self.program.listing, machine.description.memories)
+            session = Session(machine, Recorder(schema, resolver, None, keeps_in_memory=True))
+            stop, trace = session.run(until), session.trace
+        else:
+            stop, trace = machine.advance(until or 1 << 62, NO_STOPS, None), None
+        return Run(machine, stop, vs.versions_of(table, self.cells, machine.access_order(trace)))
+
+    def _has_same_values(self, seed: int, nominal: Run, first: int, other: Run, place: int) -> bool | None:
+        """Whether the work at these places had the same values; None where that is not known."""
+        if not self.table.needs_trace:
+            values = nominal.values_at(first), other.values_at(place)
+            return None if values[0] is None or values[1] is None else values[0] == values[1]
+        rows = self.table.rows_of(int(nominal.versions.order[first, 0]), is_write=False)
+        there = self._bytes_of(0, int(nominal.versions.order[first, 2]), rows)
+        return there == self._bytes_of(seed, int(other.versions.order[place, 2]), rows)
+
+    def _bytes_of(self, seed: int, cycle: int, rows: np.ndarray) -> bytes:
+        """What ranges hold at a cycle of a run."""
+        machine = self.target.build(self.target.with_latency_seed(self.spec, seed), self.program)
+        machine.advance(cycle, NO_STOPS, None)
+        return b"".join(
+            machine.read_memory(memory, (bank + number) * pitch + low, high - low)
+            for memory, _, bank, banks, low, high, pitch in rows.tolist()
+            for number in range(banks)
+        )
+
+    def _race(self, nominal: Run, first: int, other: Run, place: int) -> Race:
+        before = self._writers(nominal, first), self._writers(other, place)
+        only = [
+            {entry: at for entry, at in mine.items() if entry not in theirs}
+            for mine, theirs in (before, before[::-1])
+        ]
+        if not any(only):
+            only = list(before)
+        entry = int(other.versions.order[place, 0])
+        rows = self.table.rows_of(entry, is_write=False)
+        row = self._touched(rows, {*only[0], *only[1]})
+        return Race(
+            self._access(nominal, first),
+            self._access(other, place),
+            int(row[0]),
+            int(row[2] * row[6] + row[4]),
+            int(row[5] - row[4]),
+            self._named(nominal, only[0]),
+            self._named(other, only[1]),
+        )
+
+    def _writers(self, run: Run, position: int) -> dict[int, int]:
+        return vs.writers_before(self.table, self.cells, run.versions.order, position)
+
+    def _touched(self, rows: np.ndarray, writers: set[int]) -> np.ndarray:
+        """The first of the rows that one of the writers touches."""
+        for row in rows:
+            for entry in sorted(writers - {-1}):
+                for wrote in self.table.rows_of(entry, is_write=True):
+                    is_shared = wrote[4] < row[5] and row[4] < wrote[5]
+                    if (
+                        wrote[0] == row[0]
+                        and is_shared
+                        and wrote[2] < row[2] + row[3]
+                        and row[2] < wrote[2] + wrote[3]
+                    ):
+                        return row
+        return rows[0] if len(rows) else np.array([-1, 0, 0, 0, 0, 0, 0])
+
+    def _named(self, run: Run, writers: dict[int, int]) -> tuple[Access, ...]:
+        return tuple(self._access(run, at) for entry, at in sorted(writers.items()) if entry >= 0)
+
+    def _access(self, run: Run, position: int) -> Access:
+        entry, _, cycle = run.versions.order[position].tolist()
+        return Access(int(self.table.instructions[entry]), cycle)
+
+    def write_cycles(self, seed: int, accesses: tuple[Access, ...]) -> list[int]:
+        """Cycles at which the work that wrote in one run first writes under a seed, -1 where it does not."""
+        order = (self.nominal if not seed else self._run(seed, None)).versions.order
+        found: list[int] = []
+        for access in accesses:
+            entries = np.flatnonzero(self.table.instructions == access.instruction)
+            mine = np.isin(order[:, 0], entries) & ((order[:, 1] & WRITES) > 0)
+            found.append(int(order[mine, 2].max()) if mine.any() else -1)
+        return found
+
+
+def load_racer(path: Path, options: OpenOptions) -> Racer:
+    """Read and compile a program. Raises NpuvizError, or OSError from reading."""
+    target = choose_target(path, options.target, options.preset)
+    if not isinstance(target, VariesLatencies):
+        raise TargetError(f"{target.title}: its latencies cannot be varied")
+    if LATENCY_SEED in options.settings:
+        raise UsageError(f"--set {LATENCY_SEED}: every run has its own; --seeds says how many there are")
+    with reading(path):
+        spec, program = target.load(options.request(path), NoProgress())
+    target.warm_up(NoProgress())
+    return Racer(target, spec, program)

@@ -1,0 +1,254 @@
+"""`npuviz races`: seeds shared out to processes, and what they found in words and for JSON."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from npuviz.base.errors import SimulationError, UsageError
+from npuviz.base.progress import Progress
+from npuviz.program.program import Program
+from npuviz.program.source import HasSource
+from npuviz.sim.latencies import LATENCY_SEED, MOST_SEED
+from npuviz.sim.machine import Machine
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.races.runs import Access, Race, Racer, SeedResult, load_racer
+
+MOST_SEEDS = 100_000
+_LOOK_SECONDS = 0.2
+_racer: Racer | None = None
+"""Of a worker process: what it runs."""
+
+
+def find_races(path: Path, options: OpenOptions, seeds: int, jobs: int, progress: Progress) -> dict[str, Any]:
+    """Everything `npuviz races --json` prints: runs under seeds 1 to `seeds` against the nominal run.
+
+    jobs  processes; 1: this one
+    Raises NpuvizError for what cannot be opened, or whose latencies cannot be varied.
+    """
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"seeds {seeds}: expected 1 to {MOST_SEEDS}")
+    if jobs < 1:
+        raise UsageError(f"jobs {jobs}: expected 1 or more")
+    progress.report(-1.0, "reading and compiling the model")
+    racer = load_racer(path, options)
+    progress.report(-1.0, "the nominal run")
+    numbers = range(1, min(seeds, MOST_SEED) + 1)
+    count = min(jobs, len(numbers))
+    results: list[SeedResult] = []
+    source = map(racer.at, numbers) if count == 1 else _in_processes(path, options, numbers, count)
+    for number, result in enumerate(source):
+        results.append(result)
+        progress.report((number + 1) / len(numbers), f"seed {result.seed}")
+    return races_report(path, racer, sorted(results, key=lambda each: each.seed))
+
+
+def default_jobs() -> int:
+    """As many processes as there are processors for this one."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _in_processes(
+    path: Path, options: OpenOptions, numbers: Sequence[int], count: int
+) -> Iterator[SeedResult]:
+    pool = ProcessPoolExecutor(
+        count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(path, options)
+    )
+    try:
+        pending: set[Future[SeedResult]] = {pool.submit(_one, number) for number in numbers}
+        while pending:
+            # In short sleeps: Ctrl+C is heard between them.
+            done, pending = wait(pending, _LOOK_SECONDS)
+            for future in done:
+                yield future.result()
+    except BrokenProcessPool:
+        raise SimulationError("a process that ran seeds died; --jobs 1 shows why") from None
+    finally:
+        workers: Any = getattr(pool, "_processes", None) or {}
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(workers.values()):
+            with contextlib.suppress(OSError, ValueError):
+                process.terminate()
+
+
+def _begin(path: Path, options: OpenOptions) -> None:
+    """Compile in a worker, once."""
+    global _racer
+    # Ctrl+C goes to all processes of a terminal; the one that hands out seeds ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _racer = load_racer(path, options)
+
+
+def _one(seed: int) -> SeedResult:
+    assert _racer is not None
+    return _racer.at(seed)
+
+
+# What was found ---------------------------------------------------------------------------------
+
+
+def races_report(path: Path, racer: Racer, results: Sequence[SeedResult]) -> dict[str, Any]:
+    """What runs under seeds showed, for JSON."""
+    cycles = [each.cycles for each in results]
+    return {
+        "file": str(path),
+        "target": racer.target.id,
+        "seeds": len(results),
+        "cycles": {"nominal": racer.nominal.stop.cycle, "least": min(cycles), "most": max(cycles)},
+        "varied": [
+            {"what": each.what, "count": each.count, "low": each.low, "high": each.high, "text": each.text,
+             "source": "assumed"}
+            for each in racer.target.varied(racer.spec, racer.program)
+        ],
+        "not_varied": list(racer.target.not_varied(racer.spec, racer.program)),
+        "not_compared": list(racer.table.left_out),
+        "reads": len(racer.nominal.versions.order),
+        "other_order": {
+            "seeds": sum(each.changed > 0 for each in results),
+            "reads": sum(each.changed for each in results),
+            "equal_values": sum(each.equal for each in results),
+            "unknown_values": sum(each.unknown for each in results),
+            "after_the_limit": sum(each.left for each in results),
+        },
+        "races": _races(path, racer, results),
+        "stops": [
+            {"seed": each.seed, "cycle": each.cycles, "text": each.stop,
+             "replay": _replay(path, racer, each.seed)}
+            for each in results
+            if each.stop
+        ],
+    }  # fmt: skip
+
+
+def _races(path: Path, racer: Racer, results: Sequence[SeedResult]) -> list[dict[str, Any]]:
+    """One row for each instruction that reads another value, with the first seed that shows it."""
+    seeds: dict[int, list[int]] = {}
+    first: dict[int, tuple[int, Race]] = {}
+    for each in results:
+        if each.race is not None:
+            reader = each.race.other.instruction
+            first.setdefault(reader, (each.seed, each.race))
+            seeds.setdefault(reader, []).append(each.seed)
+    return [
+        _race_row(path, racer, seed, race) | {"seeds": seeds[reader]}
+        for reader, (seed, race) in first.items()
+    ]
+
+
+def _race_row(path: Path, racer: Racer, seed: int, race: Race) -> dict[str, Any]:
+    machine = racer.nominal.machine
+    memories = machine.description.memories
+    known = 0 <= race.memory < len(memories)
+    comes = racer.write_cycles(seed, race.wrote_nominal)
+    return {
+        "seed": seed,
+        "reader": _access_row(machine, racer.program, race.other),
+        "memory": memories[race.memory].name if known else "",
+        "address": race.address,
+        "size_bytes": race.size_bytes,
+        "nominal": {
+            "cycle": race.nominal.cycle,
+            "written_by": [_access_row(machine, racer.program, each) for each in race.wrote_nominal],
+            "replay": _replay(path, racer, 0),
+        },
+        "other": {
+            "cycle": race.other.cycle,
+            "written_by": [_access_row(machine, racer.program, each) for each in race.wrote_other],
+            "nominal_writers_come_at": comes,
+            "replay": _replay(path, racer, seed),
+        },
+    }
+
+
+def _replay(path: Path, racer: Racer, seed: int) -> str:
+    return f"npuviz debug {path} --target {racer.target.id} --set {LATENCY_SEED}={seed}"
+
+
+def _access_row(machine: Machine, program: Program, access: Access) -> dict[str, Any]:
+    listing = program.listing
+    row: dict[str, Any] = {"instruction": access.instruction, "cycle": access.cycle}
+    if not 0 <= access.instruction < len(listing):
+        return row | {"unit": "", "text": "", "operator": "", "line": ""}
+    found = listing.describe(access.instruction)
+    units = machine.description.units
+    nodes = program.graph.nodes
+    place = listing.place_of(access.instruction) if isinstance(listing, HasSource) else None
+    return row | {
+        "unit": units[found.unit].name if 0 <= found.unit < len(units) else "",
+        "text": found.text,
+        "operator": nodes[found.node].name if 0 <= found.node < len(nodes) else "",
+        "line": f"{listing.sources[place.file].name}:{place.line}"
+        if place is not None and isinstance(listing, HasSource)
+        else "",
+    }
+
+
+def races_text(found: dict[str, Any]) -> str:
+    """The findings in lines for people."""
+    cycles, order = found["cycles"], found["other_order"]
+    lines = [
+        f"{found['seeds']} seeds, {cycles['least']} to {cycles['most']} cycles; nominal {cycles['nominal']}.",
+        "Varied (bounds assumed):",
+        *(f"  {each['count']} {each['text']}" for each in found["varied"]),
+        *(f"Not varied: {each}" for each in found["not_varied"]),
+        *(f"Not compared: {each}" for each in found["not_compared"]),
+    ]
+    if order["seeds"]:
+        lines.append(
+            f"In {order['seeds']} seeds, {order['reads']} reads came in another order with writes: "
+            f"{order['equal_values']} with equal values, {order['unknown_values']} with values not known, "
+            f"{order['after_the_limit']} not compared any more."
+        )
+    for race in found["races"]:
+        lines += _race_lines(race, found["seeds"])
+    for stop in found["stops"][:5]:
+        lines.append(f"Seed {stop['seed']}: ends otherwise, at cycle {stop['cycle']}: {stop['text']}")
+    if not found["races"] and not found["stops"]:
+        lines.append("No read sees another value than in the nominal run.")
+    return "\n".join(lines)
+
+
+def _race_lines(race: dict[str, Any], seeds: int) -> list[str]:
+    reader, nominal, other = race["reader"], race["nominal"], race["other"]
+    place = f"{race['memory']} {race['address']:#x}, {race['size_bytes']} bytes"
+    lines = [
+        f"Race: {_named(reader)} reads another value ({place}); {len(race['seeds'])} of {seeds} seeds",
+        f"  nominal run, cycle {nominal['cycle']}: written last by {_list(nominal['written_by'])}",
+        f"  seed {race['seed']}, cycle {other['cycle']}: written last by {_list(other['written_by'])}",
+    ]
+    for writer, cycle in zip(nominal["written_by"], other["nominal_writers_come_at"], strict=True):
+        when = f"writes at cycle {cycle}, {'after' if cycle >= other['cycle'] else 'before'} the read"
+        lines.append(f"    {_short(writer)} {when if cycle >= 0 else 'never writes'}")
+    lines += [
+        f"  replay: {nominal['replay']}   then: goto {max(nominal['cycle'] - 1, 0)}",
+        f"          {other['replay']}   then: goto {max(other['cycle'] - 1, 0)}",
+    ]
+    return lines
+
+
+def _named(access: dict[str, Any]) -> str:
+    where = (
+        f" ({access['line']})" if access["line"] else f" ({access['operator']})" if access["operator"] else ""
+    )
+    return f"{_short(access)}: {access['text']}{where}"
+
+
+def _short(access: dict[str, Any]) -> str:
+    return f"instruction {access['instruction']} of {access['unit'] or 'no unit'}"
+
+
+def _list(found: list[dict[str, Any]]) -> str:
+    if not found:
+        return "nobody, or by the same writers in another order"
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return ", ".join(f"{_short(each)} (cycle {each['cycle']})" for each in found[:3]) + more
+
+
+def has_found(found: dict[str, Any]) -> bool:
+    """Whether some seed shows a race, or ends otherwise than the nominal run."""
+    return bool(found["races"] or found["stops"])
