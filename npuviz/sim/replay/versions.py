@@ -72,7 +72,7 @@ def _numbered(table: AccessTable, cells: Cells, order: np.ndarray) -> tuple[np.n
     turns = np.zeros(len(table.first) - 1, np.int64)
     found = np.zeros((len(order), 2), np.int64)
     with np.errstate(over="ignore"):
-        number_versions(np.ascontiguousarray(order), table.first, cells.rows, held, turns, found)
+        number_versions(np.ascontiguousarray(order), (table.first, cells.rows), held, turns, found)
     return found, held
 
 

@@ -27,15 +27,17 @@ def _mix(value):
 
 
 @_entry
-def number_versions(order, first, rows, cells, turns, found):
+def number_versions(order, table, cells, turns, found):
     """Go through the order and fill `found`.
 
     order  (n, 3) int64: entry, phase, cycle
-    first  (entries + 1,) rows of each entry; rows  (m, 5): is write, first cell, cells, times, cells between
+    table  rows of each entry, (entries + 1,), and the rows, (m, 5): is write, first cell, cells, times, cells
+           between
     cells  (k, 2) int64: digest of the writers so far, and position of the last one (-1 none)
     turns  (entries,) int64: how often each entry has come
     found  (n, 2) int64: turn of the entry, digest of what it reads
     """
+    first, rows = table
     for at in range(len(order)):
         entry, phase = order[at, 0], order[at, 1]
         if phase & READS:
