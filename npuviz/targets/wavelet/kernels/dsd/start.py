@@ -121,7 +121,8 @@ def _set_rate(program, thread):
 def _count(wafer, pe, thread):
     """Elements of an operation: of its first source that has a length, else of its destination.
 
-    A destination in memory that is shorter ends it: what lies behind is not written.
+    A destination in memory that is shorter ends it: what lies behind is not written. Where a control word may
+    end the operation, it waits for that word.
     """
     length = -1
     for i in range(1, 4):
@@ -140,7 +141,7 @@ def _count(wafer, pe, thread):
         length = fifo_length(wafer, operand, ZERO) if operand.kind == KIND_FIFO else operand.length
     elif operand.length >= 0 and operand.length != length:
         hazard(wafer, pe.node, LOG_LENGTHS, operand.length, pe.line)
-        if operand.length < length and operand.kind != KIND_OUTPUT:
+        if operand.length < length and operand.kind != KIND_OUTPUT and thread.control == 0:
             length = operand.length
     return length if length >= 0 else 1
 

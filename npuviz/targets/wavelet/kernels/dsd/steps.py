@@ -169,7 +169,11 @@ def _write(machine, pe, operand, element, t):
 
 @kernel
 def _meets_control(wafer, pe, thread, t):
-    """Let a control word at an input act: 0 there is none, 1 it was consumed, 2 it ends the operation."""
+    """Let a control word at an input act: 0 there is none, 1 it was consumed, 2 it ends the operation.
+
+    A word that ends an operation by its `on_control` stays in the queue. Ref: a public program that reads it
+    with the next operation.
+    """
     for i in range(1, 4):
         operand = thread.operands[i]
         if operand.kind != KIND_INPUT:
@@ -182,7 +186,6 @@ def _meets_control(wafer, pe, thread, t):
             thread.left -= 1
             return 2 if thread.left <= 0 else 1
         if thread.control != 0:
-            pop_queue(wafer, pe, queue, operand.queue, t)
             return 2
     return 0
 

@@ -90,3 +90,42 @@ def test_frames_of_recursive_calls_may_take_all_of_the_memory(tmp_path: Path) ->
     fn main() void { out[0] = sum(60); }
     """
     assert numbers(tmp_path, text) == [1830]
+
+
+def test_a_control_word_ends_an_operation_and_stays_for_the_next(tmp_path: Path) -> None:
+    """The destination is one shorter than the source, which leaves room for the word that ends it."""
+    text = """
+    const ctrl = @import_module("<control>");
+    const iq = @get_input_queue(2); const oq = @get_output_queue(2);
+    const out = @get_dsd(fabout_dsd, .{ .extent = 3, .fabric_color = c, .output_queue = oq });
+    const mark = @get_dsd(fabout_dsd,
+      .{ .extent = 1, .fabric_color = c, .output_queue = oq, .control = true });
+    const in = @get_dsd(fabin_dsd, .{ .extent = 4, .fabric_color = c, .input_queue = iq });
+    const one = @get_dsd(fabin_dsd, .{ .extent = 1, .fabric_color = c, .input_queue = iq });
+    var words = [3]u32 { 5, 6, 7 };
+    var got = @zeros([4]u32);
+    var behind: u32 = 1;
+    const words_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> words[i] });
+    const got_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{3} -> got[i] });
+    const last = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> got[i + 3] });
+    task ended() void { @mov32(last, one); sys.unblock_cmd_stream(); }
+    comptime {
+      @bind_local_task(ended, @get_local_task_id(9));
+      if (x == 1) { @initialize_queue(iq, .{ .color = c }); }
+      else { @initialize_queue(oq, if (@is_arch("wse3")) .{ .color = c } else .{}); }
+    }
+    fn main() void {
+      if (x == 0) {
+        @mov32(out, words_dsd);
+        @mov32(mark, ctrl.encode_single_payload(ctrl.opcode.NOP, false, {}, 0));
+        sys.unblock_cmd_stream();
+      } else {
+        @mov32(got_dsd, in, .{ .async = true, .on_control = .{ .activate = @get_local_task_id(9) } });
+      }
+    }
+    """
+    stop, machine = run(tmp_path, text, 2, EASTWARD, "wse2")
+    assert stop.kind is StopKind.FINISHED, stop
+    got = variable(machine, "got", 1).tolist()
+    assert got[:3] == [5, 6, 7]
+    assert got[3] != 0

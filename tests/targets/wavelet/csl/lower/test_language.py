@@ -31,6 +31,15 @@ CASES: dict[str, tuple[str, list[int]]] = {
         """,
         [16, 17],
     ),
+    "f32 multiply-add rounds the product and the sum": (
+        """
+        var a = [1]f32 { 1.0000001 }; var b = [1]f32 { -1.0000002 };
+        const ad = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> a[i] });
+        const bd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> b[i] });
+        fn main() void { @fmacs(bd, bd, ad, a[0]); out[0] = @bitcast(i32, b[0]); }
+        """,
+        [0],
+    ),
     "a choice takes its type from what it is added to": (
         """
         var n: u32 = 3; var m: i16 = 5; var f: f32 = 1.5;
