@@ -464,3 +464,24 @@ def kernel(x, weight=None):
     )
     x = random(128, 64)
     assert np.allclose(ran(tmp_path, text, {"x": x}), 2 * x.T[:, 64:], atol=1e-5)
+
+
+def test_masks_in_subscripts_leave_a_part_of_the_operands(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a, b, kept=40):
+    out = nl.ndarray((32, 64), dtype=a.dtype, buffer=nl.shared_hbm)
+    left, right = nl.load(a), nl.load(b)
+    rows, columns = nl.arange(64)[:, None], nl.arange(32)[None, :]
+    product = nl.ndarray((32, 64), dtype=nl.float32, buffer=nl.psum)
+    product[...] = nisa.nc_matmul(left[rows, columns][rows < kept], right[rows < kept][kept < 64])
+    nl.store(out, nl.copy(product))
+    return out
+"""
+    )
+    a, b = random(64, 32), random(64, 64, seed=1)
+    assert np.allclose(ran(tmp_path, text, {"a": a, "b": b}), a[:40].T @ b[:40], atol=1e-4)
+    with pytest.raises(Exception, match=r"kernel.py:\d+: .*leaves no element"):
+        ran(tmp_path, text, {"a": a, "b": b}, kept="64")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Grid, Index, broadcast_shape, whole
+from npuviz.targets.neuroncore.nki.record.index import Grid, Index, Mask, broadcast_shape, whole
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 
@@ -13,6 +13,8 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
     items: list[Any] = []
     for item in key if isinstance(key, tuple) else (key,):
         items += list(item) if isinstance(item, Grid) else [item]
+    if any(isinstance(item, Mask | bool) for item in items):
+        return _masked(tensor, items)
     if any(item is Ellipsis for item in items):
         at = next(n for n, item in enumerate(items) if item is Ellipsis)
         given = sum(item is not Ellipsis and item is not None for item in items)
@@ -27,6 +29,17 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
     if len(items) > tensor.ndim:
         raise KernelError(f"{len(items)} subscripts for {tensor!r}")
     return _by_slices(tensor, items)
+
+
+def _masked(tensor: Tensor, items: list[Any]) -> Tensor:
+    """The part of a tile that masks in its subscript leave; a mask without an index is True or False."""
+    rest = tuple(item for item in items if not isinstance(item, Mask | bool))
+    found = subscripted(tensor, rest) if rest else tensor
+    if any(item is False for item in items):
+        raise KernelError(f"a subscript of {tensor!r} leaves no element")
+    masks = [item for item in items if isinstance(item, Mask)]
+    conditions = Mask(tuple(condition for mask in masks for condition in mask.conditions))
+    return found.boxed(conditions.box(found.shape))
 
 
 def _with_new_axes(tensor: Tensor, items: list[Any]) -> Tensor:
