@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from npuviz.workbench.resources import resource_path
@@ -29,6 +30,7 @@ class TourStep:
     selects: bool = False
 
 
+@cache
 def tour_of(target: str) -> tuple[TourStep, ...]:
     """The tour of a target's sample; () where there is none."""
     path = resource_path("samples") / target / "tour.toml"

@@ -109,6 +109,14 @@ def test_the_card_lies_in_the_window_beside_what_it_is_about(led: Driver) -> Non
     assert told(led) == "", "Done ends it"
 
 
+def test_a_tour_never_replaces_what_is_open(driver: Driver, tmp_path: Path) -> None:
+    driver.qtbot.wait(20)
+    assert driver.action("help.tour").isEnabled(), "with nothing open it opens a sample"
+    driver.open(toy_file(tmp_path))
+    driver.qtbot.wait(20)
+    assert not driver.action("help.tour").isEnabled(), "the toy has no tour"
+
+
 def test_every_sample_has_a_tour_of_two_minutes(led: Driver) -> None:
     controls = {each.objectName() for each in led.window.findChildren(QWidget)}
     for entry in sample_entries():

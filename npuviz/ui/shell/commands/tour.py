@@ -34,20 +34,25 @@ class TourCommands:
     def all(self) -> list[Command]:
         """The command."""
         return [
-            Command("help.tour", "Tour", self.begin, menu="Help", order=-1, icon="mdi6.map-marker-path",
+            Command("help.tour", "Tour", self.begin, self._can_begin, menu="Help", order=-1,
+                    icon="mdi6.map-marker-path",
                     doc="Two minutes with the machine that is open, or with the first sample"),
         ]  # fmt: skip
 
     def begin(self) -> None:
-        """Lead through what is open; without that, or where it has no tour, open a sample first."""
-        steps = tour_of(self._target())
-        if steps and self._context.model.session is not None:
-            self.tour.begin(steps)
+        """Lead through what is open; without that, open a sample first."""
+        if self._context.model.opened is not None:
+            self.tour.begin(tour_of(self._target()))
             return
         entry = next((each for each in sample_entries() if tour_of(each.options.target)), None)
         if entry is not None:
             self._is_asked = True
             self._context.model.open(entry.path, entry.options)
+
+    def _can_begin(self) -> bool:
+        """Nothing that is open is replaced by a sample."""
+        model = self._context.model
+        return model.opened is None or (model.session is not None and bool(tour_of(self._target())))
 
     def _target(self) -> str:
         opened = self._context.model.opened
@@ -57,7 +62,7 @@ class TourCommands:
         """Something else is open: begin if that was asked for, or offer the tour of a new sample."""
         was_asked, self._is_asked = self._is_asked, False
         opened, target = self._context.model.opened, self._target()
-        if opened is None or not tour_of(target):
+        if opened is None or opened.session is None or not tour_of(target):
             return
         if was_asked:
             self.begin()
