@@ -191,6 +191,8 @@ class Hazard:
 
     kind  short stable word, e.g. "input-range"; text is one sentence for the user
     level "error": on the chip results are wrong or nothing goes on; "warning": they may be
+    other the second instruction that it takes, such as the write that a read does not wait for; -1: none
+    place the bytes or the thing it concerns, for people; mend  what to change in the program; "" if unknown
     """
 
     cycle: int
@@ -199,6 +201,9 @@ class Hazard:
     kind: str
     text: str
     level: Literal["error", "warning"] = "error"
+    other: int = -1
+    place: str = ""
+    mend: str = ""
 
 
 @runtime_checkable
@@ -211,6 +216,15 @@ class HasHazards(Protocol):
 
     def hazards(self) -> Sequence[Hazard]:
         """Hazards up to now, by cycle. May have to compute values first, which may take seconds."""
+        ...
+
+
+@runtime_checkable
+class TellsUnchecked(Protocol):
+    """A machine that knows what it does not look for."""
+
+    def unchecked(self) -> Sequence[str]:
+        """What is not looked for in this program, a short phrase each."""
         ...
 
 

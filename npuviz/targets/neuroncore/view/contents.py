@@ -7,7 +7,9 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
+from npuviz.sim.checks.memory import memory_hazards, merged
 from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.parts.kernel_machine import STATUS_FINISHED
 from npuviz.sim.parts.spans import shared
 from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
@@ -15,6 +17,7 @@ from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Spac
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
+from npuviz.targets.neuroncore.machine.trail import TrailMaker
 from npuviz.targets.neuroncore.tables import Tables, Variable
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ class Contents:
         self._program = program
         self._values = values
         self._moment = moment
+        self._trails = TrailMaker(self._spec, self._tables, program, self._unit_name)
         self._sizes = {
             memory_of_space(core, space): (core, space, space_bytes(self._spec, space))
             for core in range(self._tables.num_cores)
@@ -230,7 +234,13 @@ class Contents:
             name = self._unit_name(unit)
             level = "warning" if hazard.kind in _WARNINGS else "error"
             found.append(Hazard(cycle, name, index, hazard.kind, hazard.text, level))
-        return found
+        is_finished = self._is_finished(log)
+        return merged(found, memory_hazards(self._trails.trail(log, is_finished)))
+
+    def _is_finished(self, log: np.ndarray) -> bool:
+        """Whether a log is that of the whole program."""
+        chip = sk.CHIP(self._engine.state)
+        return int(chip.status) == STATUS_FINISHED and len(log) == int(chip.log_count)
 
     def _unit_name(self, unit: int) -> str:
         from npuviz.targets.neuroncore.view.description import sequencer_name

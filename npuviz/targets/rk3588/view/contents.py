@@ -6,12 +6,14 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
+from npuviz.sim.checks.memory import memory_hazards, merged
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
+from npuviz.targets.rk3588.machine.trail import TrailMaker
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
 from npuviz.targets.rk3588.values.engine import ValueEngine
@@ -73,6 +75,7 @@ class Contents:
         self._values = values
         self._moment = moment
         self._ddr = engine.spec.cores
+        self._trails = TrailMaker(engine.spec, self._tables, program, self._unit_name)
 
     def still(self) -> "Contents":
         """The same for a copy of the present state."""
@@ -207,7 +210,12 @@ class Contents:
                 name = self._unit_name(unit)
                 cycle = int(now.times[hazard.position])
                 found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
-        return found
+        trail = self._trails.trail(now.log, now.times, self._is_finished(now.log))
+        return merged(found, memory_hazards(trail))
+
+    def _is_finished(self, log: np.ndarray) -> bool:
+        """Whether a log is that of the whole program."""
+        return len(log) == len(self._tables.tasks) + len(self._tables.hosts)
 
     def _unit_name(self, unit: int) -> str:
         core, block = divmod(unit, len(UNITS))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
 from npuviz.sim.machine import Peak
-from npuviz.sim.parts.memory_machine import MemoryMachine
+from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
@@ -27,7 +27,7 @@ _FAULTS = {
 }
 
 
-class SystolicMachine(MemoryMachine[Contents]):
+class SystolicMachine(HazardMachine[Contents]):
     """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: SystolicSpec, program: Program) -> None:

@@ -7,12 +7,14 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
+from npuviz.sim.checks.memory import MOST_OF_A_KIND, memory_hazards, merged
 from npuviz.sim.description import MachineDescription
-from npuviz.sim.machine import Region
+from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine, StillEngine
+from npuviz.targets.systolic.machine.trail import TrailMaker
 from npuviz.targets.systolic.values.engine import ALL, ValueEngine
 from npuviz.targets.systolic.view.description import dram_memory
 from npuviz.targets.systolic.view.listing import SystolicListing
@@ -64,6 +66,11 @@ class Contents:
         listing = program.listing
         assert isinstance(listing, SystolicListing)
         self._listing = listing
+        halves = [
+            next((m.bank_bytes for m in description.memories if m.id == which), 0)
+            for which in (sk.MEMORY_SPAD, sk.MEMORY_SPAD + 1)
+        ]
+        self._trails = TrailMaker(engine.tables, program, self._unit_name, (halves[0], halves[1]))
         self._allocations = sorted(program.memory_map.allocations, key=lambda a: a.address)
 
     def still(self) -> "Contents":
@@ -71,7 +78,7 @@ class Contents:
         engine = self._engine.still()
         observer = Observer(engine, self._listing)
         made = Contents(engine, observer, self._program, self._description)
-        made._regions = self._regions
+        made._regions, made._trails = self._regions, self._trails
         return made
 
     # --- progress of the program -----------------------------------------------------------------------
@@ -265,6 +272,22 @@ class Contents:
             raise ValueError(f"no memory {memory}")
         if address < 0 or size_bytes < 0 or address + size_bytes > known.size_bytes:
             raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
+
+    def hazards(self, image: Image) -> list[Hazard]:
+        """What is wrong in what has run up to now, by cycle; nothing in programs without values."""
+        if image.values is None:
+            return []
+        s, count = self._engine.state, len(self._engine.tables.layers)
+        times = s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
+        found = [
+            replace(hazard, cycle=int(times[layer, 0]))
+            for layer in np.flatnonzero(times[:, 0] >= 0).tolist()
+            for hazard in self._trails.faults_of_layers[layer]
+        ]
+        return merged(found[:MOST_OF_A_KIND], memory_hazards(self._trails.trail(times[:, 1].copy())))
+
+    def _unit_name(self, unit: int) -> str:
+        return self._description.units[unit].name if unit >= 0 else ""
 
     def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
         """Values of a tensor as far as they are in DRAM, or None without values."""

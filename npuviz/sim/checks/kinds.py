@@ -1,0 +1,77 @@
+"""Kinds of findings that every machine may have: how bad they are, and how people mend them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from npuviz.sim.machine import Hazard
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """level as in Hazard; what  one sentence for people, mend  what to change in the program."""
+
+    level: Literal["error", "warning"]
+    what: str
+    mend: str
+
+
+KINDS = {
+    "unwritten": Kind(
+        "error",
+        "bytes are read that nobody has written",
+        "write them before (a load, a memset), or read what was written",
+    ),
+    "early-read": Kind(
+        "error",
+        "bytes are read, and nothing makes the reader wait for the write",
+        "let the reader wait for the writer: a semaphore, an edge between layers, a later job",
+    ),
+    "early-overwrite": Kind(
+        "error",
+        "bytes are overwritten, and nothing makes the writer wait for the last reader",
+        "let the writer wait for the reader, or give it a buffer of its own",
+    ),
+    "unordered-writes": Kind(
+        "error",
+        "two write the same bytes, and nothing orders them",
+        "let one wait for the other, or give each a buffer of its own",
+    ),
+    "out-of-bounds": Kind(
+        "error",
+        "an access lies outside of its memory",
+        "make the address or the shape smaller",
+    ),
+    "overlap": Kind(
+        "error",
+        "two things that are needed at the same time share bytes",
+        "give each a place of its own",
+    ),
+    "capacity": Kind(
+        "error",
+        "something is larger than its place",
+        "make the tile smaller, or the memory larger",
+    ),
+    "dead-store": Kind(
+        "warning",
+        "what is written is never read",
+        "leave the instruction out, or read its result",
+    ),
+    "dead-transfer": Kind(
+        "warning",
+        "what is moved is never read",
+        "leave the transfer out, or read what it brings",
+    ),
+    "not-finite": Kind(
+        "warning",
+        "NaN or infinity is made out of finite numbers and reaches an output",
+        "look at the inputs of this operator: a division by zero, a logarithm, a type that is too small",
+    ),
+}
+
+
+def hazard_of(
+    kind: str, cycle: int, unit: str, instruction: int, text: str, place: str = "", other: int = -1
+) -> Hazard:
+    """A finding of a kind of KINDS."""
+    known = KINDS[kind]
+    return Hazard(cycle, unit, instruction, kind, text, known.level, other, place, known.mend)

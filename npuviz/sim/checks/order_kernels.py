@@ -1,0 +1,155 @@
+"""Walks the steps of a run with vector clocks: which accesses of the same bytes nothing has ordered.
+
+Cells stand for bytes that every access touches together or not at all. `clocks` (steps, threads) comes as
+zeros; place t of a row is how many steps of thread t are certainly over when the step begins. Steps of a
+thread begin in their order and end in their order; that one is over when the next begins has to be said.
+"""
+
+# pyright: reportMissingParameterType=false
+
+from typing import Any
+
+import numba as nb
+
+from npuviz.base.kernels import entries
+
+READERS = 4
+"""Readers of a cell that are remembered; of more the oldest is forgotten."""
+EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN = range(4)
+
+SEATLESS = -2
+
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
+_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+_inlined = nb.njit(nogil=True, **_INLINE)
+
+
+@_inlined
+def _note(found, count, kind, step, other, cell):
+    """One row for a kind, a step and another; returns the new number of rows."""
+    for row in range(count - 1, max(count - 9, -1), -1):
+        if found[row, 0] == kind and found[row, 1] == step and found[row, 2] == other:
+            return count
+    if count < len(found):
+        found[count, 0] = kind
+        found[count, 1] = step
+        found[count, 2] = other
+        found[count, 3] = cell
+        return count + 1
+    return count
+
+
+@_inlined
+def _read(state, found, count, step, cell):
+    thread, place, clocks, writer, readers, _, used = state
+    before = writer[cell]
+    if before >= 0:
+        used[before] = True
+        owner = thread[before]
+        if clocks[step, owner] < place[before]:
+            count = _note(found, count, EARLY_READ, step, before, cell)
+    oldest = 0
+    for k in range(READERS):
+        other = readers[cell, k]
+        if other < 0 or thread[other] == thread[step]:
+            oldest = k
+            break
+        if other < readers[cell, oldest]:
+            oldest = k
+    readers[cell, oldest] = step
+    return count
+
+
+@_inlined
+def _write(state, found, count, step, cell, is_dense):
+    thread, place, clocks, writer, readers, given, used = state
+    before = writer[cell]
+    if before >= 0:
+        owner = thread[before]
+        if owner != thread[step] and clocks[step, owner] < place[before]:
+            count = _note(found, count, UNORDERED_WRITES, step, before, cell)
+        if not is_dense:
+            used[before] = True
+    for k in range(READERS):
+        reader = readers[cell, k]
+        if reader < 0 or reader == step:
+            continue
+        owner = thread[reader]
+        if owner != thread[step] and clocks[step, owner] < place[reader]:
+            has_value = before >= 0 or given[cell]
+            kind = EARLY_OVERWRITE if has_value else EARLY_READ
+            first, second = (step, reader) if has_value else (reader, step)
+            count = _note(found, count, kind, first, second, cell)
+    for k in range(READERS):
+        readers[cell, k] = -1
+    writer[cell] = step
+    return count
+
+
+@_inlined
+def _seat(step, thread, place, last, mine, seats):
+    """A thread for a step that belongs to none: one whose steps are all over when it begins."""
+    chosen = len(last) - seats
+    for t in range(len(last) - seats, len(last)):
+        if mine[t] >= last[t]:
+            chosen = t
+            break
+        if mine[t] - last[t] > mine[chosen] - last[chosen]:
+            chosen = t
+    # Without a free one it counts as after those of a thread: what that hides is not found.
+    mine[chosen] = max(mine[chosen], last[chosen])
+    last[chosen] += 1
+    thread[step] = chosen
+    place[step] = last[chosen]
+
+
+@_entry
+def walk(steps, orders, accesses, cells, threads, found):
+    """Fill `found` (kind, step, other, cell); returns how many rows.
+
+    steps     thread (-1: only orders others; -2: after nothing but what is said, a thread is found for it and
+              written there), place in the thread (from 1), step before in the thread (-1), clocks
+    last      steps of each thread so far, zeros; the last `seats` threads are for steps that belong to none
+    orders    first row of each step (n + 1,), earlier steps
+    accesses  first row of each step (n + 1,), (m, 7): write, dense, first cell, banks, cells between banks,
+              cells of a bank
+    cells     last writer, readers (cells, READERS), given, used by step
+    """
+    thread, place, previous, clocks = steps
+    order_first, earlier = orders
+    first, rows = accesses
+    writer, readers, given, used = cells
+    last, seats = threads
+    state = (thread, place, clocks, writer, readers, given, used)
+    count = 0
+    for step in range(len(thread)):
+        mine = clocks[step]
+        if previous[step] >= 0:
+            mine[:] = clocks[previous[step]]
+        for row in range(order_first[step], order_first[step + 1]):
+            before = earlier[row]
+            other = clocks[before]
+            for t in range(len(mine)):
+                mine[t] = max(mine[t], other[t])
+            if thread[before] >= 0:
+                mine[thread[before]] = max(mine[thread[before]], place[before])
+        if thread[step] == SEATLESS:
+            _seat(step, thread, place, last, mine, seats)
+        for is_write in range(2):
+            for row in range(first[step], first[step + 1]):
+                if rows[row, 0] != is_write:
+                    continue
+                missing, place_missing = 0, 0
+                for bank in range(rows[row, 3]):
+                    start = rows[row, 2] + bank * rows[row, 4]
+                    for cell in range(start, start + rows[row, 5]):
+                        if is_write:
+                            count = _write(state, found, count, step, cell, rows[row, 1])
+                        else:
+                            if writer[cell] < 0 and not given[cell]:
+                                missing, place_missing = missing + 1, cell
+                            count = _read(state, found, count, step, cell)
+                # Of what is read with gaps, the gaps may be what nobody has written.
+                if missing and (rows[row, 1] or missing == rows[row, 3] * rows[row, 5]):
+                    count = _note(found, count, UNWRITTEN, step, -1, place_missing)
+    return count

@@ -1,0 +1,60 @@
+"""What the instructions of a run read and wrote, and what made one wait for another."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+ACCESS_DTYPE = np.dtype(
+    [
+        ("step", np.int64),
+        ("memory", np.int64),
+        ("is_write", np.bool_),
+        ("is_dense", np.bool_),
+        ("bank", np.int64),
+        ("banks", np.int64),
+        ("low", np.int64),
+        ("high", np.int64),
+    ]
+)
+"""Bytes low..high-1 of so many banks of a memory. Not dense: some bytes between may not be touched."""
+
+
+def accesses_of(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Rows of ACCESS_DTYPE from tuples in its order."""
+    return np.array(rows, dtype=ACCESS_DTYPE)
+
+
+@dataclass(frozen=True)
+class MemoryTrail:
+    """Steps of a run in the order in which they completed: an instruction each, or a transfer it started.
+
+    instruction  (n,) int64 index in the listing, -1 for a step that only orders others
+    thread       (n,) int64: steps of one thread begin and end in their order; one may begin before the one
+                 before it has ended. -2: belongs to none, -1: only orders others
+    cycle        (n,) int64: when it completed
+    orders       (k, 2) int64, sorted by the second: a step, and a later one that waited for its end
+    accesses     (m,) ACCESS_DTYPE, sorted by step
+    given        (g,) ACCESS_DTYPE whose step counts for nothing: bytes that have a value at the beginning
+    kept         likewise: bytes that somebody reads after the end; None while the run goes on
+    sizes        by memory: banks, and bytes of one
+    names        by memory, for people
+    units        name of the unit of an instruction
+    shares       whether two steps really touch a byte in common, at least one of them writing it
+    is_moved     (n,) bool: the step moves data and computes nothing
+    source       the source place of an instruction, "" where there is none
+    """
+
+    instruction: np.ndarray
+    thread: np.ndarray
+    cycle: np.ndarray
+    orders: np.ndarray
+    accesses: np.ndarray
+    given: np.ndarray
+    kept: np.ndarray | None
+    sizes: Sequence[tuple[int, int]]
+    names: Sequence[str]
+    unit: Callable[[int], str]
+    text: Callable[[int], str]
+    shares: Callable[[int, int], bool] = field(default=lambda first, second: True)
+    is_moved: np.ndarray = field(default_factory=lambda: np.zeros(0, np.bool_))

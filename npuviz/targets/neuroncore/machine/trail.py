@@ -1,0 +1,318 @@
+"""What a NeuronCore's instructions and transfers read and wrote, and what their semaphores ordered."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.checks.order_kernels import SEATLESS
+from npuviz.sim.checks.trail import ACCESS_DTYPE, MemoryTrail, accesses_of
+from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
+from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, NUM_PARTITIONS, RES, Flag, Opcode, Space
+from npuviz.targets.neuroncore.kernels import records as sk
+from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
+from npuviz.targets.neuroncore.machine.synchronization import Links, link
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Access, Tables, Variable
+
+_MOST_BYTES = 1 << 24
+_LEAVING = (Opcode.TENSOR_COPY_PREDICATED,)
+_A = sk.ACCESS
+
+
+class TrailMaker:
+    """Trails of one program, of whatever has completed."""
+
+    def __init__(
+        self, spec: NeuronSpec, tables: Tables, program: Program, unit_name: Callable[[int], str]
+    ) -> None:
+        self._spec, self._tables, self._program = spec, tables, program
+        self._unit_name = unit_name
+        self._hbm = hbm_memory(spec)
+
+    def trail(self, log: np.ndarray, is_finished: bool) -> MemoryTrail:
+        """The trail of completions. log  (n, 2) int64 as Engine.log."""
+        order = _Order(self._tables, self._links, log[:, 0])
+        steps = np.array(order.steps, dtype=np.int64).reshape(-1, 3)
+        entry = steps[:, 0]
+        cycle = log[np.maximum(steps[:, 2], 0), 1] if len(log) else steps[:, 2]
+        instruction = np.where(entry >= 0, entry, -1 - entry)
+        accesses = self._accesses(entry, steps[:, 1] != -1)
+        names = [memory.name for memory in self._memories]
+
+        def share(first: int, second: int) -> bool:
+            return self._share(int(entry[first]), int(entry[second]))
+
+        return MemoryTrail(
+            instruction=instruction,
+            thread=steps[:, 1],
+            cycle=cycle,
+            orders=np.array(order.orders, dtype=np.int64).reshape(-1, 2),
+            accesses=accesses,
+            given=self._given,
+            kept=self._kept if is_finished else None,
+            sizes=[(memory.banks, memory.bytes) for memory in self._memories],
+            names=names,
+            unit=lambda index: self._unit_name(self._program.listing.describe(index).unit),
+            text=lambda index: f"instruction {index} ({self._program.listing.describe(index).opcode})",
+            shares=share,
+            is_moved=entry < 0,
+        )
+
+    @cached_property
+    def _links(self) -> Links:
+        return link(self._spec, self._tables)
+
+    @cached_property
+    def _memories(self) -> list["_Memory"]:
+        found: list[_Memory] = []
+        for core in range(self._tables.num_cores):
+            for space in (Space.SBUF, Space.PSUM):
+                size = space_bytes(self._spec, space) // NUM_PARTITIONS
+                place = memory_of_space(core, space)
+                found += [_Memory("", 0, 0)] * (place + 1 - len(found))
+                found[place] = _Memory(f"Core[{core}].{space.name}", NUM_PARTITIONS, size)
+        end = max((v.address + v.size_bytes for v in self._tables.variables), default=0)
+        found += [_Memory("", 0, 0)] * (self._hbm + 1 - len(found))
+        found[self._hbm] = _Memory("HBM", 1, max(self._spec.hbm_bytes, end))
+        return found
+
+    @cached_property
+    def _given(self) -> np.ndarray:
+        return self._rows(lambda variable: variable.kind in ("input", "constant"))
+
+    @cached_property
+    def _kept(self) -> np.ndarray:
+        """Outputs, and tensors of the graph: people and checks read them."""
+        outputs = set(self._tables.outputs.values())
+        return self._rows(lambda v: v.kind == "output" or v.id in outputs or v.tensor >= 0)
+
+    def _rows(self, chosen: Callable[[Variable], bool]) -> np.ndarray:
+        return accesses_of(
+            [
+                (0, self._hbm, False, True, 0, 1, v.address, v.address + v.size_bytes)
+                for v in self._tables.variables
+                if chosen(v)
+            ]
+        )
+
+    # --- accesses --------------------------------------------------------------------------------------
+
+    @cached_property
+    def _operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of instructions as `access_rows`, their ranges, and which of them are dense."""
+        rows, ranges = access_rows(self._spec, self._tables, self._program.graph)
+        operands = self._tables.instructions["operands"]
+        present = (operands["space"] == Space.SBUF) | (operands["space"] == Space.PSUM)
+        sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)
+        counts = np.where(steps == 0, 1, sizes).prod(axis=2)
+        reach = (np.abs(steps) * (sizes - 1)).sum(axis=2) + 1
+        code = self._tables.instructions
+        # What adds to the bytes that are there, or leaves some of them, needs what was written before.
+        keeps = (code["flags"] & Flag.ACCUMULATE > 0) | np.isin(code["opcode"], _LEAVING)
+        dense = np.ones(len(rows), np.bool_)
+        dense[: int(present.sum())] = ((counts == reach) & ~keeps[:, None])[present]
+        return rows, ranges, dense
+
+    @cached_property
+    def _moves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same of transfers."""
+        rows, ranges = transfer_accesses(self._spec, self._tables)
+        accesses: list[Access] = []
+        for transfer in self._tables.transfers:
+            for descriptor in transfer.descriptors:
+                accesses += [*descriptor.sources, descriptor.to]
+        covered = (rows[:, _A.high] - rows[:, _A.low]) * rows[:, _A.partitions] if len(rows) else rows
+        dense = np.array([a.num_bytes for a in accesses], dtype=np.int64) == covered.reshape(-1)
+        return rows, ranges, dense
+
+    def _accesses(self, entry: np.ndarray, is_real: np.ndarray) -> np.ndarray:
+        found: list[np.ndarray] = []
+        transfer_of = self._tables.transfer_of
+        for chosen, (rows, ranges, dense), key in (
+            (is_real & (entry >= 0), self._operands, entry),
+            (is_real & (entry < 0), self._moves, transfer_of[np.where(entry < 0, -1 - entry, 0)]),
+        ):
+            steps = np.flatnonzero(chosen)
+            mine = ranges[key[steps]] if len(steps) else np.zeros((0, 2), np.int64)
+            counts = mine[:, 1]
+            ends = np.cumsum(counts)
+            index = np.repeat(mine[:, 0] - (ends - counts), counts) + np.arange(int(counts.sum()))
+            taken = rows[index]
+            made = np.zeros(len(taken), ACCESS_DTYPE)
+            made["step"] = np.repeat(steps, counts)
+            for name, column in (("memory", _A.memory), ("is_write", _A.write), ("bank", _A.partition),
+                                 ("banks", _A.partitions), ("low", _A.low), ("high", _A.high)):  # fmt: skip
+                made[name] = taken[:, column]
+            made["is_dense"] = dense[index]
+            found.append(made)
+        every = np.concatenate(found)
+        return every[np.argsort(every["step"], kind="stable")]
+
+    # --- exact bytes -----------------------------------------------------------------------------------
+
+    def _share(self, first: int, second: int) -> bool:
+        """Whether two log entries touch a byte in common that one of them writes."""
+        for memory, is_write, mine in self._bytes(first):
+            for other, writes, theirs in self._bytes(second):
+                if memory == other and (is_write or writes) and len(np.intersect1d(mine, theirs)):
+                    return True
+        return False
+
+    def _bytes(self, entry: int) -> Iterator[tuple[int, bool, np.ndarray]]:
+        """Memory, whether it is written, and the linear byte addresses of each access."""
+        if entry < 0:
+            transfer = self._tables.transfers[int(self._tables.transfer_of[-1 - entry])]
+            for descriptor in transfer.descriptors:
+                for access in (*descriptor.sources, descriptor.to):
+                    base, memory = 0, memory_of_space(transfer.core, Space.SBUF)
+                    if access.variable >= 0:
+                        base, memory = self._tables.variables[access.variable].address, self._hbm
+                    pairs = list(zip(access.sizes, access.steps, strict=True))
+                    yield memory, access is descriptor.to, _addresses(base + access.offset, pairs)
+            return
+        rows, ranges, _ = self._operands
+        row = self._tables.instructions[entry]
+        if row["opcode"] == Opcode.HOST_CALL:
+            first, count = ranges[entry].tolist()
+            for each in rows[first : first + count].tolist():
+                yield each[_A.memory], bool(each[_A.write]), np.arange(each[_A.low], each[_A.high])
+            return
+        first = int(ranges[entry, 0])
+        place = first
+        for position, operand in enumerate(row["operands"]):
+            if operand["space"] not in (Space.SBUF, Space.PSUM):
+                continue
+            each = rows[place].tolist()
+            place += 1
+            item = DTYPE_BYTES[int(operand["dtype"])]
+            pairs = [(item, 1), (each[_A.partitions], each[_A.pitch])]
+            pairs += [
+                (int(n), int(s) * item) for n, s in zip(operand["sizes"], operand["steps"], strict=True)
+            ]
+            base = each[_A.partition] * each[_A.pitch] + int(operand["address"])
+            yield each[_A.memory], position in (DST, RES), _addresses(base, pairs)
+
+
+class _Memory:
+    """Name, banks, bytes of a bank."""
+
+    def __init__(self, name: str, banks: int, size: int) -> None:
+        self.name, self.banks, self.bytes = name, banks, size
+
+
+def _addresses(base: int, pairs: list[tuple[int, int]]) -> np.ndarray:
+    """All addresses base + sum of i * step, 0 <= i < size; of very many, those up to _MOST_BYTES."""
+    found = np.array([base], dtype=np.int64)
+    for size, step in pairs:
+        if size * len(found) > _MOST_BYTES:
+            size = max(1, _MOST_BYTES // len(found))
+        found = (found[:, None] + np.arange(size) * step).reshape(-1)
+    return found
+
+
+class _Order:
+    """Steps of a log with those that stand for counts of semaphores between them.
+
+    steps   (entry, thread or -1, position in the log)
+    orders  (step, later step that waited for it)
+    """
+
+    def __init__(self, tables: Tables, links: Links, entries: np.ndarray) -> None:
+        self._tables, self._links = tables, links
+        self.steps: list[tuple[int, int, int]] = []
+        self.orders: list[tuple[int, int]] = []
+        self._sequencer = np.searchsorted(
+            tables.sequencers[:, 1], np.arange(len(tables.instructions)), side="right"
+        ).tolist()
+        self._host, self._last_host = len(tables.sequencers) - 1, -1
+        self._step_of: dict[int, int] = {}
+        self._count: dict[int, list[int]] = {}
+        self._repeats = len(np.unique(entries)) < len(entries)
+        self._waits = [rows.tolist() for rows in (links.waits, links.wait_first, links.wait_count)]
+        self._updates = [rows.tolist() for rows in (links.updates, links.update_first, links.update_count)]
+        self._ordinals = self._find_ordinals()
+        for position, entry in enumerate(entries.tolist()):
+            if entry >= 0:
+                self._instruction(entry, position)
+            else:
+                self._transfer(entry, position)
+
+    def _find_ordinals(self) -> dict[tuple[int, int], int]:
+        """(semaphore, instruction) -> how many updates of it come before and with that instruction's."""
+        found: dict[tuple[int, int], int] = {}
+        if self._repeats:
+            return found
+        rows, first, count = self._updates
+        by_semaphore: dict[int, list[int]] = {}
+        for index in range(len(self._tables.instructions)):
+            semaphores = [
+                rows[k][sk.UPDATE.semaphore] for k in range(first[index], first[index] + count[index])
+            ]
+            transfer = int(self._tables.transfer_of[index])
+            if transfer >= 0:
+                semaphores += self._of_transfer(transfer)
+            for semaphore in semaphores:
+                by_semaphore.setdefault(semaphore, []).append(index)
+        for semaphore, owners in by_semaphore.items():
+            found |= {
+                (semaphore, index): number
+                for index, number in zip(owners, accumulate([1] * len(owners)), strict=True)
+            }
+        return found
+
+    def _of_transfer(self, number: int) -> list[int]:
+        links = self._links
+        first = int(links.remote_first[number])
+        remotes = links.remotes[first : first + int(links.remote_count[number])].tolist()
+        own = (int(links.transfer_semaphore[number]), int(links.transfer_event[number]))
+        return [semaphore for semaphore in (*own, *remotes) if semaphore >= 0]
+
+    def _instruction(self, entry: int, position: int) -> None:
+        waited = self._waited(entry)
+        step = len(self.steps)
+        self.steps.append((entry, self._sequencer[entry], position))
+        self.orders += [(each, step) for each in waited]
+        if self._sequencer[entry] == self._host:
+            self.orders += [(self._last_host, step)] if self._last_host >= 0 else []
+            self._last_host = step
+        self._step_of[entry] = step
+        rows, first, count = self._updates
+        for k in range(first[entry], first[entry] + count[entry]):
+            self._counted(rows[k][sk.UPDATE.semaphore], step, position)
+
+    def _transfer(self, entry: int, position: int) -> None:
+        number = int(self._tables.transfer_of[-1 - entry])
+        step = len(self.steps)
+        # Rings serve in order, each for itself: transfers of one queue set may overlap.
+        self.steps.append((entry, SEATLESS, position))
+        trigger = self._step_of.get(-1 - entry)
+        if trigger is not None:
+            self.orders.append((trigger, step))
+        for semaphore in self._of_transfer(number):
+            self._counted(semaphore, step, position)
+
+    def _counted(self, semaphore: int, step: int, position: int) -> None:
+        """A step of its own for the new count of a semaphore: over after this one and all counted before."""
+        chain = self._count.setdefault(semaphore, [])
+        node = len(self.steps)
+        self.steps.append((0, -1, position))
+        if chain:
+            self.orders.append((chain[-1], node))
+        self.orders.append((step, node))
+        chain.append(node)
+
+    def _waited(self, entry: int) -> list[int]:
+        """Steps of counts that an instruction waited for; where it is not known which, all up to now."""
+        rows, first, count = self._waits
+        found: list[int] = []
+        for k in range(first[entry], first[entry] + count[entry]):
+            semaphore, producer = rows[k][sk.WAIT.semaphore], rows[k][sk.WAIT.producer]
+            chain = self._count.get(semaphore)
+            if not chain:
+                continue
+            ordinal = self._ordinals.get((semaphore, producer), len(chain))
+            found.append(chain[min(ordinal, len(chain)) - 1])
+        return found

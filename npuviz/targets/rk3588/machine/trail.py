@@ -1,0 +1,120 @@
+"""What the tasks and host calls of an RK3588 read and wrote, and in what order they ran."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.checks.trail import MemoryTrail, accesses_of
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Buffer, Tables
+from npuviz.targets.rk3588.task.accesses import access_rows
+from npuviz.targets.rk3588.task.cost import cost_of
+
+ADDRESS_BYTES = 1 << 32
+
+
+class TrailMaker:
+    """Trails of one program, of whatever has completed. Jobs follow each other, the tasks of a core too."""
+
+    def __init__(
+        self, spec: RknnSpec, tables: Tables, program: Program, unit_name: Callable[[int], str]
+    ) -> None:
+        self._spec, self._tables, self._program = spec, tables, program
+        self._unit_name = unit_name
+
+    @cached_property
+    def _rows(self) -> list[list[tuple[int, int, int]]]:
+        """(is write, low, high) of each task, then of each host call; there may be gaps (padding)."""
+        tasks = [access_rows(task, cost_of(task, self._spec)) for task in self._tables.tasks]
+        buffers = self._tables.buffers
+        for call in self._tables.hosts:
+            rows: list[tuple[int, int, int]] = []
+            for is_write, numbers in ((0, call.reads), (1, call.writes)):
+                rows += [
+                    (is_write, buffers[n].address, buffers[n].address + buffers[n].size_bytes)
+                    for n in numbers
+                ]
+            tasks.append(rows)
+        return tasks
+
+    def trail(self, log: np.ndarray, times: np.ndarray, is_finished: bool) -> MemoryTrail:
+        """The trail of completions. log  tasks, or -1 - i for host call i; times  their cycles."""
+        tasks, hosts = self._tables.tasks, self._tables.hosts
+        thread: list[int] = []
+        instruction: list[int] = []
+        cycles: list[int] = []
+        orders: list[tuple[int, int]] = []
+        accesses: list[tuple[int, ...]] = []
+        last: dict[int, int] = {}
+        barrier, stage, open_steps = -1, (-1, 0), list[int]()
+        for entry, cycle in zip(log.tolist(), times.tolist(), strict=True):
+            # A host call runs between the job before it and the job that it names.
+            mine = (tasks[entry].job, 1) if entry >= 0 else (hosts[-1 - entry].job, 0)
+            if mine != stage or entry < 0:
+                stage = mine
+                barrier = len(thread)
+                orders += [(step, barrier) for step in open_steps]
+                open_steps = [barrier]
+                thread.append(-1)
+                instruction.append(-1)
+                cycles.append(cycle)
+            step = len(thread)
+            orders.append((barrier, step))
+            core = tasks[entry].core if entry >= 0 else self._spec.cores
+            if core in last:
+                orders.append((last[core], step))
+            last[core] = step
+            open_steps.append(step)
+            index = entry if entry >= 0 else len(tasks) - 1 - entry
+            thread.append(core)
+            instruction.append(index)
+            cycles.append(cycle)
+            accesses += [(step, 0, bool(w), False, 0, 1, low, high) for w, low, high in self._rows[index]]
+        describe = self._program.listing.describe
+        return MemoryTrail(
+            instruction=np.array(instruction, dtype=np.int64),
+            thread=np.array(thread, dtype=np.int64),
+            cycle=np.array(cycles, dtype=np.int64),
+            orders=np.array(orders, dtype=np.int64).reshape(-1, 2),
+            accesses=accesses_of(accesses),
+            given=self._given,
+            kept=self._kept if is_finished else None,
+            sizes=[(1, ADDRESS_BYTES)],
+            names=["DDR"],
+            unit=lambda index: self._unit_name(describe(index).unit),
+            text=lambda index: f"{describe(index).opcode} {index}",
+        )
+
+    @cached_property
+    def _given(self) -> np.ndarray:
+        """Buffers with data, and those of no operator that no task and no host call ever writes."""
+        tensors = self._program.graph.tensors
+        written = [(low, high) for rows in self._rows for is_write, low, high in rows if is_write]
+        starts = np.array(sorted(low for low, _ in written), dtype=np.int64)
+        ends = np.array(sorted(high for _, high in written), dtype=np.int64)
+
+        def is_given(buffer: Buffer) -> bool:
+            if buffer.data is not None:
+                return True
+            if 0 <= buffer.tensor < len(tensors) and tensors[buffer.tensor].producer >= 0:
+                return False
+            low, high = buffer.address, buffer.address + buffer.size_bytes
+            return bool(np.searchsorted(starts, high) == np.searchsorted(ends, low, side="right"))
+
+        return self._ranges(is_given)
+
+    @cached_property
+    def _kept(self) -> np.ndarray:
+        """Buffers of tensors of the graph: people and checks read them."""
+        return self._ranges(lambda buffer: buffer.tensor >= 0)
+
+    def _ranges(self, chosen: Callable[[Buffer], bool]) -> np.ndarray:
+        return accesses_of(
+            [
+                (0, 0, False, True, 0, 1, buffer.address, buffer.address + buffer.size_bytes)
+                for buffer in self._tables.buffers
+                if chosen(buffer)
+            ]
+        )
