@@ -220,11 +220,11 @@ class HasHazards(Protocol):
 
 
 @runtime_checkable
-class TellsUnchecked(Protocol):
-    """A machine that knows what it does not look for."""
+class ChecksMemory(Protocol):
+    """A machine that can tell which reads and writes nothing ordered, whether or not the bytes were right."""
 
-    def unchecked(self) -> Sequence[str]:
-        """What is not looked for in this program, a short phrase each."""
+    def memory_hazards(self) -> Sequence[Hazard]:
+        """Of everything that has completed up to now, by cycle (npuviz.sim.checks)."""
         ...
 
 

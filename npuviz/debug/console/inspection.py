@@ -13,9 +13,10 @@ from npuviz.debug.console.places import area_of, fabric_of, labels_in
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.program.instruction import HasDependencies
+from npuviz.sim.checks.memory import merged
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import Glance, HasElements
-from npuviz.sim.machine import HasHazards, HasSemaphores, Wait
+from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
@@ -157,10 +158,14 @@ def hazards(session: Session, rest: str) -> Answer:
     columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail")
     machine = session.machine
     names = labels_in(session, area_of(session, rest)) if rest.strip() else None
-    if not isinstance(machine, HasHazards):
+    if not isinstance(machine, HasHazards | ChecksMemory):
         note = "this machine does not look for hazards; none shown does not mean none there"
         return Answer(columns=columns, name="hazards", note=note)
-    found = [h for h in machine.hazards() if names is None or h.unit.partition(".")[0] in names]
+    known = merged(
+        machine.hazards() if isinstance(machine, HasHazards) else (),
+        machine.memory_hazards() if isinstance(machine, ChecksMemory) else (),
+    )
+    found = [h for h in known if names is None or h.unit.partition(".")[0] in names]
     rows: list[tuple[Any, ...]] = []
     for group in group_hazards(found):
         first = group.first

@@ -163,11 +163,10 @@ class _Walk:
         rows_first = np.searchsorted(self._accesses["step"], numbers)
         found = np.zeros((_MOST_FOUND, 4), np.int64)
         number = ok.walk(
-            (trail.thread.astype(np.int64).copy(), place, previous, clocks),
+            (trail.thread.copy(), place, previous, clocks, np.zeros(threads, np.int64), SEATS),
             (order_first, np.ascontiguousarray(trail.orders[:, 0])),
             (rows_first, self._cells.rows(self._accesses)),
             (self._writer, self._readers, self._given, self._used),
-            (np.zeros(threads, np.int64), SEATS),
             found,
         )
         for kind, step, other, cell in found[:number].tolist():
@@ -186,7 +185,7 @@ class _Walk:
         them = f"{trail.text(second)} of {trail.unit(second)}" if second >= 0 else ""
         text = {
             ok.EARLY_READ: f"{name} reads {place}, and nothing makes it wait until {them} has written it",
-            ok.EARLY_OVERWRITE: f"{name} overwrites {place}, and nothing makes it wait for {them}, which reads it",
+            ok.EARLY_OVERWRITE: f"{name} overwrites {place}, and {them} may not have read it yet",
             ok.UNORDERED_WRITES: f"{name} and {them} both write {place}, and nothing orders them",
             ok.UNWRITTEN: f"{name} reads {place}, which nobody has written",
         }[kind]

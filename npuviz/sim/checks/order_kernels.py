@@ -25,8 +25,9 @@ _inlined = nb.njit(nogil=True, **_INLINE)
 
 
 @_inlined
-def _note(found, count, kind, step, other, cell):
+def _note(found, count, made):
     """One row for a kind, a step and another; returns the new number of rows."""
+    kind, step, other, cell = made
     for row in range(count - 1, max(count - 9, -1), -1):
         if found[row, 0] == kind and found[row, 1] == step and found[row, 2] == other:
             return count
@@ -47,7 +48,7 @@ def _read(state, found, count, step, cell):
         used[before] = True
         owner = thread[before]
         if clocks[step, owner] < place[before]:
-            count = _note(found, count, EARLY_READ, step, before, cell)
+            count = _note(found, count, (EARLY_READ, step, before, cell))
     oldest = 0
     for k in range(READERS):
         other = readers[cell, k]
@@ -61,13 +62,14 @@ def _read(state, found, count, step, cell):
 
 
 @_inlined
-def _write(state, found, count, step, cell, is_dense):
+def _write(state, found, count, step, target):
+    cell, is_dense = target
     thread, place, clocks, writer, readers, given, used = state
     before = writer[cell]
     if before >= 0:
         owner = thread[before]
         if owner != thread[step] and clocks[step, owner] < place[before]:
-            count = _note(found, count, UNORDERED_WRITES, step, before, cell)
+            count = _note(found, count, (UNORDERED_WRITES, step, before, cell))
         if not is_dense:
             used[before] = True
     for k in range(READERS):
@@ -79,7 +81,7 @@ def _write(state, found, count, step, cell, is_dense):
             has_value = before >= 0 or given[cell]
             kind = EARLY_OVERWRITE if has_value else EARLY_READ
             first, second = (step, reader) if has_value else (reader, step)
-            count = _note(found, count, kind, first, second, cell)
+            count = _note(found, count, (kind, first, second, cell))
     for k in range(READERS):
         readers[cell, k] = -1
     writer[cell] = step
@@ -87,8 +89,9 @@ def _write(state, found, count, step, cell, is_dense):
 
 
 @_inlined
-def _seat(step, thread, place, last, mine, seats):
+def _seat(step, threads, last, mine, seats):
     """A thread for a step that belongs to none: one whose steps are all over when it begins."""
+    thread, place = threads
     chosen = len(last) - seats
     for t in range(len(last) - seats, len(last)):
         if mine[t] >= last[t]:
@@ -104,22 +107,21 @@ def _seat(step, thread, place, last, mine, seats):
 
 
 @_entry
-def walk(steps, orders, accesses, cells, threads, found):
+def walk(steps, orders, accesses, cells, found):
     """Fill `found` (kind, step, other, cell); returns how many rows.
 
     steps     thread (-1: only orders others; -2: after nothing but what is said, a thread is found for it and
-              written there), place in the thread (from 1), step before in the thread (-1), clocks
-    last      steps of each thread so far, zeros; the last `seats` threads are for steps that belong to none
+              written there), place in the thread (from 1), step before in the thread (-1), clocks,
+              steps of each thread so far (zeros), and how many of the last threads are for steps of none
     orders    first row of each step (n + 1,), earlier steps
     accesses  first row of each step (n + 1,), (m, 7): write, dense, first cell, banks, cells between banks,
               cells of a bank
     cells     last writer, readers (cells, READERS), given, used by step
     """
-    thread, place, previous, clocks = steps
+    thread, place, previous, clocks, last, seats = steps
     order_first, earlier = orders
     first, rows = accesses
     writer, readers, given, used = cells
-    last, seats = threads
     state = (thread, place, clocks, writer, readers, given, used)
     count = 0
     for step in range(len(thread)):
@@ -134,7 +136,7 @@ def walk(steps, orders, accesses, cells, threads, found):
             if thread[before] >= 0:
                 mine[thread[before]] = max(mine[thread[before]], place[before])
         if thread[step] == SEATLESS:
-            _seat(step, thread, place, last, mine, seats)
+            _seat(step, (thread, place), last, mine, seats)
         for is_write in range(2):
             for row in range(first[step], first[step + 1]):
                 if rows[row, 0] != is_write:
@@ -144,12 +146,12 @@ def walk(steps, orders, accesses, cells, threads, found):
                     start = rows[row, 2] + bank * rows[row, 4]
                     for cell in range(start, start + rows[row, 5]):
                         if is_write:
-                            count = _write(state, found, count, step, cell, rows[row, 1])
+                            count = _write(state, found, count, step, (cell, rows[row, 1]))
                         else:
                             if writer[cell] < 0 and not given[cell]:
                                 missing, place_missing = missing + 1, cell
                             count = _read(state, found, count, step, cell)
                 # Of what is read with gaps, the gaps may be what nobody has written.
                 if missing and (rows[row, 1] or missing == rows[row, 3] * rows[row, 5]):
-                    count = _note(found, count, UNWRITTEN, step, -1, place_missing)
+                    count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
     return count

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
-from npuviz.sim.checks.memory import memory_hazards, merged
+from npuviz.sim.checks.memory import memory_hazards
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.kernel_machine import STATUS_FINISHED
 from npuviz.sim.parts.spans import shared
@@ -234,8 +234,14 @@ class Contents:
             name = self._unit_name(unit)
             level = "warning" if hazard.kind in _WARNINGS else "error"
             found.append(Hazard(cycle, name, index, hazard.kind, hazard.text, level))
-        is_finished = self._is_finished(log)
-        return merged(found, memory_hazards(self._trails.trail(log, is_finished)))
+        return found
+
+    def memory_hazards(self) -> list[Hazard]:
+        """What is wrong in the order of reads and writes up to now; nothing for a vendor's file."""
+        if self._values is None:
+            return []
+        log = self._now().log
+        return memory_hazards(self._trails.trail(log, self._is_finished(log)))
 
     def _is_finished(self, log: np.ndarray) -> bool:
         """Whether a log is that of the whole program."""

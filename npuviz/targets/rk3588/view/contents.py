@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
-from npuviz.sim.checks.memory import memory_hazards, merged
+from npuviz.sim.checks.memory import memory_hazards
 from npuviz.sim.machine import Hazard, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.sim.replay.contents import Edit, EditImage
@@ -210,8 +210,12 @@ class Contents:
                 name = self._unit_name(unit)
                 cycle = int(now.times[hazard.position])
                 found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
-        trail = self._trails.trail(now.log, now.times, self._is_finished(now.log))
-        return merged(found, memory_hazards(trail))
+        return found
+
+    def memory_hazards(self) -> list[Hazard]:
+        """What is wrong in the order of reads and writes up to now."""
+        now = self._now()
+        return memory_hazards(self._trails.trail(now.log, now.times, self._is_finished(now.log)))
 
     def _is_finished(self, log: np.ndarray) -> bool:
         """Whether a log is that of the whole program."""

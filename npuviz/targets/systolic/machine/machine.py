@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
-from npuviz.sim.machine import Peak
-from npuviz.sim.parts.memory_machine import HazardMachine
+from npuviz.sim.machine import Hazard, Peak
+from npuviz.sim.parts.memory_machine import MemoryMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
@@ -27,7 +27,7 @@ _FAULTS = {
 }
 
 
-class SystolicMachine(HazardMachine[Contents]):
+class SystolicMachine(MemoryMachine[Contents]):
     """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: SystolicSpec, program: Program) -> None:
@@ -65,6 +65,10 @@ class SystolicMachine(HazardMachine[Contents]):
     def peaks(self) -> Sequence[Peak]:
         """Array, vector lanes and DRAM by operator, DRAM of the whole run."""
         return self._reports.peaks()
+
+    def memory_hazards(self) -> Sequence[Hazard]:
+        """Layers that nothing orders, moves out of bounds, entries read before they are filled."""
+        return self._contents.memory_hazards(self._image)
 
     @property
     def listing(self) -> Listing:

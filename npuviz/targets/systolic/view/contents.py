@@ -273,7 +273,7 @@ class Contents:
         if address < 0 or size_bytes < 0 or address + size_bytes > known.size_bytes:
             raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
 
-    def hazards(self, image: Image) -> list[Hazard]:
+    def memory_hazards(self, image: Image) -> list[Hazard]:
         """What is wrong in what has run up to now, by cycle; nothing in programs without values."""
         if image.values is None:
             return []
