@@ -61,7 +61,7 @@ def play(target: str, count: int, seed: int) -> list[str]:
         window.resize(1280, 800)
         window.show()
         window.open(entry.path, entry.options)
-        _settle(window)
+        _open(window)
         try:
             monkey = _Monkey(window, seed)
             for number in range(count):
@@ -151,6 +151,16 @@ class _Monkey:
             Qt.MouseButton.NoButton, modifier, Qt.ScrollPhase.NoScrollPhase, False,
         )  # fmt: skip
         QApplication.sendEvent(widget, event)
+
+
+def _open(window: "MainWindow") -> None:
+    """Wait however long opening takes: on the start page the monkey would meet a dialog of the system."""
+    from PySide6.QtTest import QTest
+
+    while window.model.is_busy:
+        QTest.qWait(5)
+    if window.model.session is None:
+        raise RuntimeError(f"the sample was not opened: {window.model.failure.text}")
 
 
 def _settle(window: "MainWindow") -> None:
