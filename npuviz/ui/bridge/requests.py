@@ -8,7 +8,9 @@ class Requests(QObject):
 
     told      an answer for the user: a line, further lines, title of an action and what it does (or None)
     compared  an operator is to be compared with others of its type
+    path_marked  SEGMENT_DTYPE rows of a path to be marked where time is shown, None: no path
     """
 
     told = Signal(str, str, str, object)
     compared = Signal(int)
+    path_marked = Signal(object)

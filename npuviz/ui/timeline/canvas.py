@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
 from PySide6.QtCore import QPoint, QRect, Qt, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QScrollBar, QWidget
@@ -183,6 +184,11 @@ class TimelineCanvas(Canvas):
     def set_bookmarks(self, bookmarks: Iterable[Bookmark]) -> None:
         """Places that are marked."""
         self.state.bookmarks = tuple(bookmarks)
+        self.update()
+
+    def set_path(self, path: np.ndarray | None) -> None:
+        """Mark a path through the tracks (SEGMENT_DTYPE, oldest first); None takes the marks away."""
+        self.state.path = path
         self.update()
 
     def bookmark_of(self, picked: Picked) -> Bookmark:

@@ -1,5 +1,6 @@
 """Everything drawn over the tracks: cursor, guide, ranges, bookmarks, picked slice, arrows, open slices."""
 
+import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QLinearGradient, QPainter, QPainterPath, QPen, QPolygonF
 
@@ -9,6 +10,9 @@ from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.state import Arrow, OpenSlice, TimelineState
 
 FADE_ALPHA = 96
+PATH_HEIGHT = 4.0
+MOST_PIECES = 4000
+"""Pieces of a path in one picture; of more, an even selection."""
 OPEN_END_PIXELS = 12.0
 DASHES: dict[str, list[float]] = {"anti": [5, 3], "output": [1.2, 2.4], "accumulate": [7, 2.5, 1.2, 2.5]}
 """Kinds of dependencies that are not drawn as a plain line: pixels on and off, in widths of the line."""
@@ -36,6 +40,8 @@ class MarksPainter:
         for open_slice in state.open_slices:
             self._open_slice(painter, state, open_slice, height)
         self._spans(painter, state, height)
+        if state.path is not None:
+            self._path(painter, state, state.path, (width, height))
         self._range(painter, state, height)
         self._picked(painter, state, width)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -113,6 +119,26 @@ class MarksPainter:
             painter.setPen(QPen(translucent(color, 180), 1, pen))
             painter.drawLine(QPointF(left, top), QPointF(left, bottom))
             painter.drawLine(QPointF(right, top), QPointF(right, bottom))
+
+    def _path(self, painter: QPainter, state: TimelineState, path: np.ndarray, size: tuple[int, int]) -> None:
+        """A line under what a path leads through, joined where it goes to another track."""
+        x = state.viewport.x_of
+        low = int(np.searchsorted(path["end"], state.viewport.cycle_at(0.0)))
+        high = int(np.searchsorted(path["start"], state.viewport.cycle_at(float(size[0]))))
+        step = max(1, (high - low) // MOST_PIECES)
+        color = self._theme.color("accent")
+        before: tuple[float, float] | None = None
+        painter.setPen(QPen(translucent(color, 150), 1))
+        for start, end, track in path[low:high:step][["start", "end", "track"]].tolist():
+            row = state.layout.showing(track) if track >= 0 else None
+            if row is None:
+                before = None
+                continue
+            left, right, y = x(start), x(end), float(row.bottom - state.scroll)
+            painter.fillRect(QRectF(left, y - PATH_HEIGHT, max(right - left, 1.0), PATH_HEIGHT), color)
+            if before is not None and before[1] != y and step == 1:
+                painter.drawLine(QPointF(left, before[1]), QPointF(left, y))
+            before = right, y
 
     def _range(self, painter: QPainter, state: TimelineState, height: int) -> None:
         chosen = state.range

@@ -57,6 +57,7 @@ class TimelinePanel(Panel):
         self.view.bookmark_dropped.connect(context.bookmarks.remove)
         self._forget_bookmarks = context.bookmarks.changed.subscribe(self._show_bookmarks)
         self._show_bookmarks()
+        context.requests.path_marked.connect(self.view.set_path)
 
     def _toggle(self, text: str, changed: Any, tip: str = "", is_on: bool = False) -> QToolButton:
         return button(None, text, tip, changed, name=f"timeline.{text.replace(' ', '_')}", is_on=is_on)

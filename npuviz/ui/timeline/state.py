@@ -66,6 +66,7 @@ class TimelineState:
 
     cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
     estimated  tracks whose intervals are assumptions
+    path       SEGMENT_DTYPE rows that are marked, oldest first, None: none
     bookmarks  places that are kept; mark is a temporary one, which goes when the next is made
     picked   the selected slice; node is the selected graph node, -1 for none
     """
@@ -85,6 +86,7 @@ class TimelineState:
     measurement: Measurement | None = None
     selected_tracks: frozenset[int] = frozenset()
     bookmarks: tuple[Bookmark, ...] = ()
+    path: np.ndarray | None = None
     mark: tuple[int, int] | None = None
     arrows: tuple[Arrow, ...] = ()
     arrow: int = 0

@@ -74,7 +74,7 @@ def _answer(text: str, change: Change, retimer: Retimer, cycles: int) -> dict[st
 def _costs(
     opened: Opened, found: RunCauses, retimer: Retimer, verifies: bool, progress: Progress
 ) -> list[dict[str, Any]]:
-    remedies = _remedies(opened)
+    remedies = remedies_of(opened)
     rows: list[dict[str, Any]] = []
     tried: dict[str, dict[str, Any]] = {}
     for cost in found.costs[:SHOWN_COSTS]:
@@ -95,7 +95,8 @@ def _free(cost: Cost) -> Change:
     return Change(0.0, None, frozenset((cost.kind,)))
 
 
-def _remedies(opened: Opened) -> Sequence[Remedy]:
+def remedies_of(opened: Opened) -> Sequence[Remedy]:
+    """Remedies that the target of what was opened knows."""
     target = opened.target
     if not isinstance(target, HasRemedies):
         return ()

@@ -83,10 +83,16 @@ class RunCauses:
         """Cycles of the run."""
         return self.graph.end_cycle
 
-    def units(self) -> dict[str, dict[str, int]]:
-        """Unit name -> cycles by CAUSES, which sum to those of the run."""
+    def units(self, limit: int | None = None) -> dict[str, dict[str, int]]:
+        """Unit name -> cycles by CAUSES, which sum to those of the run; of the first `limit` units."""
         schema = self.reader.schema
-        return {unit_label(schema, unit): unit_causes(self.reader, unit) for unit in tracks_of_units(schema)}
+        chosen = list(tracks_of_units(schema))[:limit]
+        return {unit_label(schema, unit): unit_causes(self.reader, unit) for unit in chosen}
+
+    def unit_of(self, name: str) -> int:
+        """Id of a unit by its name in `units`, -1 if there is none."""
+        schema = self.reader.schema
+        return next((unit for unit in tracks_of_units(schema) if unit_label(schema, unit) == name), -1)
 
 
 def run_causes(reader: TraceReader, program: Program | None = None) -> RunCauses:

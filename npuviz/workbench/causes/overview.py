@@ -1,0 +1,64 @@
+"""What a panel shows of the causes of a run: costliest parts with what they would gain, units, the path."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from npuviz.program.program import Program
+from npuviz.sim.remedy import Remedy
+from npuviz.trace.causes.what_if import Change, Retimer
+from npuviz.trace.reader import TraceReader
+from npuviz.workbench.causes.explanation import changes_of, remedies_of
+from npuviz.workbench.causes.run import Cost, RunCauses, run_causes
+from npuviz.workbench.opening import Opened
+
+SHOWN_COSTS = 12
+PREDICTED_COSTS = 5
+MOST_UNITS = 400
+"""Units whose cycles are told apart: a wafer has many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCost:
+    """A part of the critical path.
+
+    free_gain    cycles less, if all of its kind took none; None if that was not predicted
+    remedy       what to do, "" if the target knows nothing; remedy_gain  cycles less, None: only a run tells
+    """
+
+    cost: Cost
+    free_gain: int | None
+    remedy: str
+    remedy_gain: int | None
+
+
+@dataclass(frozen=True)
+class CausesOverview:
+    """The causes of a run up to now. units  name -> cycles by cause, which sum to those of the run."""
+
+    run: RunCauses
+    costs: tuple[ShownCost, ...]
+    units: Mapping[str, Mapping[str, int]]
+
+
+def _gain(remedy: Remedy, run: RunCauses, retimer: Retimer) -> int | None:
+    if not remedy.effects:
+        return None
+    return run.cycles - round(retimer.cycles(changes_of(remedy.effects, run.reader)))
+
+
+def causes_overview(opened: Opened, reader: TraceReader, program: Program | None) -> CausesOverview:
+    """Find the critical path and time the trace again for its costliest parts; nothing is run."""
+    run = run_causes(reader, program)
+    retimer = Retimer(reader, run.graph)
+    remedies = remedies_of(opened)
+    shown: list[ShownCost] = []
+    for place, cost in enumerate(run.costs[:SHOWN_COSTS]):
+        if place >= PREDICTED_COSTS:
+            shown.append(ShownCost(cost, None, "", None))
+            continue
+        free = run.cycles - round(retimer.cycles([Change(0.0, None, frozenset((cost.kind,)))]))
+        gains = [(_gain(each, run, retimer), each) for each in remedies if cost.kind_name in each.kinds]
+        gain, best = max(gains, key=lambda pair: pair[0] or 0, default=(None, None))
+        settings = " ".join(f"{name}={value}" for name, value in best.settings.items()) if best else ""
+        shown.append(ShownCost(cost, free, f"{best.text} ({settings})" if best else "", gain))
+    return CausesOverview(run, tuple(shown), run.units(MOST_UNITS))
