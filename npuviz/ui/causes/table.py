@@ -49,7 +49,8 @@ class CausesTable(RowModel[ShownCost]):
         if gain is None:
             return ""
         share = f"{abs(gain) / self.total:.1%}"
-        return share if share == "0.0%" else f"{'\u2212' if gain > 0 else '+'}{share}"
+        sign = "\u2212" if gain > 0 else "+"
+        return share if share == "0.0%" else f"{sign}{share}"
 
     @staticmethod
     def _names(found: tuple[tuple[str, int], ...], cycles: int) -> str:
