@@ -14,7 +14,7 @@ class Buffer:
 
     data    initial bytes (uint8, read-only), None: zeros
     tensor  graph tensor it holds, -1 if none; layout says how: "feature" (NC1HWC2 of `dtype`), "weight",
-            "row-major", "bias", "stream" or "raw"
+            "row-major", "rows" (row-major, each row filled up to whole atoms), "bias", "stream" or "raw"
     shape   of the tensor as the graph has it; dtype  name of npuviz.program.dtypes
     scale, zero_point  of quantised data, else 1.0 and 0
     """

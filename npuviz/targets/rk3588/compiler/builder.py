@@ -1,6 +1,6 @@
 """Collects buffers, streams, tasks and host calls of one program and puts them into tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +74,8 @@ class Builder:
         self.placement: dict[int, str] = {}
         self._buffers: list[Buffer] = []
         self._homes: dict[int, int] = {}
+        self._shared: dict[str, int] = {}
+        self.rows: dict[int, int] = {}
         self._drafts: list[_Draft] = []
         self._hosts: list[HostCall] = []
         self._job = 0
@@ -92,8 +94,10 @@ class Builder:
         """Forget what was added since."""
         del self._buffers[mark.buffers :]
         del self._drafts[mark.drafts :]
+        self._shared = {name: at for name, at in self._shared.items() if at < mark.buffers}
         self._job, self._is_open, self._address = mark.job, mark.is_open, mark.next_address
         self._homes = dict(mark.homes)
+        self.rows = {tensor: at for tensor, at in self.rows.items() if at < mark.buffers}
         self._tables.clear()
 
     # --- memory ----------------------------------------------------------------------------------------
@@ -160,6 +164,18 @@ class Builder:
         ]
         return self._buffers[self._add(Buffer(name, 0, len(raw), layout, dtype=dtype, data=raw))]
 
+    def shared(self, name: str, make: Callable[[], np.ndarray]) -> Buffer:
+        """Packed constants that several layers use, made once."""
+        if name not in self._shared:
+            self.constant(name, make())
+            self._shared[name] = len(self._buffers) - 1
+        return self._buffers[self._shared[name]]
+
+    def place_rows(self, tensor: int, rows: Buffer) -> tuple[int, Buffer]:
+        """A place for a tensor's rows; its number, and the buffer there. `rows` then knows it."""
+        number = self.rows[tensor] = self._add(rows)
+        return number, self._buffers[number]
+
     def scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
         """A feature cube that is no graph tensor."""
         return self._buffers[
@@ -199,11 +215,12 @@ class Builder:
         self._drafts.append(_Draft(core, self._job, node, address, packed, registers, enables))
         self._is_open = True
 
-    def host(self, node: int, reason: HostReason | None = None) -> None:
-        """Run a graph node on the CPU."""
+    def host(
+        self, node: int, reason: HostReason | None, ends: tuple[tuple[int, ...], tuple[int, ...]]
+    ) -> None:
+        """Run a graph node on the CPU. ends  numbers of the buffers that it reads and writes"""
         found = self.graph.nodes[node]
-        reads = tuple(dict.fromkeys(self.number_of(t) for t in found.inputs if t >= 0))
-        writes = tuple(self.number_of(t) for t in found.outputs if t >= 0)
+        reads, writes = ends
         self._call(node, f"{found.op_type} {found.name}".strip(), reads, writes)
         self.placement[node] = "Host"
         if reason:
@@ -217,25 +234,31 @@ class Builder:
     def _call(self, node: int, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
         self._close_job()
         moved = sum(_held_bytes(self._buffers[number]) for number in (*reads, *writes))
+        if node < 0 and not reads:
+            moved += sum(self._given_bytes(self._buffers[number]) for number in writes)
         self._hosts.append(HostCall(self._job, node, moved, name, reads, writes))
+
+    def _given_bytes(self, buffer: Buffer) -> int:
+        """Bytes of an input as it is given, read to fill rows; of a cube, its conversion is what counts."""
+        found = self.graph.tensors[buffer.tensor]
+        return found.num_elements * numpy_dtype(found.dtype).itemsize if buffer.layout == "rows" else 0
 
     # --- the end ---------------------------------------------------------------------------------------
 
-    def finish(self) -> Compiled:
-        """The program: buffers stay in the order of their addresses."""
+    def place_output(self, tensor: int) -> int:
+        """A buffer for a graph output as the graph has it."""
+        found = self.graph.tensors[tensor]
+        size = max(1, found.num_elements * numpy_dtype(found.dtype).itemsize)
+        name = f"{found.name} (output)"
+        return self._add(Buffer(name, 0, size, "row-major", tensor, found.shape, found.dtype))
+
+    def finish(self, outputs: Mapping[int, int]) -> Compiled:
+        """The program: buffers stay in the order of their addresses. outputs  graph output -> buffer"""
         self._close_job()
-        outputs: dict[int, int] = {}
-        for tensor in self.graph.outputs:
-            found = self.graph.tensors[tensor]
-            size = max(1, found.num_elements * numpy_dtype(found.dtype).itemsize)
-            name = f"{found.name} (output)"
-            place = self._add(Buffer(name, 0, size, "row-major", tensor, found.shape, found.dtype))
-            self.convert(f"output {found.name}", (self.number_of(tensor),), (place,))
-            outputs[tensor] = place
         order = sorted(range(len(self._drafts)), key=lambda n: (self._drafts[n].job, self._drafts[n].core, n))
         tasks = [self._task(index, self._drafts[n]) for index, n in enumerate(order)]
         tables = Tables(
-            self.spec.cores, tuple(tasks), tuple(self._buffers), self._job, tuple(self._hosts), outputs,
+            self.spec.cores, tuple(tasks), tuple(self._buffers), self._job, tuple(self._hosts), dict(outputs),
             str(self.spec.cores),
         )  # fmt: skip
         ddr = self.spec.cores

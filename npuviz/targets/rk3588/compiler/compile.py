@@ -10,6 +10,7 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.host_calls import give_output, run_on_host, take_input
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling, quantising, transposed
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
@@ -72,11 +73,15 @@ def _compile_layers(
         text = "operators without quantised inputs and outputs run in fp16"
         builder.notes.append(Note("info", "half-precision", text))
     for tensor in graph.inputs:
-        builder.convert(f"input {graph.tensors[tensor].name}", (), (builder.number_of(tensor),))
+        take_input(builder, tensor)
     for number, layer in enumerate(layers):
         progress.report(number / max(1, len(layers)), f"compiling {layer.head.op_type} {layer.head.name}")
         _lower(builder, layer, planner, reasons)
-    return builder.finish()
+    outputs: dict[int, int] = {}
+    for tensor in graph.outputs:
+        outputs[tensor] = builder.place_output(tensor)
+        give_output(builder, tensor, outputs[tensor])
+    return builder.finish(outputs)
 
 
 def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, HostReason]) -> None:
@@ -106,5 +111,5 @@ def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: HostReaso
         for tensor in node.inputs:
             source = planner.quantised.sources.get(tensor) or planner.quantised.constants.get(tensor)
             if source is not None and builder.placement.get(source.node) is None:
-                builder.host(source.node)
-        builder.host(index, reason if number == 0 else None)
+                run_on_host(builder, source.node)
+        run_on_host(builder, index, reason if number == 0 else None)

@@ -19,10 +19,12 @@ def work_of(graph: Graph, call: HostCall) -> HostWork | None:
 def _nanoseconds(spec: RknnSpec, tables: Tables, graph: Graph, call: HostCall) -> float:
     """Of one call; what an operator reads or writes in the NPU's layout is converted first or last."""
     work = work_of(graph, call)
-    if work is None:
-        return spec.host_call_ns + call.num_bytes / spec.host_convert_bytes_per_ns
     places = [tables.buffers[number] for number in (*call.reads, *call.writes)]
     converted = sum(place.size_bytes for place in places if place.layout == "feature")
+    if work is None:
+        is_cast = places and not converted
+        rate = spec.host_bytes_per_ns if is_cast else spec.host_convert_bytes_per_ns
+        return spec.host_call_ns + call.num_bytes / rate
     processor = Processor(
         spec.host_processor,
         spec.host_call_ns,

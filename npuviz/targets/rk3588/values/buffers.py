@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from npuviz.formats.rk3588.tensor_layout import pack_features, packing, unpack_features
+from npuviz.formats.rk3588.tensor_layout import aligned, pack_features, packing, unpack_features
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.values.memory import ValueFault
@@ -32,6 +32,10 @@ def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
     dtype = numpy_dtype(buffer.dtype)
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     count = int(np.prod(buffer.shape, dtype=np.int64))
+    if buffer.layout == "rows":
+        rows, length = buffer.shape
+        pitch = _row_elements(buffer)
+        return elements[: rows * pitch].reshape(rows, pitch)[:, :length].copy()
     if buffer.layout != "feature":
         if len(elements) < count:
             raise ValueFault(
@@ -70,10 +74,19 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
         cubes = values.T[None, :, :, None] if len(buffer.shape) == 2 else values
         cubes = cubes.reshape(batches, channels, height, width)
         values = np.concatenate([pack_features(cube, group) for cube in cubes])
+    if buffer.layout == "rows":
+        rows = np.zeros((buffer.shape[0], _row_elements(buffer)), values.dtype)
+        rows[:, : buffer.shape[1]] = values
+        values = rows
     data = values.reshape(-1).view(np.uint8)
     if len(data) > buffer.size_bytes:
         raise ValueFault(f"buffer {buffer.name} has {buffer.size_bytes} bytes: {len(data)} are needed")
     return data
+
+
+def _row_elements(buffer: Buffer) -> int:
+    """Elements from one row to the next, where rows begin with atoms."""
+    return aligned(buffer.shape[1], packing(buffer.dtype).channels)
 
 
 def is_quantized(buffer: Buffer) -> bool:

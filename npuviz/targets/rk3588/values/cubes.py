@@ -90,15 +90,16 @@ def write_cube(memory: Memory, address: int, values: np.ndarray, strides: Stride
     group = work.ATOM_BYTES // values.dtype.itemsize
     channels, height, width = values.shape
     surfaces = -(-channels // group)
-    row = (width - 1) * strides.column + 1
-    plane = (height - 1) * strides.row + row
-    if (surfaces > 1 and strides.surface < plane) or (height > 1 and strides.row < row):
-        raise ValueFault(
-            f"{what}: surfaces of {plane} atoms are {strides.surface} atoms apart, rows of {row} atoms "
-            f"{strides.row}: they overwrite each other"
-        )
-    span = ((surfaces - 1) * strides.surface + plane) * work.ATOM_BYTES
-    data = memory.target(address, span, what)
+    axes = sorted(((strides.surface, surfaces), (strides.row, height), (strides.column, width)))
+    span = 1
+    for step, count in axes:
+        if count > 1 and step < span:
+            raise ValueFault(
+                f"{what}: {surfaces} surfaces {strides.surface} atoms apart, {height} rows {strides.row} and "
+                f"{width} positions {strides.column} apart overwrite each other"
+            )
+        span += (count - 1) * step
+    data = memory.target(address, span * work.ATOM_BYTES, what)
     packed = np.zeros((surfaces, group, height, width), values.dtype)
     packed.reshape(-1, height, width)[:channels] = values
     atoms = np.ascontiguousarray(packed.transpose(0, 2, 3, 1)).view(np.uint8)

@@ -128,9 +128,13 @@ class Finished:
 
     @property
     def work(self) -> list[Task]:
-        """Tasks that do not only convert between fp16 and int8."""
+        """Tasks that do not only convert between fp16 and int8, or copy what the Host gives and takes."""
         nodes = self.program.graph.nodes
-        return [task for task in self.tables.tasks if nodes[task.node].op_type not in CONVERSIONS]
+        return [
+            task
+            for task in self.tables.tasks
+            if task.node >= 0 and nodes[task.node].op_type not in CONVERSIONS
+        ]
 
     @property
     def host_reasons(self) -> list[str]:

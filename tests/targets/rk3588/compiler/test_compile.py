@@ -36,7 +36,8 @@ def test_a_network_on_cores(tmp_path: Path, quantised: bool, cores: str) -> None
     assert {task.core for task in finished.tables.tasks} == set(range(int(cores)))
     # One core needs one start of the driver; several meet after each layer.
     assert (finished.tables.num_jobs == 1) == (cores == "1")
-    assert all(finished.program.placement[task.node] == "Core" for task in finished.tables.tasks)
+    nodes = {task.node for task in finished.tables.tasks} - {-1}
+    assert all(finished.program.placement[node] == "Core" for node in nodes)
 
 
 @pytest.mark.parametrize("cores", ["1", "3"])
@@ -68,7 +69,7 @@ def test_the_host_runs_what_is_left(tmp_path: Path) -> None:
     x = model.add("Transpose", x, perm=[0, 1, 3, 2])
     model.conv(x, 32, 16, 3, 3)
     finished = checked(model.save(tmp_path, quantised=True), {"cores": "2"})
-    assert {"Softmax", "Transpose"} <= finished.nodes_on_host()
+    assert finished.nodes_on_host() == {"Softmax"}
     assert any("Softmax" in text and "no lowering" in text for text in finished.host_reasons)
     graph = finished.program.graph
     placed = {graph.nodes[node].op_type for node, at in finished.program.placement.items() if at == "Core"}
@@ -86,7 +87,7 @@ def test_outputs_in_the_middle(tmp_path: Path) -> None:
     onnx.save(proto, path)
     finished = on_npu(path)
     assert finished.result.num_tensors == 2
-    assert len(finished.tables.tasks) == 2
+    assert len(finished.work) == 2
 
 
 def test_streams_are_whole(tmp_path: Path) -> None:
@@ -110,11 +111,11 @@ def test_buffers_do_not_overlap(tmp_path: Path) -> None:
 
 
 def written_outside(finished: Finished) -> list[int]:
-    """Tasks that write where no feature cube lies."""
+    """Tasks that write where no feature cube and no rows lie."""
     cubes = [
         (buffer.address, buffer.address + buffer.size_bytes)
         for buffer in finished.tables.buffers
-        if buffer.layout == "feature"
+        if buffer.layout in ("feature", "rows")
     ]
     found: list[int] = []
     for task in finished.tables.tasks:

@@ -1,6 +1,6 @@
 """Operators that only move cubes: changes of shape that leave bytes in place, joining, cutting, repeating."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +13,12 @@ from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
+from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner, Stored
 from npuviz.targets.rk3588.compiler.moving import Span, Window, cube_axes, is_by_atoms, move, select, whole
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
+from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
 from npuviz.targets.rk3588.tables import Buffer
 
 NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
@@ -28,7 +30,8 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
     if not _lie_alike(source, target):
-        raise CannotLower(f"{source.shape} and {target.shape} do not lie alike in memory")
+        _copy(b, layer, (source, target))
+        return
     if cube_shape(source.shape) == cube_shape(target.shape):
         emit(b, layer, source, target, None, lambda _: stages)
         return
@@ -40,6 +43,34 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
     for number in range(count):
         windows = tuple(_positions(buffer, number * row, row) for buffer in (source, target))
         move(b, layer, ends, (windows[0], windows[1]), stages)
+
+
+def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Transpose: every axis goes on where the order of the result has it."""
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    shape = b.graph.tensors[layer.inputs[0].tensor].shape
+    order = attributes_of(layer.head).integers("perm", list(range(len(shape)))[::-1])
+    axes = split_axes(axes_of(source), shape, packing(source.dtype).channels)
+    turned = [axis for number in order for axis in axes[number]]
+    _copy(b, layer, (source, target), turned)
+
+
+def _copy(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], axes: Sequence[Axis] | None = None) -> None:
+    """Copy, and rescale where the result has another scale. Raises CannotLower where the Host is faster."""
+    source, target = ends
+    rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
+    place = target
+    if rescales is not None:
+        place = b.scratch(f"{layer.head.name or layer.head.op_type} copied", target.shape, target.dtype)
+    copy = plan_copy(b.spec, source, place, axes)
+    moved = source.size_bytes + target.size_bytes
+    nanoseconds = b.spec.host_call_ns + moved / b.spec.host_convert_bytes_per_ns
+    if copy.cycles(b) > b.spec.to_cycles(nanoseconds):
+        raise CannotLower(f"{len(copy.tasks)} tasks that copy a few atoms each: the Host is faster")
+    emit_copy(b, layer.head.id, copy)
+    if rescales is not None:
+        b.begin_layer()
+        emit(b, layer, place, target, None, lambda _: rescales)
 
 
 def _lie_alike(source: Buffer, target: Buffer) -> bool:
@@ -219,6 +250,7 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     **dict.fromkeys(VIEWS, lower_view),
     "Concat": lower_concat,
+    "Transpose": lower_transpose,
     "Slice": lower_slice,
     "Split": lower_split,
     "Resize": lower_resize,

@@ -155,12 +155,10 @@ def test_views_and_reshaping(tmp_path: Path, quantised: bool) -> None:
     on_npu(model.save(tmp_path, quantised=quantised))
 
 
-def test_a_flattened_picture_is_the_hosts(tmp_path: Path) -> None:
+def test_a_flattened_picture(tmp_path: Path) -> None:
     model = Model(1, 8, 4, 4)
     model.add("Gemm", model.add("Flatten", "x"), model.weight(128, 16))
-    finished = checked(model.save(tmp_path))
-    assert finished.nodes_on_host() == {"Flatten"}
-    assert "do not lie alike" in finished.host_reasons[0]
+    on_npu(model.save(tmp_path))
 
 
 @BOTH
@@ -185,4 +183,4 @@ def test_a_square_of_channels_and_rows_is_no_matrix(tmp_path: Path) -> None:
     model = Model(1, 24, 24, 1)
     model.add("Softmax", model.add("Squeeze", model.add("Mul", "x", "x"), model.constant(np.array([0, 3]))))
     finished = checked(model.save(tmp_path))
-    assert finished.nodes_on_host() == {"Squeeze", "Softmax"}
+    assert finished.nodes_on_host() == {"Softmax"}

@@ -1,0 +1,86 @@
+"""What the Host reads and writes: rows that the NPU makes of cubes, where its copies are faster."""
+
+from dataclasses import replace
+
+from npuviz.base.errors import DoesNotFit, FormatError
+from npuviz.onnx.errors import CannotLower
+from npuviz.program.program import HostReason
+from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.exchange import Copy, emit_copy, plan_copy
+from npuviz.targets.rk3588.compiler.strides import rows_bytes, rows_shape
+from npuviz.targets.rk3588.tables import Buffer
+
+
+def run_on_host(b: Builder, node: int, reason: HostReason | None = None) -> None:
+    """Add a graph node that the Host runs, and the copies before and behind it."""
+    found = b.graph.nodes[node]
+    reads = [_read(b, tensor, node) for tensor in dict.fromkeys(found.inputs) if tensor >= 0]
+    writes = [_written(b, tensor) for tensor in found.outputs if tensor >= 0]
+    b.host(node, reason, (tuple(dict.fromkeys(reads)), tuple(number for number, _ in writes)))
+    _finish(b, node, [copy for _, copy in writes if copy is not None])
+
+
+def take_input(b: Builder, tensor: int) -> None:
+    """Add the call that brings a graph input."""
+    number, copy = _written(b, tensor)
+    b.convert(f"input {b.graph.tensors[tensor].name}", (), (number,))
+    _finish(b, -1, [copy] if copy is not None else [])
+
+
+def give_output(b: Builder, tensor: int, place: int) -> None:
+    """Add the call that takes a graph output to a buffer."""
+    b.convert(f"output {b.graph.tensors[tensor].name}", (_read(b, tensor, -1),), (place,))
+
+
+def _finish(b: Builder, node: int, copies: list[Copy]) -> None:
+    for copy in copies:
+        emit_copy(b, node, copy)
+
+
+def _read(b: Builder, tensor: int, node: int) -> int:
+    """The buffer from which the Host takes a tensor; rows are written first, unless they exist."""
+    number = b.number_of(tensor)
+    home = b.buffer(number)
+    held = b.rows.get(tensor)
+    if held is not None:
+        return held
+    rows = _rows(home)
+    copy = _faster(b, home, rows) if rows is not None else None
+    if rows is None or copy is None:
+        return number
+    placed, rows = b.place_rows(tensor, rows)
+    b.begin_layer()
+    emit_copy(b, node, replace(copy, ends=(home, rows)))
+    return placed
+
+
+def _written(b: Builder, tensor: int) -> tuple[int, Copy | None]:
+    """The buffer into which the Host puts a tensor, and the copy that follows."""
+    number = b.number_of(tensor)
+    home = b.buffer(number)
+    rows = _rows(home)
+    copy = _faster(b, rows, home) if rows is not None else None
+    if rows is None or copy is None:
+        return number, None
+    placed, rows = b.place_rows(tensor, rows)
+    return placed, replace(copy, ends=(rows, home))
+
+
+def _rows(home: Buffer) -> Buffer | None:
+    """A cube's tensor as rows, without a place."""
+    if home.layout != "feature":
+        return None
+    shape = rows_shape(home.shape)
+    size = max(1, rows_bytes(shape, home.dtype))
+    return replace(home, name=f"{home.name} in rows", address=0, size_bytes=size, layout="rows", shape=shape)
+
+
+def _faster(b: Builder, source: Buffer, target: Buffer) -> Copy | None:
+    """A copy by the NPU, None where there is none or the Host converts faster."""
+    try:
+        copy = plan_copy(b.spec, source, target)
+    except (CannotLower, DoesNotFit, FormatError, ValueError):
+        return None
+    home = source if source.layout == "feature" else target
+    nanoseconds = home.size_bytes / b.spec.host_convert_bytes_per_ns
+    return copy if copy.cycles(b) < b.spec.to_cycles(nanoseconds) else None
