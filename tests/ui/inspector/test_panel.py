@@ -178,11 +178,14 @@ def test_reports_of_the_machine_are_on_its_page_and_on_the_operators_own() -> No
     page = make_page(replace(source, cycle=session.cycle), NOTHING)
     parts = [s.table for s in page.sections if s.title.startswith("Operators, ") and s.table is not None]
     assert [h for part in parts for h in part.headers[1:]] == list(report.columns[1:])
+    assert len(report.rows) > 8
     for number, row in enumerate(report.rows):
         shown = [part.rows[number] for part in parts]
         assert [cell.text for cells in shown for cell in cells[1:]] == list(row[1:])
         link = shown[0][0].link
-        assert link is not None
+        if link is None:
+            assert row[0].startswith("task "), "copies of inputs and outputs belong to no operator"
+            continue
         assert link.node is not None
         assert session.program.graph.nodes[link.node].name == row[0]
         own = make_page(source, link)
