@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.sim.latencies import VariesLatencies
+from npuviz.sim.replay.versions import changed_reads
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.races.runs import Racer, load_racer
 
@@ -18,7 +19,10 @@ def sample(name: str, target: str, **settings: str) -> Racer:
 
 
 def passes(whole: Racer, broken: Racer) -> bool:
-    """Whether a broken program's nominal run computes what the whole one does."""
+    """Whether a broken program's nominal run computes what the whole one does; where values do not follow
+    from the order of accesses, whether it reads the same versions."""
+    if whole.table.needs_trace:
+        return not len(changed_reads(whole.nominal.versions, broken.nominal.versions))
     runs = whole.nominal.machine, broken.nominal.machine
     tensors = whole.program.graph.outputs
     made = [[np.asarray(run.tensor(each)).tobytes() for each in tensors] for run in runs]
@@ -47,3 +51,11 @@ def with_joined_jobs(racer: Racer, job: int) -> Racer:
     made = replace(tables, tasks=tuple(tasks), hosts=hosts, num_jobs=tables.num_jobs - 1)
     assert isinstance(racer.target, VariesLatencies)
     return Racer(racer.target, racer.spec, replace(racer.program, payload=replace(payload, tables=made)))
+
+
+def without_edge(racer: Racer, edge: int) -> Racer:
+    """The same systolic program in which one layer no longer waits for another."""
+    payload = racer.program.payload
+    tables = replace(payload.tables, edges=np.delete(payload.tables.edges, edge, axis=0))
+    assert isinstance(racer.target, VariesLatencies)
+    return Racer(racer.target, racer.spec, replace(racer.program, payload=replace(payload, tables=tables)))

@@ -23,7 +23,9 @@ class AccessTable:
                   to high - 1 of each of the banks. The whole extent of what has gaps
     instructions  (entries,) int64: listing index of each entry
     left_out      what the rows do not tell, in words
-    needs_trace   the order follows from a recorded trace, not from the machine's state
+    needs_trace   the order follows from a recorded trace, not from the machine's state; values are then read
+                  from memory at the cycle
+    has_values    whether the machine computes contents
     """
 
     first: np.ndarray
@@ -31,6 +33,7 @@ class AccessTable:
     instructions: np.ndarray
     left_out: tuple[str, ...] = ()
     needs_trace: bool = False
+    has_values: bool = True
 
     def rows_of(self, entry: int, *, is_write: bool) -> np.ndarray:
         """The rows of what an entry reads, or writes."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import npuviz
-from benchmarks.broken import passes, sample, with_joined_jobs, without_wait
+from benchmarks.broken import passes, sample, with_joined_jobs, without_edge, without_wait
 from npuviz.base.errors import UsageError
 from npuviz.cli.main import main
 from npuviz.sim.stop import NO_STOPS
@@ -63,6 +63,17 @@ def test_a_job_that_does_not_wait_for_other_cores_is_found() -> None:
     races = [each.race for seed in range(1, 9) if (each := broken.at(seed)).race]
     assert races
     assert all(race.wrote_nominal for race in races if race)
+
+
+def test_a_layer_that_does_not_wait_for_its_producer_is_found() -> None:
+    racer = sample("tiny_cnn.onnx", "systolic", scheduler="partition_cpu")
+    results = [racer.at(seed) for seed in range(1, 5)]
+    assert not any(each.race or each.stop for each in results)
+    assert len({each.cycles for each in results}) > 2
+    broken = without_edge(racer, 9)
+    races = [each.race for seed in range(1, 5) if (each := broken.at(seed)).race]
+    assert races
+    assert all(race.memory == 2 * racer.spec.num_cores for race in races if race)
 
 
 def test_command_line_and_api_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
 """What is fixed about one systolic machine: a hardware description, a mode, and stated assumptions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from npuviz.formats.onnxim.hardware import (
 from npuviz.program.program import Note
 from npuviz.sim.dram.device import DramDevice, preset_device
 from npuviz.sim.dram.presets import DEVICES
+from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.network.flit_network import FlitConfig
 from npuviz.sim.settings import SettingNames
 from npuviz.targets.systolic.hardware.dram import read_device
@@ -52,6 +53,7 @@ SPEC_KEYS: Mapping[str, Key] = {
     "dram_device": Key(words=("file", *DEVICES), default="file"),
     "dram_refresh": Key(words=("auto", "on", "off"), default="auto"),
     "network": Key(words=("file", *NETWORKS), default="file"),
+    "latency_seed": Key(0, MOST_SEED, default=0),
 }
 """Keys of the spec that the hardware description does not hold."""
 
@@ -71,6 +73,7 @@ class SystolicSpec:
                   per cycle
     keep_fp32     true mode: names of operators that the Host computes in fp32, separated by commas
     tilings       true mode: a file that `npuviz map` wrote, "" for the tilings of the estimate
+    latency_seed  0: the figures of the description; else vector units, memory and Host take other times
     """
 
     config: OnnximConfig
@@ -90,6 +93,7 @@ class SystolicSpec:
     device: DramDevice | None = None
     is_refreshed: bool = False
     flits: FlitConfig | None = None
+    latency_seed: int = field(default=0, repr=False)
 
     @property
     def num_cores(self) -> int:

@@ -13,7 +13,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
-from npuviz.sim.latencies import spec_text
+from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
@@ -76,6 +76,22 @@ class SystolicTarget:
         payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
         digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
+
+    def with_latency_seed(self, spec: Any, seed: int) -> Any:
+        """The spec with this seed."""
+        return replace(spec, latency_seed=seed)
+
+    def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
+        """Vector units, DRAM and network, Host calls."""
+        from npuviz.targets.systolic.machine.latencies import varied
+
+        return varied(spec, program.payload.tables)
+
+    def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
+        """Times that no seed changes."""
+        from npuviz.targets.systolic.machine.latencies import NOT_VARIED
+
+        return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""

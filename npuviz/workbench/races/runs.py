@@ -160,6 +160,8 @@ class Racer:
         if not self.table.needs_trace:
             values = nominal.values_at(first), other.values_at(place)
             return None if values[0] is None or values[1] is None else values[0] == values[1]
+        if not self.table.has_values:
+            return None
         rows = self.table.rows_of(int(nominal.versions.order[first, 0]), is_write=False)
         there = self._bytes_of(0, int(nominal.versions.order[first, 2]), rows)
         return there == self._bytes_of(seed, int(other.versions.order[place, 2]), rows)

@@ -1,14 +1,20 @@
 """The systolic machine behind the contract: engine, observation and contents put together."""
 
 from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
 
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
+from npuviz.sim.access_order import NEVER_DONE, AccessTable
 from npuviz.sim.machine import Hazard, Peak
 from npuviz.sim.parts.memory_machine import MemoryMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
+from npuviz.targets.systolic.machine.access_order import access_order, access_table
 from npuviz.targets.systolic.machine.engine import Engine
+from npuviz.targets.systolic.machine.latencies import varied_spec, varied_tables
 from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.values.engine import ValueEngine
@@ -17,6 +23,7 @@ from npuviz.targets.systolic.view.description import describe
 from npuviz.targets.systolic.view.observe import Observer
 from npuviz.targets.systolic.view.probes import make_probes
 from npuviz.targets.systolic.view.reports import Reports
+from npuviz.trace.reader import TraceReader
 
 _FAULTS = {
     sk.FAULT_SPAD_FULL: "the scratchpad half is full; the tile is larger than half of the scratchpad",
@@ -34,7 +41,7 @@ class SystolicMachine(MemoryMachine[Contents]):
         payload = program.payload
         assert isinstance(payload, Payload)
         tables = payload.tables
-        engine = Engine(spec, tables)
+        engine = Engine(varied_spec(spec), varied_tables(spec, tables))
         end = max((a.address + a.size_bytes for a in program.memory_map.allocations), default=1)
         description = describe(spec, end)
         observer = Observer(engine, program.listing)
@@ -84,3 +91,21 @@ class SystolicMachine(MemoryMachine[Contents]):
         return StopReason(
             StopKind.FAULT, self.cycle, unit=f"Core[{core}]" if core >= 0 else "", detail=detail
         )
+
+    # --- races -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _accesses(self) -> AccessTable:
+        return access_table(self._engine.tables, self._program, 2 * self._engine.spec.num_cores)
+
+    def access_table(self) -> AccessTable:
+        """What each load, store and Host call touches in DRAM."""
+        return self._accesses
+
+    def access_order(self, trace: TraceReader | None) -> np.ndarray:
+        """Starts of what reads and ends of what writes, as recorded."""
+        return NEVER_DONE if trace is None else access_order(self._accesses, trace)
+
+    def values_at(self, position: int) -> bytes | None:
+        """Contents follow from what is stored at a cycle: the machine has to go there."""
+        return None
