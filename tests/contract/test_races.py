@@ -67,7 +67,7 @@ def test_a_job_that_does_not_wait_for_other_cores_is_found() -> None:
 
 def test_a_layer_that_does_not_wait_for_its_producer_is_found() -> None:
     racer = sample("tiny_cnn.onnx", "systolic", scheduler="partition_cpu")
-    results = [racer.at(seed) for seed in range(1, 5)]
+    results = [racer.at(seed) for seed in (1, 2, 3, 4, 19)]
     assert not any(each.race or each.stop for each in results)
     assert len({each.cycles for each in results}) > 2
     broken = without_edge(racer, 9)

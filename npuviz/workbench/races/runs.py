@@ -167,9 +167,10 @@ class Racer:
         return there == self._bytes_of(seed, int(other.versions.order[place, 2]), rows)
 
     def _bytes_of(self, seed: int, cycle: int, rows: np.ndarray) -> bytes:
-        """What ranges hold at a cycle of a run."""
+        """What ranges hold at the end of a cycle of a run."""
         machine = self.target.build(self.target.with_latency_seed(self.spec, seed), self.program)
-        machine.advance(cycle, NO_STOPS, None)
+        # What happens in a cycle is done once it is over.
+        machine.advance(cycle + 1, NO_STOPS, None)
         return b"".join(
             machine.read_memory(memory, (bank + number) * pitch + low, high - low)
             for memory, _, bank, banks, low, high, pitch in rows.tolist()
