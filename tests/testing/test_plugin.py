@@ -86,8 +86,7 @@ def test_assertions_fail_where_they_should(tmp_path: Path):
         assert_counter(session, name, value)
         with pytest.raises(AssertionError, match=name):
             assert_counter(session, name, value - 1)
-        with pytest.raises(UsageError, match="does not look"):
-            assert_no_hazards(session)
+        assert_no_hazards(session)
         budgets.check(session, "tiny")
         file = tmp_path / "budgets.json"
         kept = json.loads(file.read_text())

@@ -153,8 +153,8 @@ def _origin_of_room(machine, pe, record, t):
     0 where no queue is full: links were busy. -1 where buffers are full for longer than is looked at.
     """
     wafer, program = machine.wafer, machine.program
+    channel = CHANNEL(wafer, record)
     for hop in range(MOST_HOPS):
-        channel = CHANNEL(wafer, record)
         outputs = (routes_now(channel) >> 8) & 0x1F
         if outputs & 1 and channel.queue >= 0:
             queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[channel.queue])
@@ -162,18 +162,18 @@ def _origin_of_room(machine, pe, record, t):
                 reader = queue.thread if queue.thread >= 0 else int64(MAIN)
                 done = queue.last + 1 if queue.last + 1 + hop < t else t - hop
                 return origin(done, pe.node, reader)
-        following = int64(0)
+        is_behind = False
         for port in range(1, 5):
             at = channel.ports[port].target
             if (outputs >> port) & 1 and at and pe.links[port].block:
                 ring = CHANNEL(wafer, at).ports[opposite(port)]
                 if ring.count >= CHANNEL(wafer, at).limit - 1:
-                    following = at
+                    is_behind = True
+                    channel = CHANNEL(wafer, at)
                     pe = BLOCK(wafer, pe.links[port].block)
                     break
-        if following == 0:
+        if not is_behind:
             return int64(0)
-        record = following
     return int64(-1)
 
 

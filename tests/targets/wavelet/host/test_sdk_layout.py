@@ -41,8 +41,12 @@ comptime {
   @initialize_queue(output, if (@is_arch("wse3")) .{ .color = @get_color(give) } else .{});
 }
 """
-TYPED = DOUBLE.replace("take: u16", "take: color").replace("give: u16", "give: color")
-TYPED = TYPED.replace("@get_color(give)", "give").replace("@get_color(take)", "take")
+TYPED = (
+    DOUBLE.replace("take: u16", "take: color")
+    .replace("give: u16", "give: color")
+    .replace("@get_color(give)", "give")
+    .replace("@get_color(take)", "take")
+)
 HOLD = """
 param which: u16;
 export var table = @zeros([2, 3]f32);
