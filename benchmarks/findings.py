@@ -46,7 +46,7 @@ def _right(folder: Path) -> Iterator[Row]:
             begin = time.perf_counter()
             session.machine.advance(LIMIT, NO_STOPS, None)
             middle = time.perf_counter()
-            found = session.machine.memory_hazards()
+            found = session.machine.memory_hazards().hazards
             running, looking = running + middle - begin, looking + time.perf_counter() - middle
             programs += 1
             wrong += bool(found)

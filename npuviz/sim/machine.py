@@ -206,6 +206,14 @@ class Hazard:
     mend: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryFindings:
+    """What is wrong in reads and writes, by cycle; not_checked  what was not looked at or not listed."""
+
+    hazards: tuple[Hazard, ...] = ()
+    not_checked: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class HasHazards(Protocol):
     """A machine that looks for hazards in what its instructions compute.
@@ -223,8 +231,8 @@ class HasHazards(Protocol):
 class ChecksMemory(Protocol):
     """A machine that can tell which reads and writes nothing ordered, whether or not the bytes were right."""
 
-    def memory_hazards(self) -> Sequence[Hazard]:
-        """Of everything that has completed up to now, by cycle (npuviz.sim.checks)."""
+    def memory_hazards(self) -> MemoryFindings:
+        """Of everything that has completed up to now (npuviz.sim.checks)."""
         ...
 
 

@@ -44,7 +44,7 @@ def found_in(machine: Machine) -> Found:
     kinds = {str(stop.kind)} if stop.kind in BROKEN else set[str]()
     texts = [stop.detail] if kinds else []
     hazards = list(machine.hazards()) if isinstance(machine, HasHazards) else []
-    hazards += machine.memory_hazards() if isinstance(machine, ChecksMemory) else []
+    hazards += machine.memory_hazards().hazards if isinstance(machine, ChecksMemory) else []
     for hazard in hazards:
         kinds.add(hazard.kind)
         texts.append(f"{hazard.kind}: {hazard.text}")

@@ -2,8 +2,10 @@
 
 import pytest
 
+from npuviz.sim.machine import ChecksMemory
+from npuviz.sim.stop import NO_STOPS
 from tests.seeded import Seed, found_in, seeds
-from tests.seeded.seed import sample
+from tests.seeded.seed import LIMIT, sample
 from tests.seeded.wavelet import right
 
 
@@ -31,3 +33,18 @@ def test_what_our_compilers_make_has_none(target: str) -> None:
 
 def test_the_right_csl_programs_have_none() -> None:
     assert {name: found_in(make()).texts for name, make in right()} == {"pass on": (), "exchange": ()}
+
+
+def test_what_is_not_looked_at_or_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = ("neuroncore", "a wait for a write removed")
+    machine = next(seed for seed in seeds() if (seed.machine, seed.kind) == broken).make()
+    machine.advance(LIMIT, NO_STOPS, None)
+    assert isinstance(machine, ChecksMemory)
+    whole = machine.memory_hazards()
+    assert whole.hazards
+    assert whole.not_checked == ()
+    monkeypatch.setattr("npuviz.sim.checks.memory.MOST_OF_A_KIND", 0)
+    assert machine.memory_hazards().hazards == ()
+    assert sum(int(text.split()[0]) for text in machine.memory_hazards().not_checked) == len(whole.hazards)
+    monkeypatch.setattr("npuviz.sim.checks.memory.MOST_WORDS", 0)
+    assert "a run too large" in machine.memory_hazards().not_checked[0]

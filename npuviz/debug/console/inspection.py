@@ -16,7 +16,7 @@ from npuviz.program.instruction import HasDependencies
 from npuviz.sim.checks.memory import merged
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import Glance, HasElements
-from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Wait
+from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, MemoryFindings, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
@@ -155,24 +155,26 @@ def _chosen(session: Session, rest: str) -> _Chosen | None:
 
 def hazards(session: Session, rest: str) -> Answer:
     """hazards [C,R[..C,R]]."""
-    columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail")
+    columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail", "mend")
     machine = session.machine
     names = labels_in(session, area_of(session, rest)) if rest.strip() else None
     if not isinstance(machine, HasHazards | ChecksMemory):
         note = "this machine does not look for hazards; none shown does not mean none there"
         return Answer(columns=columns, name="hazards", note=note)
-    known = merged(
-        machine.hazards() if isinstance(machine, HasHazards) else (),
-        machine.memory_hazards() if isinstance(machine, ChecksMemory) else (),
-    )
+    of_memory = MemoryFindings((), ("the order of reads and writes of memories",))
+    if isinstance(machine, ChecksMemory):
+        of_memory = machine.memory_hazards()
+    known = merged(machine.hazards() if isinstance(machine, HasHazards) else (), of_memory.hazards)
     found = [h for h in known if names is None or h.unit.partition(".")[0] in names]
     rows: list[tuple[Any, ...]] = []
     for group in group_hazards(found):
         first = group.first
         index = first.instruction if first.instruction >= 0 else None
-        rows.append((first.cycle, first.unit, index, first.kind, first.level, group.count, group.text))
-    note = "" if rows else "none up to this cycle"
-    return Answer(columns=columns, rows=tuple(rows), name="hazards", note=note)
+        row = (first.cycle, first.unit, index, first.kind, first.level, group.count, group.text, first.mend)
+        rows.append(row)
+    notes = [] if rows else ["none up to this cycle"]
+    notes += [f"not checked: {text}" for text in of_memory.not_checked]
+    return Answer(columns=columns, rows=tuple(rows), name="hazards", note="; ".join(notes))
 
 
 def semaphores(session: Session, rest: str) -> Answer:

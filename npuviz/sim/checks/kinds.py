@@ -41,11 +41,6 @@ KINDS = {
         "an access lies outside of its memory",
         "make the address or the shape smaller",
     ),
-    "overlap": Kind(
-        "error",
-        "two things that are needed at the same time share bytes",
-        "give each a place of its own",
-    ),
     "capacity": Kind(
         "error",
         "something is larger than its place",
@@ -60,11 +55,6 @@ KINDS = {
         "warning",
         "what is moved is never read",
         "leave the transfer out, or read what it brings",
-    ),
-    "not-finite": Kind(
-        "warning",
-        "NaN or infinity is made out of finite numbers and reaches an output",
-        "look at the inputs of this operator: a division by zero, a logarithm, a type that is too small",
     ),
 }
 

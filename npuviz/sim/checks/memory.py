@@ -1,5 +1,6 @@
 """Reads and writes that nothing has ordered, reads of what nobody wrote, bounds, and what nobody reads."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 from npuviz.sim.checks import order_kernels as ok
 from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.checks.trail import MemoryTrail
-from npuviz.sim.machine import Hazard
+from npuviz.sim.machine import Hazard, MemoryFindings
 
 MOST_OF_A_KIND = 64
 """Findings of one kind that are listed: what is wrong in a loop is wrong in each of its rounds."""
@@ -58,8 +59,8 @@ class _Cells:
         return memory, int(self.banks[memory][bank]), int(cuts[low]), int(cuts[low + 1])
 
 
-def memory_hazards(trail: MemoryTrail) -> list[Hazard]:
-    """What is wrong in the order of a run's reads and writes, by cycle; at most MOST_OF_A_KIND of a kind.
+def memory_hazards(trail: MemoryTrail) -> MemoryFindings:
+    """What is wrong in the order of a run's reads and writes; at most MOST_OF_A_KIND of a kind.
 
     It does not matter whether the run happened to read the right bytes: what counts is whether anything made
     it wait.
@@ -68,10 +69,19 @@ def memory_hazards(trail: MemoryTrail) -> list[Hazard]:
     found = list(_out_of_bounds(trail, trail.accesses[~inside]))
     trail_accesses = trail.accesses[inside]
     cells = _cut(trail, trail_accesses)
-    num_cells = int(cells.first[-1])
-    if num_cells * ok.READERS + len(trail.thread) * _num_threads(trail) <= MOST_WORDS:
-        found += _Walk(trail, trail_accesses, cells).hazards()
-    return sorted(_bounded(found), key=lambda hazard: hazard.cycle)
+    words = int(cells.first[-1]) * ok.READERS + len(trail.thread) * _num_threads(trail)
+    if words > MOST_WORDS:
+        return _bounded(found, f"the order of {len(trail.thread)} steps: a run too large ({words} words)")
+    found += _Walk(trail, trail_accesses, cells).hazards()
+    return _bounded(found)
+
+
+def with_faults(faults: Sequence[Hazard], findings: MemoryFindings) -> MemoryFindings:
+    """Findings with those of another check, which go first where both say something of an instruction."""
+    bounded = _bounded(faults)
+    return MemoryFindings(
+        tuple(merged(bounded.hazards, findings.hazards)), (*bounded.not_checked, *findings.not_checked)
+    )
 
 
 def merged(*lists: Sequence[Hazard]) -> list[Hazard]:
@@ -111,12 +121,15 @@ def _out_of_bounds(trail: MemoryTrail, rows: np.ndarray) -> Iterator[Hazard]:
         yield hazard_of("out-of-bounds", int(trail.cycle[step]), trail.unit(index), index, text, place)
 
 
-def _bounded(found: list[Hazard]) -> Iterator[Hazard]:
-    counts: dict[str, int] = {}
+def _bounded(found: Sequence[Hazard], *not_checked: str) -> MemoryFindings:
+    counts: Counter[str] = Counter()
+    listed: list[Hazard] = []
     for hazard in sorted(found, key=lambda each: each.cycle):
-        counts[hazard.kind] = counts.get(hazard.kind, 0) + 1
+        counts[hazard.kind] += 1
         if counts[hazard.kind] <= MOST_OF_A_KIND:
-            yield hazard
+            listed.append(hazard)
+    more = [f"{n - MOST_OF_A_KIND} more of {kind}" for kind, n in counts.items() if n > MOST_OF_A_KIND]
+    return MemoryFindings(tuple(listed), (*not_checked, *more))
 
 
 def _cut(trail: MemoryTrail, accesses: np.ndarray) -> _Cells:

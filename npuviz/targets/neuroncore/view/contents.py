@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.checks.memory import memory_hazards
-from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.machine import Hazard, MemoryFindings, Region
 from npuviz.sim.parts.kernel_machine import STATUS_FINISHED
 from npuviz.sim.parts.spans import shared
 from npuviz.sim.replay.contents import Edit, EditImage
@@ -236,10 +236,10 @@ class Contents:
             found.append(Hazard(cycle, name, index, hazard.kind, hazard.text, level))
         return found
 
-    def memory_hazards(self) -> list[Hazard]:
-        """What is wrong in the order of reads and writes up to now; nothing for a vendor's file."""
+    def memory_hazards(self) -> MemoryFindings:
+        """What is wrong in the order of reads and writes up to now."""
         if self._values is None:
-            return []
+            return MemoryFindings((), ("reads and writes: a vendor's file does not tell them",))
         log = self._now().log
         return memory_hazards(self._trails.trail(log, self._is_finished(log)))
 

@@ -7,7 +7,7 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.access_order import AccessTable
-from npuviz.sim.machine import Hazard, Peak
+from npuviz.sim.machine import MemoryFindings, Peak
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
@@ -59,7 +59,7 @@ class RknnMachine(HazardMachine[Contents]):
         detail = f"task {number} at {task.stream:#x}: {self._engine.costs[number].problem}"
         return StopReason(StopKind.HANG, self.cycle, unit=f"Core[{task.core}]", detail=detail)
 
-    def memory_hazards(self) -> Sequence[Hazard]:
+    def memory_hazards(self) -> MemoryFindings:
         """Reads and writes that neither jobs nor the order of a core's tasks order."""
         return self._contents.memory_hazards()
 

@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
 from npuviz.sim.access_order import NEVER_DONE, AccessTable
-from npuviz.sim.machine import Hazard, Peak
+from npuviz.sim.machine import MemoryFindings, Peak
 from npuviz.sim.parts.memory_machine import MemoryMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
@@ -73,7 +73,7 @@ class SystolicMachine(MemoryMachine[Contents]):
         """Array, vector lanes and DRAM by operator, DRAM of the whole run."""
         return self._reports.peaks()
 
-    def memory_hazards(self) -> Sequence[Hazard]:
+    def memory_hazards(self) -> MemoryFindings:
         """Layers that nothing orders, moves out of bounds, entries read before they are filled."""
         return self._contents.memory_hazards(self._image)
 

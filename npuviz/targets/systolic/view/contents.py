@@ -7,9 +7,9 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
-from npuviz.sim.checks.memory import MOST_OF_A_KIND, memory_hazards, merged
+from npuviz.sim.checks.memory import memory_hazards, with_faults
 from npuviz.sim.description import MachineDescription
-from npuviz.sim.machine import Hazard, Region
+from npuviz.sim.machine import MemoryFindings, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
@@ -273,10 +273,10 @@ class Contents:
         if address < 0 or size_bytes < 0 or address + size_bytes > known.size_bytes:
             raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
 
-    def memory_hazards(self, image: Image) -> list[Hazard]:
-        """What is wrong in what has run up to now, by cycle; nothing in programs without values."""
+    def memory_hazards(self, image: Image) -> MemoryFindings:
+        """What is wrong in what has run up to now."""
         if image.values is None:
-            return []
+            return MemoryFindings((), ("reads and writes: this program has no values",))
         s, count = self._engine.state, len(self._engine.tables.layers)
         times = s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
         found = [
@@ -284,7 +284,7 @@ class Contents:
             for layer in np.flatnonzero(times[:, 0] >= 0).tolist()
             for hazard in self._trails.faults_of_layers[layer]
         ]
-        return merged(found[:MOST_OF_A_KIND], memory_hazards(self._trails.trail(times[:, 1].copy())))
+        return with_faults(found, memory_hazards(self._trails.trail(times[:, 1].copy())))
 
     def _unit_name(self, unit: int) -> str:
         return self._description.units[unit].name if unit >= 0 else ""
