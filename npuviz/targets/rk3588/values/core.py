@@ -2,7 +2,7 @@
 
 int8 sums are exact: products are added in float32 only as far as every partial sum is below 2^24, and
 the parts in float64, in which integers are exact below 2^53. fp16, bf16 and tf32 are multiplied and added
-in fp32; in which order the chip adds is not known (Assumed: any).
+in fp32; in which order the chip adds is not known (Assumed: any). Zero times infinity is zero.
 """
 
 from collections.abc import Mapping
@@ -134,8 +134,15 @@ def _compensate(sums: np.ndarray, cube: np.ndarray, conv: Convolution, offsets: 
 
 def _depthwise(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarray:
     sums = np.zeros((len(cube), conv.out_height, conv.out_width), _sum_type(conv))
-    for row, column, rows, columns in _taps(conv):
-        sums += cube[:, rows, columns] * weights[:, row, column].astype(sums.dtype)[:, None, None]
+    with np.errstate(invalid="ignore"):
+        for row, column, rows, columns in _taps(conv):
+            factors = weights[:, row, column].astype(sums.dtype)[:, None, None]
+            features = cube[:, rows, columns]
+            products = features * factors
+            if not np.isfinite(products).all():
+                gated = (np.isinf(features) & (factors == 0)) | (np.isinf(factors) & (features == 0))
+                products[gated] = 0
+            sums += products
     return sums
 
 
@@ -160,7 +167,9 @@ def _dense(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarr
         if parts:
             columns = parts[0] if len(parts) == 1 else np.concatenate(parts)
             factor = factors[0] if len(factors) == 1 else np.concatenate(factors, axis=1)
-            np.add(sums, factor.astype(work, copy=False) @ columns.astype(work, copy=False), out=sums)
+            products = _product(factor.astype(work, copy=False), columns.astype(work, copy=False))
+            with np.errstate(invalid="ignore"):
+                np.add(sums, products, out=sums)
             parts.clear()
             factors.clear()
             held = 0
@@ -175,6 +184,34 @@ def _dense(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarr
             held += stop - start
     flush()
     return sums.reshape(kernels, conv.out_height, conv.out_width)
+
+
+def _product(factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The matrix product (K, N) of (K, C) and (C, N) in which zero times infinity is zero.
+
+    Ref: NVDLA's open hardware, from which CORE comes: csc sends a mask of the elements that are not zero,
+    and CMAC_CORE_MAC_mul hands a product on only where both bits are set; a NaN is found beside the
+    multipliers and spoils the sum whatever it meets. Assumed: RK3588 does the same.
+    """
+    with np.errstate(invalid="ignore"):
+        plain = factors @ columns
+        if np.isfinite(plain).all():
+            return plain
+        rising = _meets(factors == np.inf, columns > 0) | _meets(factors == -np.inf, columns < 0)
+        rising |= _meets(factors > 0, columns == np.inf) | _meets(factors < 0, columns == -np.inf)
+        falling = _meets(factors == np.inf, columns < 0) | _meets(factors == -np.inf, columns > 0)
+        falling |= _meets(factors > 0, columns == -np.inf) | _meets(factors < 0, columns == np.inf)
+        finite = np.where(np.isinf(factors), 0, factors) @ np.where(np.isinf(columns), 0, columns)
+        finite[rising] += np.inf
+        finite[falling] -= np.inf
+    return finite
+
+
+def _meets(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(K, N) of bool: whether a set element of row k of (K, C) meets a set one of column n of (C, N)."""
+    if not left.any() or not right.any():
+        return np.zeros((left.shape[0], right.shape[1]), np.bool_)
+    return left.astype(np.float32) @ right.astype(np.float32) > 0
 
 
 def _exact_depth(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> tuple[type, int]:

@@ -147,6 +147,53 @@ def test_fp16_padding_is_a_float() -> None:
     assert (output_of(engine, (16, 2, 2), np.float32) == 8 * (4 + 5 * 0.5)).all()
 
 
+def test_zero_times_infinity_is_zero() -> None:
+    """A kernel of ones and zeros hands on what its ones meet; a NaN spoils every kernel."""
+    cube = np.arange(32 * 4, dtype=np.float16).reshape(32, 2, 2)
+    cube[3, 0, 0], cube[4, 0, 1], cube[5, 1, 0] = np.inf, -np.inf, np.nan
+    kernels = np.zeros((16, 32, 1, 1), np.float16)
+    kernels[np.arange(16), np.arange(16)] = 1
+    kernels[6, 3:5] = 1
+    kernels[7, 2] = -np.inf
+    registers = convolution_registers(kernels.shape, (2, 2), precision=2, out=5)
+    engine = engine_of(
+        [task_of(registers, CONV)],
+        [
+            buffer("features", FEATURES, pack_features(cube, 8)),
+            buffer("weights", WEIGHTS, pack_weights(kernels, 16)),
+            buffer("output", OUTPUT, 16 * 4 * 4),
+        ],
+    )
+    expected = cube[:16].astype(np.float32)
+    expected[6] += cube[3] + cube[4]
+    expected[7] = -np.inf
+    expected[:, 1, 0] = np.nan
+    assert np.array_equal(output_of(engine, (16, 2, 2), np.float32), expected, equal_nan=True)
+
+
+def test_depthwise_zero_times_infinity_is_zero() -> None:
+    cube = np.ones((32, 3, 3), np.float16)
+    cube[0, 1, 1], cube[1, 1, 1] = np.inf, np.nan
+    kernels = np.zeros((32, 3, 3), np.float16)
+    kernels[:, 0, 0] = 2
+    registers = convolution_registers(
+        (32, 32, 3, 3), (3, 3), precision=2, pads=(1, 1, 1, 1), depthwise=True, out=5
+    )
+    registers[0x1024] = 31 << 16 | 32
+    engine = engine_of(
+        [task_of(registers, CONV)],
+        [
+            buffer("features", FEATURES, pack_features(cube, 8)),
+            buffer("weights", WEIGHTS, pack_depthwise(kernels)),
+            buffer("output", OUTPUT, 32 * 9 * 4),
+        ],
+    )
+    expected = np.zeros((32, 3, 3), np.float32)
+    expected[:, 1:, 1:] = 2 * cube[:, :2, :2]
+    expected[1] = np.nan
+    assert np.array_equal(output_of(engine, (32, 3, 3), np.float32), expected, equal_nan=True)
+
+
 def test_depthwise() -> None:
     generator = np.random.default_rng(3)
     cube = generator.integers(-128, 128, (96, 7, 6)).astype(np.int8)

@@ -172,6 +172,16 @@ def test_transposed(tmp_path: Path, shape: tuple[int, ...], order: tuple[int, ..
     on_npu(model.save(tmp_path), {"cores": "3"})
 
 
+def test_infinities_of_a_mask_stay_where_they_are(tmp_path: Path) -> None:
+    model = Model(1, 16, 16, 8)
+    mask = np.triu(np.full((16, 16), -np.inf, np.float32), 1)[None, :, :, None]
+    masked = model.add("Add", model.add("Relu", "x"), model.constant(np.repeat(mask, 8, 3)))
+    turned = model.add("Transpose", masked, perm=[0, 3, 1, 2])
+    model.add("Softmax", turned, axis=-1)
+    finished = checked(model.save(tmp_path))
+    assert "Transpose" not in finished.nodes_on_host()
+
+
 def test_transposed_integers(tmp_path: Path) -> None:
     """Lanes of 16 in int8: a square of 256 kernels."""
     model = Model(1, 24, 6, 10)
