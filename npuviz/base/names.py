@@ -45,6 +45,11 @@ def resolved(path: Path) -> Path | None:
     return found
 
 
+def is_named_file(path: Path) -> bool:
+    """Whether a path that data name is a file; False for what no file can be called, too."""
+    return os.path.isfile(path)
+
+
 def echo(text: str, length: int = 80) -> str:
     """What somebody else wrote, for an error: at most so many characters, control characters escaped."""
     shown = elide_middle(text, length)

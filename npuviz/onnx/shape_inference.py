@@ -146,8 +146,7 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
     run can tell, and where a tensor is absurdly big.
     """
     with reading(draft.path, "shape inference"):
-        inferred = onnx.shape_inference.infer_shapes(draft.proto, data_prop=True)
-    graph = inferred.graph
+        graph = _inferred(draft).graph
     found: dict[str, TypeAndShape] = {}
     for value in (*graph.value_info, *graph.output, *graph.input):
         type_and_shape = _fixed(value.type)
@@ -177,6 +176,48 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
         found.update(observed)
         _check_sizes(draft, found, unknown)
     return found
+
+
+def _inferred(draft: Draft) -> onnx.ModelProto:
+    """The model with the shapes that its operators give; stored ones count where they do not contradict."""
+    try:
+        return onnx.shape_inference.infer_shapes(draft.proto, data_prop=True, strict_mode=True)
+    except onnx.shape_inference.InferenceError:
+        pass
+    bare = onnx.ModelProto()
+    bare.CopyFrom(draft.proto)
+    del bare.graph.value_info[:]
+    for value in bare.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    found = onnx.shape_inference.infer_shapes(bare, data_prop=True).graph
+    by_operators = {value.name: value.type for value in (*found.value_info, *found.output)}
+    stored = (*draft.proto.graph.value_info, *draft.proto.graph.output)
+    wrong = {value.name for value in stored if _contradicts(value.type, by_operators.get(value.name))}
+    if not wrong:
+        return onnx.shape_inference.infer_shapes(draft.proto, data_prop=True)
+    draft.assumptions.append(
+        f"the stored shapes of {len(wrong)} tensors (first: {echo(min(wrong))}) contradict the operators "
+        "before them: those of the operators count"
+    )
+    bare.graph.value_info.extend(value for value in draft.proto.graph.value_info if value.name not in wrong)
+    for value, kept in zip(bare.graph.output, draft.proto.graph.output, strict=True):
+        if value.name not in wrong:
+            value.CopyFrom(kept)
+    return onnx.shape_inference.infer_shapes(bare, data_prop=True)
+
+
+def _contradicts(stored: TypeProto, by_operator: TypeProto | None) -> bool:
+    """Whether no tensor has both shapes."""
+    if by_operator is None or not all(
+        kind.HasField("tensor_type") and kind.tensor_type.HasField("shape") for kind in (stored, by_operator)
+    ):
+        return False
+    dims = stored.tensor_type.shape.dim, by_operator.tensor_type.shape.dim
+    return len(dims[0]) != len(dims[1]) or any(
+        one.HasField("dim_value") and other.HasField("dim_value") and one.dim_value != other.dim_value
+        for one, other in zip(*dims, strict=True)
+    )
 
 
 def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:

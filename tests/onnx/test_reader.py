@@ -444,3 +444,18 @@ def test_names_of_output_dimensions_do_not_decide_their_size(tmp_path):
     path = save(tmp_path / "m.onnx", [node], [value("x", ["batch"])], [value("y", ["batch"])])
     graph = read_model(path, dimensions={"batch": 4})
     assert tensor(graph, "y").shape == (8,)
+
+
+@pytest.mark.parametrize("stored", [[], [1, 2, 9, 9], [1, 2, 4]])
+def test_stored_shapes_that_contradict_the_operators_do_not_count(tmp_path, stored):
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Relu", ["p"], ["y"]),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", [1, 2, 8, 8])], [value("y", None)])
+    model = onnx.load(path)
+    model.graph.value_info.append(value("p", stored))
+    onnx.save(model, path)
+    graph = read_model(path, optimize=False)
+    assert [tensor(graph, name).shape for name in "py"] == [(1, 2, 4, 4)] * 2
+    assert "of 1 tensors (first: p) contradict" in graph.assumptions[0]

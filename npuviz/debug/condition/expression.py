@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import ConditionError
-from npuviz.debug.condition.tokens import COMPARISONS
+from npuviz.debug.condition.tokens import COMPARISONS, LARGEST_CYCLE
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.sim.machine import Machine
 from npuviz.sim.stop import CMP_EQ, STOP_QUEUE
@@ -383,7 +383,8 @@ class Compare(Expression):
         """When it may change."""
         left, right = self.children
         if isinstance(left, Cycle) and isinstance(right, Number):
-            edge = int(right.number)
+            # Infinity and what is no number change nothing at any cycle.
+            edge = int(min(max(right.number, 0), LARGEST_CYCLE)) if right.number == right.number else 0
             return Wakes(cycles=(edge, edge + 1))
         return left.wakes() | right.wakes()
 

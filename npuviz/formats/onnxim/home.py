@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from npuviz.base.errors import FormatError
+from npuviz.base.names import is_named_file
 
 _MAX_ASCENT = 4
 
@@ -50,4 +51,4 @@ class OnnximHome:
 
     def is_language_model(self, name: str) -> bool:
         """Whether a name of a list file means a language model."""
-        return not self.model(name).is_file() and self.language_model(name).is_file()
+        return not is_named_file(self.model(name)) and is_named_file(self.language_model(name))

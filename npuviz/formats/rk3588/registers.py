@@ -5,7 +5,7 @@ The facts (offsets, bits, meanings, sources) are in `registers.toml` beside this
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from npuviz.base.errors import FormatError
@@ -179,9 +179,15 @@ def writer(block: str) -> Callable[..., Word]:
     """What makes words of one block: (register, field=value ...) -> word, see `RegisterDatabase.encode`."""
 
     def write(register: str, **fields: int) -> Word:
-        return registers().encode(block, register, **fields)
+        return _written(block, register, tuple(fields.items()))
 
     return write
+
+
+@lru_cache(1 << 14)
+def _written(block: str, register: str, fields: tuple[tuple[str, int], ...]) -> Word:
+    """Most words of a task are those of the task before: all but addresses and sizes."""
+    return registers().encode(block, register, **dict(fields))
 
 
 @cache

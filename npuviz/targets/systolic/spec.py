@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
-from npuviz.base.names import is_number
+from npuviz.base.names import is_named_file, is_number
 from npuviz.formats.onnxim.hardware import (
     CHIP_KEYS,
     CORE_KEYS,
@@ -208,7 +208,7 @@ def _dram_path(name: str, config: Path | None) -> Path:
             + "|".join(DEVICES)
         )
     for path in (config.parent / name, Path(name)):
-        if path.is_file():
+        if is_named_file(path):
             return path
     raise FormatError(
         config,

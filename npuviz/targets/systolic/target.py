@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import FormatError, TargetError
+from npuviz.base.names import is_named_file
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
@@ -48,7 +49,7 @@ class SystolicTarget:
             path = OnnximHome.of_list(config or Path("list.json")).model(name)
         except FormatError:
             return None
-        return path if path.is_file() else None
+        return path if is_named_file(path) else None
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
         """Every setting with its value and where that is from; see the contract."""

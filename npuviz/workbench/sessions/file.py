@@ -83,7 +83,7 @@ def source_of(path: Path, session: Path) -> Source:
 def find_source(source: Source, session: Path) -> Path | None:
     """Where a source is now: where the session says, or beside the session; None if it is at neither."""
     for place in (session.parent / source.path, session.parent / source.name):
-        if place.exists():
+        if os.path.exists(place):  # False for what no file can be called
             return place
     return None
 

@@ -52,6 +52,11 @@ def test_lowered(text: str, rows: tuple[tuple[int, ...], ...], cycles: tuple[int
     assert condition.stop_rows(7) == [(*row, 7) for row in rows]
 
 
+@pytest.mark.parametrize("test", ["== 1e400", "> 1e300", "== -1e400", "== nan", "> nan"])
+def test_cycles_that_never_come_are_conditions(test: str) -> None:
+    assert not understand(f"cycle {test} or instr 5").is_slow
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -9,6 +9,7 @@ from npuviz.base.errors import DoesNotFit
 from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
 from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
@@ -23,6 +24,9 @@ FIRST_ADDRESS = 0x1000_0000
 ADDRESS_END = 1 << 32
 ALIGNMENT = 64
 """Streams start at multiples of 64 bytes. Ref: MESA, ALLB; used for all buffers."""
+
+MAX_LAYER_TASKS = 4096
+"""Of one layer: each has its words in memory, and the driver's time; so many small ones are the Host's."""
 
 _INTERRUPTS = {0x60: 0xC00}
 _DPU_INTERRUPT = 0x300
@@ -77,6 +81,7 @@ class Builder:
         self._shared: dict[str, int] = {}
         self.rows: dict[int, int] = {}
         self._drafts: list[_Draft] = []
+        self._most_drafts: int | None = None
         self._hosts: list[HostCall] = []
         self._job = 0
         self._is_open = False
@@ -85,7 +90,8 @@ class Builder:
     # --- roll-back -------------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """The present state, for `roll_back`."""
+        """The present state, for `roll_back`; from here to `end_layer`, tasks are counted."""
+        self._most_drafts = len(self._drafts) + MAX_LAYER_TASKS
         return Mark(
             len(self._buffers), len(self._drafts), self._job, self._is_open, dict(self._homes), self._address
         )
@@ -99,6 +105,11 @@ class Builder:
         self._homes = dict(mark.homes)
         self.rows = {tensor: at for tensor, at in self.rows.items() if at < mark.buffers}
         self._tables.clear()
+        self.end_layer()
+
+    def end_layer(self) -> None:
+        """What follows belongs to no layer: copies for the Host, of which there may be any number."""
+        self._most_drafts = None
 
     # --- memory ----------------------------------------------------------------------------------------
 
@@ -204,7 +215,14 @@ class Builder:
         return needed
 
     def task(self, node: int, core: int, words: Sequence[Word], enables: int) -> None:
-        """Add a task that writes these registers and enables these blocks."""
+        """Add a task that writes these registers and enables these blocks.
+
+        Raises CannotLower when the layer has too many.
+        """
+        if self._most_drafts is not None and len(self._drafts) >= self._most_drafts:
+            raise CannotLower(
+                f"more than {MAX_LAYER_TASKS} tasks in one layer, one for each image or part of it"
+            )
         stream = Stream(tuple(words), Tail(enables))
         packed = stream.packed()
         place = self._add(

@@ -97,6 +97,7 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
             builder.roll_back(mark)
             reasons[layer.head.id] = host_reason(error)
         else:
+            builder.end_layer()
             for node in layer.nodes:
                 builder.placement[node] = "Core"
             return

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from npuviz.formats.rk3588.registers import Word, registers
+from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
@@ -101,12 +101,9 @@ def _image_address(second: Buffer | None, image: int) -> int:
 def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool) -> list[Word]:
     """The words of a task whose results go through a table; `fills` writes its entries, too."""
     switch = table.switch_words(to_half=to_half)
-    entries = (registers().encode("DPU", name).offset for name in ("LUT_ACCESS_CFG", "LUT_ACCESS_DATA"))
-    of_entries = frozenset(entries)
-    fill = [word for word in table.fill if fills or word.offset not in of_entries]
-    replaced = {(word.target, word.offset) for word in (*switch, *table.fill)}
+    replaced = table.written | {(word.target, word.offset) for word in switch}
     kept = [word for word in words if (word.target, word.offset) not in replaced]
-    return [*kept, *fill, *switch]
+    return [*kept, *(table.fill if fills else table.limits), *switch]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ hits and slopes outside, NVDLA). A task fills them once for its core; they stay 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,11 +25,12 @@ SPAN = 2 * INTERVALS << SELECT
 """Integers that both tables cover together."""
 LARGEST = 32000
 """Of an entry: some room is left below 2^15 for slopes outside."""
+_ENTRY_OFFSETS = frozenset(dpu_word(name).offset for name in ("LUT_ACCESS_CFG", "LUT_ACCESS_DATA"))
 INPUT_FACTOR = 128
 """Table units of one step of int8: 255 steps are a little less than the whole table."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ActivationTable:
     """Words and numbers of one function.
 
@@ -44,6 +46,16 @@ class ActivationTable:
     minus_exponent: int = 0
     bias_constant: int = 0
     main_factor: int = 0
+
+    @cached_property
+    def limits(self) -> tuple[Word, ...]:
+        """The words of `fill` that write no entries: what a task needs whose core has them already."""
+        return tuple(word for word in self.fill if word.offset not in _ENTRY_OFFSETS)
+
+    @cached_property
+    def written(self) -> frozenset[tuple[int, int]]:
+        """(target, offset) of the registers that `fill` writes."""
+        return frozenset((word.target, word.offset) for word in self.fill)
 
     def switch_words(self, *, to_half: bool) -> tuple[Word, ...]:
         """EW that only looks up, and the output convert: to stand behind the words of the stages."""

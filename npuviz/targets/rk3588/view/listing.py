@@ -1,5 +1,8 @@
 """Tasks and host calls as the debugger reads them: one instruction each, registers as details."""
 
+from bisect import bisect_right
+from itertools import accumulate
+
 import numpy as np
 
 from npuviz.base.units import format_bytes
@@ -31,6 +34,12 @@ class RknnListing:
         )
         units = [unit_of(task.core, PC) for task in tables.tasks] + [host_unit(spec)] * len(tables.hosts)
         self._units = np.array(units, dtype=np.int32)
+        # Buffers by address, and how far any of them up to one reaches: some lie in others.
+        buffers = tables.buffers
+        self._order = sorted(range(len(buffers)), key=lambda index: buffers[index].address)
+        self._starts = [buffers[index].address for index in self._order]
+        ends = (buffers[index].address + buffers[index].size_bytes for index in self._order)
+        self._ends = list(accumulate(ends, max))
         self._written = [self._first_written(task) for task in tables.tasks]
         self._written += [(0, 0, -1)] * len(tables.hosts)
 
@@ -58,10 +67,18 @@ class RknnListing:
 
     def _operand(self, low: int, high: int) -> Operand:
         low, high = min(low, 1 << 32), min(high, 1 << 32)
-        tensor = next(
-            (b.tensor for b in self._tables.buffers if b.address <= low < b.address + b.size_bytes), -1
-        )
-        return Operand(self._ddr, low, high - low, tensor)
+        return Operand(self._ddr, low, high - low, self._tensor_at(low))
+
+    def _tensor_at(self, address: int) -> int:
+        """The tensor of the first buffer that holds an address; -1 if there is none."""
+        found: list[int] = []
+        at = bisect_right(self._starts, address) - 1
+        while at >= 0 and self._ends[at] > address:
+            buffer = self._tables.buffers[self._order[at]]
+            if address < buffer.address + buffer.size_bytes:
+                found.append(self._order[at])
+            at -= 1
+        return self._tables.buffers[min(found)].tensor if found else -1
 
     def _first_written(self, task: Task) -> tuple[int, int, int]:
         for write, low, high in access_rows(task, cost_of(task, self._spec)):

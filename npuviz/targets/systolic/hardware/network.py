@@ -4,6 +4,7 @@ from math import isqrt
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError
+from npuviz.base.names import is_named_file
 from npuviz.formats.onnxim.booksim import BooksimConfig, parse_booksim_config, read_booksim_config
 from npuviz.formats.onnxim.hardware import OnnximConfig
 from npuviz.sim.network.flit_network import FlitConfig, check_nodes, flit_config
@@ -87,7 +88,7 @@ def _path(name: str, beside: Path | None) -> Path:
             f"network booksim2 without an icnt_config_path; choose a shape with --set network={shapes}"
         )
     for path in (beside.parent / name, Path(name)):
-        if path.is_file():
+        if is_named_file(path):
             return path
     raise FormatError(
         beside,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError, UsageError
+from npuviz.base.names import is_named_file
 from npuviz.base.progress import Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.mapping import LayerMapping, Loops, read_mapping
@@ -61,7 +62,7 @@ def compile_list(
 def _check_entries(path: Path, entries: Sequence[ModelEntry], home: OnnximHome) -> None:
     """Refuse lists that cannot run: a model that is nowhere, a language model beside others."""
     for entry in entries:
-        if not home.model(entry.name).is_file() and not home.is_language_model(entry.name):
+        if not is_named_file(home.model(entry.name)) and not home.is_language_model(entry.name):
             raise FormatError(
                 path,
                 field=f"model {entry.name!r}",
@@ -136,5 +137,5 @@ def read_parity_model(
     """An ONNX model as it is in its file, with the mapping file beside it, if there is one."""
     graph = read_model(file, dimensions, optimize=False, progress=progress)
     beside = file.with_suffix(".mapping")
-    mapping: Mapping[Loops, LayerMapping] = read_mapping(beside) if beside.is_file() else {}
+    mapping: Mapping[Loops, LayerMapping] = read_mapping(beside) if is_named_file(beside) else {}
     return ParityModel(name, graph, mapping, request)

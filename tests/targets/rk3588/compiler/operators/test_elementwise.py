@@ -184,3 +184,11 @@ def test_a_square_of_channels_and_rows_is_no_matrix(tmp_path: Path) -> None:
     model.add("Softmax", model.add("Squeeze", model.add("Mul", "x", "x"), model.constant(np.array([0, 3]))))
     finished = checked(model.save(tmp_path))
     assert finished.nodes_on_host() == {"Softmax"}
+
+
+def test_a_layer_of_very_many_tasks_is_the_hosts(tmp_path: Path) -> None:
+    model = Model(5000, 2, 1, 1)
+    model.add("Relu", "x")
+    finished = checked(model.save(tmp_path))
+    assert finished.nodes_on_host() == {"Relu"}
+    assert "more than 4096 tasks" in finished.host_reasons[0]
