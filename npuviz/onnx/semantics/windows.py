@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 
@@ -67,8 +68,15 @@ class WindowAxis:
 def window_axes(
     node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]
 ) -> list[WindowAxis]:
-    """The spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...]."""
+    """The spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...].
+
+    Raises CannotLower for tensors that have other axes than the kernel.
+    """
     rank = len(kernel)
+    if len(in_shape) != rank + 2 or len(out_shape) != rank + 2:
+        raise CannotLower(
+            f"tensors of rank {rank + 2} for a kernel of rank {rank}", f"{len(in_shape)} and {len(out_shape)}"
+        )
     attributes = attributes_of(node)
     strides, dilations = (attributes.integers(name, [1] * rank) for name in ("strides", "dilations"))
     pads = attributes.integers("pads", [0] * (2 * rank))

@@ -52,7 +52,7 @@ class NeuronSpec:
                    matmul_fp32_passes  factor for fp32 operands
     *_latency      engine cycles from the end of issue to the end of the instruction
     table_load_ns  of an activation table set
-    hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory (not a limit of the model)
+    hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory; an operator's tensors must fit
     host_*         what runs Host operators: its name, a call from the device and back, each further operator
                    that it calls (in a Loop), arithmetic operations and bytes a nanosecond of one core
     dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)

@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from npuviz.base.errors import DoesNotFit, SimulationError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.units import format_bytes
 from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.neuroncore.compiler.assembly import assemble
@@ -130,10 +132,25 @@ class _Driver:
             and old.num_elements == new.num_elements
         )
 
+    def _check_size(self, node: Node) -> None:
+        """Raise CannotLower if the tensors of an operator are more than a core's share of HBM."""
+        tensors = [self._graph.tensors[index] for index in {*node.inputs, *node.outputs} if index >= 0]
+        most = self.builder.spec.hbm_bytes
+        if sum(tensor.num_elements for tensor in tensors) * 16 <= most:
+            return
+        size = sum(tensor.num_elements * numpy_dtype(tensor.dtype).itemsize for tensor in tensors)
+        if size > most:
+            raise CannotLower(
+                f"its tensors fit a core's share of HBM, {format_bytes(most)}",
+                format_bytes(size),
+                "smaller tensors, or --set hbm_bytes=N",
+            )
+
     def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> HostReason | None:
         """Emit, or leave no trace and return the reason."""
         mark = self.builder.mark()
         try:
+            self._check_size(node)
             with self.builder.node(node.id):
                 emit(self.builder)
         except (CannotLower, DoesNotFit, ValueError) as error:
