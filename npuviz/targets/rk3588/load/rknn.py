@@ -326,7 +326,7 @@ def _constant(model: Rknn, tensor: RknnTensor, shape: tuple[int, ...], dtype: st
             found = packed_layout.unpack_weights(elements, weights, max(1, group), max(1, block))
         except FormatError:
             return None
-    elif min(shape, default=0) < 0:
+    elif min(shape, default=1) < 1:
         return None
     elif math.prod(shape) <= len(elements) and len(tensor.packed_shape) <= len(shape):
         found = elements[: math.prod(shape)].reshape(shape)
