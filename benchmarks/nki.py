@@ -1,10 +1,12 @@
 """NKI kernels: whose values are right, what is refused and why, and times beside those of hardware.
 
     npuviz bench nki                    the samples of this checkout
-    npuviz bench nki --corpus DIR       and every file below DIR that imports NKI
+    npuviz bench nki --corpus DIR       and every file below DIR that imports NKI, a table by repository
 
-Files of tests run under the stand-ins; kernels with a numpy reference of NKIBench are compared with it;
-other files are imported. Each in a process of its own.
+Repositories are folders named owner+name in DIR; else DIR is one. Files of tests run under the stand-ins,
+those of nki-library in its simulation mode; kernels with a numpy reference of NKIBench are compared with
+it, others with the calls of nki_cases.py; what is left is imported. Each file in a process of its own, which
+also finds what is on PYTHONPATH (torch, where the tests want it).
 """
 
 import csv
@@ -20,12 +22,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.nki_cases import cases_of
 from benchmarks.nki_judge import MARK
 from benchmarks.row import Row
 from npuviz.targets.neuroncore.nki.sniffing import imports_nki
 
 ROOT = Path(__file__).resolve().parents[1]
-SECONDS = 60
+SECONDS = 600
+"""For which a file may run."""
+VERDICTS = ("right", "wrong", "refused", "failed", "elsewhere")
 PUBLISHED_MS = {
     "silu_M4096_N7168_0": 1.333,
     "adamw_M10944_N2048_0": 2.000,
@@ -37,14 +42,15 @@ PUBLISHED_MS = {
 }
 """Latency on trn1. Ref: BENCH, experiments/full_complete_local/profile_results.csv."""
 _REFERENCE = re.compile(r"^(?P<op>[a-z_0-9]+?)_(?P<shape>[A-Z]+\d.*)_numpy_\d+$")
-_PLACE = re.compile(r"^(?:\w+Error: )?(?:[\w./-]+\.py:\d+: )?")
+_PLACE = re.compile(r"^(?:[\w.]+Error: )?(?:[\w./-]+\.py:\d+: )?")
+_PLACE_NAME = re.compile(r"[\w./-]+\.py:\d+")
 
 
 def run(corpus: Path | None = None) -> list[Row]:
     """Judge the samples, and the corpus if there is one."""
     rows = _samples()
-    if corpus is not None:
-        rows += _corpus(Path(corpus))
+    for folder in _corpora(Path(corpus)) if corpus is not None else ():
+        rows += _corpus(folder)
     return rows
 
 
@@ -56,9 +62,14 @@ def _samples() -> list[Row]:
                 right != len(results) or not results)]  # fmt: skip
 
 
+def _search_path() -> str:
+    """This checkout, and what the caller has there."""
+    return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+
+
 def _judged(kind: str, path: Path, *more: str) -> dict[str, Any]:
     """What benchmarks.nki_judge says about a file."""
-    environment = {**os.environ, "NPUVIZ_KERNELS": "wait", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "NPUVIZ_KERNELS": "wait", "PYTHONPATH": _search_path()}
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "benchmarks.nki_judge", kind, str(path), *more]
     try:
@@ -74,24 +85,69 @@ def _judged(kind: str, path: Path, *more: str) -> dict[str, Any]:
     return json.loads(lines[-1][len(MARK) :])
 
 
+def _corpora(folder: Path) -> list[Path]:
+    """The repositories in a folder, where their names are owner+name; else the folder itself."""
+    found = sorted(path for path in folder.iterdir() if path.is_dir() and "+" in path.name)
+    return found or [folder]
+
+
 def _corpus(folder: Path) -> list[Row]:
-    files = sorted(path for path in folder.rglob("*.py") if imports_nki(path))
+    """What became of each kernel of a repository: counts by generation, and why the others are not right."""
     references = _references(folder)
-    tests, kernels, others = [], [], []
-    for path in files:
+    found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
+    times: list[tuple[Path, str, dict[str, Any]]] = []
+    for path in sorted(folder.rglob("*.py")):
+        is_library_test = "nkilib" in path.parts and path.name.startswith("test_")
+        if not is_library_test and not imports_nki(path):
+            continue
+        generation = 1 if b"neuronxcc" in path.read_bytes() else 2
         reference = _reference_of(path, references)
-        if path.name.startswith("test_"):
-            tests.append(path)
+        if is_library_test:
+            judged = _judged("library", path)
+        elif path.name.startswith("test_"):
+            judged = _judged("tests", path)
+        elif cases_of(path):
+            judged = _judged("cases", path)
         elif reference is not None:
-            kernels.append((path, *reference))
+            judged = _judged("kernel", path, str(reference[0]), reference[1])
+            times.append((path, reference[1], judged))
         else:
-            others.append(path)
-    reasons: Counter[str] = Counter()
-    rows = [Row("corpus: files that import NKI", len(files), "files")]
-    rows += _test_rows(tests, reasons)
-    rows += _kernel_rows(kernels, reasons)
-    rows += _other_rows(others, reasons)
-    rows += [Row(f"reason: {text}", count, "times") for text, count in reasons.most_common()]
+            judged = _judged("file", path)
+        for each in judged.get("results") or [judged]:
+            found[generation].append({"file": path.name, **each})
+    rows = [
+        row for generation, results in found.items() if results
+        for row in _generation_rows(folder.name, generation, results)
+    ]  # fmt: skip
+    return rows + _time_rows(times)
+
+
+def _generation_rows(corpus: str, generation: int, results: Sequence[dict[str, Any]]) -> list[Row]:
+    """The table of one corpus in one generation; each reason with the first place where it comes up."""
+    counts = Counter(each["verdict"] for each in results)
+    only_read = counts.pop("imported", 0)
+    total = sum(counts.values())
+    others = ", ".join(f"{counts[name]} {name}" for name in VERDICTS[1:] if counts[name])
+    figure = f"of {total}" + (f": {others}" if others else "")
+    figure += f"; {only_read} files only imported" if only_read else ""
+    rows = [
+        Row(
+            f"{corpus}, generation {generation}: right",
+            counts["right"],
+            "calls",
+            figure,
+            bool(counts["wrong"]),
+        )
+    ]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for each in results:
+        if each["verdict"] in VERDICTS[1:]:
+            text = _PLACE.sub("", each["reason"]).strip()
+            place = _PLACE_NAME.search(each["reason"])
+            where = place[0] if place else f"{each['file']} {each.get('name', '')}".strip()
+            reasons.setdefault((each["verdict"], text[:110]), []).append(where)
+    for (verdict, text), places in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        rows.append(Row(f"  {verdict}: {text}", len(places), "times", f"first {places[0]}"))
     return rows
 
 
@@ -117,44 +173,16 @@ def _reference_of(path: Path, references: dict[str, Path]) -> tuple[Path, str] |
     return None
 
 
-def _note(reasons: Counter[str], found: dict[str, Any]) -> None:
-    if found["verdict"] not in ("right", "imported"):
-        text = _PLACE.sub("", found["reason"]).strip()[:90]
-        reasons[f"{found['verdict']}: {text}"] += 1
-
-
-def _test_rows(files: Sequence[Path], reasons: Counter[str]) -> list[Row]:
-    if not files:
-        return []
-    verdicts: Counter[str] = Counter()
-    whole = 0
-    for path in files:
-        found = _judged("tests", path)
-        results = found.get("results") or [found]
-        for each in results:
-            verdicts[each["verdict"]] += 1
-            _note(reasons, each)
-        whole += all(each["verdict"] == "right" for each in results)
-    rows = [Row("tests: files that pass", whole, f"of {len(files)}", "all")]
-    rows += [Row(f"tests: {name}", count, "tests") for name, count in verdicts.most_common()]
-    return rows
-
-
-def _kernel_rows(kernels: Sequence[tuple[Path, Path, str]], reasons: Counter[str]) -> list[Row]:
-    if not kernels:
-        return []
+def _time_rows(judged: Sequence[tuple[Path, str, dict[str, Any]]]) -> list[Row]:
+    """Simulated times beside published ones."""
     rows: list[Row] = []
-    verdicts: Counter[str] = Counter()
     distances: list[float] = []
     variants: dict[Path, list[tuple[float, float]]] = {}
-    for path, reference, preset in kernels:
-        found = _judged("kernel", path, str(reference), preset)
-        verdicts[found["verdict"]] += 1
-        _note(reasons, found)
+    for path, preset, found in judged:
         milliseconds = found.get("milliseconds", float("nan"))
         published = PUBLISHED_MS.get(path.stem) if preset == "trn1" else _variant_ms(path)
         figure = f"{found['verdict']}, {found['reason'][:60]}"
-        if published and found["verdict"] == "right":
+        if published and "milliseconds" in found:
             figure += f"; {published:.3f} ms on {preset}: x {milliseconds / published:.2f}"
             if preset == "trn1":
                 distances.append(abs(milliseconds / published - 1))
@@ -163,12 +191,10 @@ def _kernel_rows(kernels: Sequence[tuple[Path, Path, str]], reasons: Counter[str
         if "running" in found:
             figure += f"; {found['steps']} steps, {found['lowering']:.1f} + {found['running']:.1f} s here"
         rows.append(Row(path.stem, milliseconds, "ms", figure, found["verdict"] == "wrong"))
-    rows += [Row(f"kernels: {name}", count, f"of {len(kernels)}") for name, count in verdicts.most_common()]
     if distances:
         rows.append(Row("trn1: mean distance of times", 100 * float(np.mean(distances)), "%", "15"))
         rows.append(Row("trn1: largest distance of times", 100 * max(distances), "%", "25"))
-    rows += [_rank(folder.parent.name, pairs) for folder, pairs in variants.items() if len(pairs) > 2]
-    return rows
+    return rows + [_rank(folder.parent.name, pairs) for folder, pairs in variants.items() if len(pairs) > 2]
 
 
 def _variant_ms(path: Path) -> float | None:
@@ -191,18 +217,3 @@ def _rank(name: str, pairs: Sequence[tuple[float, float]]) -> Row:
     worst = max(pairs)
     figure = f"0.8; best to slowest x {worst[0] / best[0]:.2f}, here x {worst[1] / best[1]:.2f}"
     return Row(f"trn2 {name}: Spearman over {len(pairs)} variants", found, "", figure)
-
-
-def _other_rows(files: Sequence[Path], reasons: Counter[str]) -> list[Row]:
-    if not files:
-        return []
-    count = imported = 0
-    for path in files:
-        found = _judged("file", path)
-        _note(reasons, found)
-        imported += found["verdict"] == "imported"
-        count += found.get("kernels", 0)
-    return [
-        Row("files without tests: imported", imported, f"of {len(files)}"),
-        Row("files without tests: kernels in them (not judged)", count, "kernels"),
-    ]

@@ -1,15 +1,20 @@
 """Judges one file of NKI kernels in a process of its own; prints what it found as one line of JSON.
 
     python -m benchmarks.nki_judge tests FILE                     its unit tests, under the stand-ins
+    python -m benchmarks.nki_judge library FILE                   those of nki-library, in simulation mode
+    python -m benchmarks.nki_judge cases FILE                     its kernels on the calls of nki_cases.py
     python -m benchmarks.nki_judge kernel FILE REFERENCE PRESET   its kernel against a numpy reference
+    python -m benchmarks.nki_judge time FILE REFERENCE PRESET     only its cycles, without values
     python -m benchmarks.nki_judge file FILE                      whether it can be imported
 
 A verdict is "right", "wrong" (other values than the reference), "refused" (npuviz says that it does not
 run this), "elsewhere" (something is missing that is not npuviz's: a package, a fixture) or "failed".
 """
 
+import importlib
 import importlib.util
 import json
+import os
 import sys
 import time
 import unittest
@@ -20,10 +25,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.nki_cases import cases_of, kernel_count
 from npuviz.base.errors import NpuvizError
 from npuviz.base.progress import NoProgress
+from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.load.programs import make_program
+from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+from npuviz.targets.neuroncore.nki.absent import missing_packages
 from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
-from npuviz.targets.neuroncore.nki.user_python import SHIMS
+from npuviz.targets.neuroncore.nki.user_python import SHIMS, imported
 from npuviz.targets.neuroncore.spec import make_spec
 
 MARK = "@@ "
@@ -72,11 +83,53 @@ class _Watcher:
 def tests(path: Path) -> dict[str, Any]:
     """Run the unit tests of a file."""
     watcher = _Watcher()
-    pytest.main(
-        ["-q", "-p", "no:cacheprovider", "--rootdir", str(path.parent), "-o", "addopts=", str(path)],
-        plugins=[watcher],
-    )
+    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(path.parent), "-o", "addopts="]
+    pytest.main([*options, str(path)], plugins=[watcher])
     return {"results": watcher.found}
+
+
+def library(path: Path) -> dict[str, Any]:
+    """Run the quick tests of a file of nki-library, whose checks are its own, on npuviz as its simulator."""
+    from benchmarks import nki_simulator
+
+    root = next(each for each in path.parents if (each / "src" / "nkilib_src").is_dir())
+    sys.path[:0] = [str(root), str(root / "src"), str(root / "src" / "nkilib_src")]
+    os.chdir(root)
+    nki_simulator.install()
+    watcher = _Watcher()
+    options = ["-q", "-p", "no:cacheprovider", "--test-mode", "simulation", "-m", "fast", "--timeout", "120"]
+    pytest.main([*options, str(path)], plugins=[watcher, nki_simulator.Harness()])
+    return {"results": watcher.found}
+
+
+def cases(path: Path) -> dict[str, Any]:
+    """Run the kernels of a file on calls whose results are known."""
+    found: list[dict[str, Any]] = []
+    with missing_packages():
+        module = _in_package(path)
+        for name, case in cases_of(path).items():
+            try:
+                pairs = case(module)
+            except Exception as error:
+                verdict, reason = verdict_of(error)
+                found.append({"name": name, "verdict": verdict, "reason": reason})
+                continue
+            for number, (got, wanted) in enumerate(pairs):
+                distance = _distance(got, wanted)
+                limit = LIMITS.get(str(np.asarray(got).dtype), 2e-5)
+                verdict = "right" if distance <= limit else "wrong"
+                found.append({"name": f"{name} {number}", "verdict": verdict, "reason": f"L2 {distance:.1e}"})
+    return {"results": found}
+
+
+def _in_package(path: Path) -> ModuleType:
+    """The module of a file, by its full name if it lies in a package."""
+    names, folder = [path.stem], path.parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    return importlib.import_module(".".join(names)) if len(names) > 1 else imported(path)
 
 
 def _imported(path: Path) -> ModuleType:
@@ -120,18 +173,37 @@ def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
     }
 
 
+def timed(path: Path, reference: Path, preset: str) -> dict[str, Any]:
+    """How long a kernel takes on the machine; its values are not looked at."""
+    module, wanted = _imported(path), _imported(reference)
+    inputs = wanted.get_inputs()
+    spec = make_spec(preset, None, {})[0]
+    traced = trace_on(module.kernel, wanted.transform_to_nki_inputs(inputs), {}, spec)
+    lowered = lower_traced(traced, spec, NoProgress())
+    program = make_program(LoadRequest(Path("kernel.neff"), inputs={}), spec, (), lowered.compiled)
+    machine = NeuronMachine(spec, program)
+    machine.advance(1 << 62, NO_STOPS, None)
+    return {
+        "verdict": "right",
+        "reason": "values not looked at",
+        "milliseconds": machine.cycle / spec.pe_hz * 1e3,
+        "steps": len(traced.recording.steps),
+    }
+
+
 def _distance(a: Any, b: Any) -> float:
-    """Relative L2 distance; infinite where something is no number."""
+    """Relative L2 distance; infinite where something is no number or has another shape."""
     got, wanted = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if got.shape != wanted.shape:
+        return float("inf")
     found = float(np.linalg.norm(got - wanted) / max(float(np.linalg.norm(wanted)), 1e-30))
     return found if np.isfinite(found) else float("inf")
 
 
 def file(path: Path) -> dict[str, Any]:
     """Import a file and count its kernels."""
-    module = _imported(path)
-    found = [value for value in vars(module).values() if isinstance(value, Kernel)]
-    return {"verdict": "imported", "reason": "", "kernels": len(found)}
+    with missing_packages():
+        return {"verdict": "imported", "reason": "", "kernels": kernel_count(_in_package(path))}
 
 
 def main() -> None:
@@ -139,12 +211,10 @@ def main() -> None:
     kind, path = sys.argv[1], Path(sys.argv[2])
     sys.path.insert(0, str(SHIMS))
     try:
-        if kind == "tests":
-            found = tests(path)
-        elif kind == "kernel":
-            found = kernel(path, Path(sys.argv[3]), sys.argv[4])
+        if kind in ("kernel", "time"):
+            found = (kernel if kind == "kernel" else timed)(path, Path(sys.argv[3]), sys.argv[4])
         else:
-            found = file(path)
+            found = {"tests": tests, "library": library, "cases": cases, "file": file}[kind](path)
     except (Exception, unittest.SkipTest) as error:
         verdict, reason = verdict_of(error)
         found = {"verdict": verdict, "reason": reason}

@@ -12,6 +12,7 @@ from npuviz.base.reading import reading
 from npuviz.base.units import format_bytes, format_count
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Note, Program
+from npuviz.sim.target import Target
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
 from npuviz.workbench.headless.host_operators import host_lines, host_operators
@@ -60,24 +61,26 @@ def describe_file(path: Path, options: OpenOptions, progress: Progress | None = 
         return _describe_bundle(path, open_bundle(path))
     target = choose_target(path, options.target, options.preset)
     if scripts := scripts_to_run(path, options):
-        return _describe_folder(path, target.id, scripts)
+        return _describe_scripts(path, target, scripts)
     with reading(path):
         _, program = target.load(options.request(path), progress or NoProgress())
     return _describe_program(path, program)
 
 
-def _describe_folder(path: Path, target: str, scripts: Sequence[Path]) -> dict[str, Any]:
-    """What lies in a folder whose scripts compile and run it."""
+def _describe_scripts(path: Path, target: Target, scripts: Sequence[Path]) -> dict[str, Any]:
+    """What lies in a folder whose scripts compile and run it, or a file that is a script itself."""
+    is_folder = path.is_dir()
     files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+    kind = "program folder" if is_folder else target.file_kinds.get(path.suffix.lower(), "script")
     text = f"not compiled: that takes running {', '.join(s.name for s in scripts)}; `npuviz run` does it"
     return {
-        "kind": "program folder",
+        "kind": kind,
         "file": printable(path),
         "title": path.resolve().name,
-        "target": target,
+        "target": target.id,
         "scripts": [script.name for script in scripts],
-        "files": [printable(Path(name)) for name in files[:MAX_FILES]],
-        "num_files": len(files),
+        "files": [printable(Path(name)) for name in files[:MAX_FILES]] if is_folder else [path.name],
+        "num_files": len(files) if is_folder else 1,
         "operators": {},
         "notes": [asdict(Note("info", "not-run", text))],
     }
@@ -138,13 +141,13 @@ def info_text(found: dict[str, Any]) -> str:
     lines = [f"{found['title']}  ({found['kind']} of {found['target']})", f"  file          {found['file']}"]
     if found["kind"] == "bundle":
         lines += _bundle_lines(found)
-    elif found["kind"] == "program folder":
+    elif "scripts" in found:
         lines.append(f"  files         {found['num_files']}  ({', '.join(found['files'][:12])})")
     else:
         lines += _program_lines(found)
     count = sum(found["operators"].values())
     kinds = ", ".join(f"{name} {number}" for name, number in Counter(found["operators"]).most_common(12))
-    if found["kind"] != "program folder":
+    if "scripts" not in found:
         lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
     lines += host_lines(found.get("on_host", []))
     notes = [note for note in found.get("notes", []) if note.get("reason") is None]

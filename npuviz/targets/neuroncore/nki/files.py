@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from inspect import isfunction
 from math import prod
 from pathlib import Path
@@ -38,22 +38,34 @@ MAX_BYTES = 1 << 36
 """Of one argument: what is larger than the memory of a chip is a mistake."""
 
 
+@dataclass(frozen=True)
+class _Recorded:
+    """A recorded kernel on its machine.
+
+    given   the kernel's parameters in their order: values, None for the arrays
+    chosen  settings of the request that are not the machine's
+    """
+
+    spec: NeuronSpec
+    notes: tuple[Note, ...]
+    traced: Traced
+    given: dict[str, Any]
+    chosen: Mapping[str, str]
+
+
 def compile_kernel(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, tuple[Note, ...], Compiled]:
     """Record the kernel that the user named and lower it. Raises FormatError, UsageError, KernelError."""
-    settings = dict(request.settings)
-    machine = SETTINGS.names.own(settings)
-    spec, notes = make_spec(request.preset or "trn2", request.config, machine)
-    chosen = {name: text for name, text in settings.items() if name not in machine}
     progress.report(-1.0, "running the kernel's Python")
     with stand_ins(request.path.parent):
-        traced, given = watched(lambda: _record(request, chosen, spec), progress, request.path)
-    lowered = lower_traced(traced, spec, progress)
+        found = watched(lambda: _record(request), progress, request.path)
+    traced, chosen = found.traced, found.chosen
+    lowered = lower_traced(traced, found.spec, progress)
     compiled = _with_sources(traced, lowered)
     if "reference" in chosen:
         outputs = tuple((each.storage.name, each.shape) for each in traced.outputs)
-        call = ReferenceCall(request.path, chosen["reference"], given, outputs, traced.changed)
+        call = ReferenceCall(request.path, chosen["reference"], found.given, outputs, traced.changed)
         compiled = replace(compiled, reference=call)
-    return spec, notes, compiled
+    return found.spec, found.notes, compiled
 
 
 def _with_sources(traced: Traced, lowered: Lowered) -> Compiled:
@@ -95,14 +107,18 @@ def _call_sites(moments: Sequence[Moment], files: Mapping[str, int]) -> Iterator
         yield tuple(sites)
 
 
-def _record(
-    request: LoadRequest, chosen: Mapping[str, str], spec: NeuronSpec
-) -> tuple[Traced, dict[str, Any]]:
-    """The recorded kernel, and its parameters in their order: values, None for the arrays."""
+def _record(request: LoadRequest) -> _Recorded:
+    """The recorded kernel. A setting that has the name of one of its parameters is that parameter."""
+    settings = dict(request.settings)
+    make_spec(request.preset or "trn2", request.config)  # before any Python of the user's runs
     module = imported(request.path)
-    kernel = _kernel_of(module, chosen.get("kernel", ""), request.path)
-    if "grid" in chosen:
-        kernel = kernel[_whole_numbers("grid", chosen["grid"])]
+    kernel = _kernel_of(module, settings.get("kernel", ""), request.path)
+    if "grid" in settings:
+        kernel = kernel[_whole_numbers("grid", settings["grid"])]
+    own = {name: text for name, text in settings.items() if name not in kernel.parameters}
+    machine = SETTINGS.names.own(own)
+    spec, notes = make_spec(request.preset or "trn2", request.config, machine)
+    chosen = {name: text for name, text in settings.items() if name not in machine}
     arguments = _arguments(kernel, chosen, request.inputs)
     try:
         drawn = [name for name in arguments if name not in request.inputs]
@@ -116,7 +132,7 @@ def _record(
         if name in arguments or parameter.default is not parameter.empty:
             value = arguments.get(name, parameter.default)
             given[name] = None if isinstance(value, np.ndarray) else value
-    return traced, given
+    return _Recorded(spec, notes, traced, given, chosen)
 
 
 def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:

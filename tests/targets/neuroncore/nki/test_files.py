@@ -11,6 +11,8 @@ from npuviz.targets.neuroncore.nki.command import environment, run
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.sniffing import described, imports_nki
 from npuviz.targets.neuroncore.target import TARGET
+from npuviz.workbench.headless.info import describe_file, info_text
+from npuviz.workbench.opening import OpenOptions
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
 
 TWO = (
@@ -265,3 +267,20 @@ def test():
     ):
         ran(tmp_path, text.replace("USE", "torch.zeros(2)"), {"x": x})
     assert "torch" not in sys.modules
+
+
+def test_a_setting_with_the_name_of_a_parameter_is_the_parameter(tmp_path) -> None:
+    text = TWO.replace("factor", "limit")
+    spec, program = loaded(tmp_path, text, {}, kernel="other", limit="3.5", **{"shape.a": "8x4"})
+    assert "3.5" in " ".join(program.listing.describe(n).text for n in range(len(program.listing)))
+    assert spec.limit != 3.5
+    with pytest.raises(UsageError, match="nothing: unknown key"):
+        loaded(tmp_path, text, {}, kernel="other", nothing="3", **{"shape.a": "8x4"})
+
+
+def test_what_is_known_of_a_kernel_file_without_running_it(tmp_path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(TWO, encoding="utf-8")
+    found = describe_file(path, OpenOptions())
+    assert (found["kind"], found["files"]) == ("NKI kernels", ["kernel.py"])
+    assert info_text(found).startswith("kernel.py  (NKI kernels of neuroncore)")

@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
-from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, boxes_of
 
 _REDUCTIONS = frozenset((Alu.ADD, Alu.MULTIPLY, Alu.MAXIMUM, Alu.MINIMUM))
 _RUNNING = _REDUCTIONS | {Alu.SUBTRACT}
@@ -47,7 +47,7 @@ def _accumulate(
         "accumulating",
         made,
         padded,
-        box_of(mask, source.shape),
+        boxes_of(mask, source.shape),
         more,
         opcode=opcode,
         numbers=(x, y),

@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
-from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
 
 # --- Tensor engine -----------------------------------------------------------------------------------
 
@@ -148,7 +148,7 @@ def activation(
         command = command or ReduceCmd.REDUCE
     more = (accumulators,) if accumulators is not None else ()
     recording = current()
-    box = box_of(mask, source.shape)
+    box = boxes_of(mask, source.shape)
     values: dict[str, Any] = {
         "func": function(op), "scale": scale_value, "bias": bias_value, "cmd": command,
     }  # fmt: skip
@@ -159,6 +159,40 @@ def activation(
     if dst is None:
         recording.keep_result(target, step)
     return target
+
+
+Stage = tuple[object, object, bool]
+"""(operator, operand, whether the operand comes first)"""
+_STAGES = {
+    (Alu.MULTIPLY, Alu.ADD), (Alu.MULTIPLY, Alu.SUBTRACT), (Alu.MULTIPLY, Alu.BYPASS),
+    (Alu.ADD, Alu.BYPASS), (Alu.SUBTRACT, Alu.BYPASS), (Alu.BYPASS, Alu.BYPASS),
+}  # fmt: skip
+
+
+def linear(data: object, first: Stage, second: Stage) -> tuple[Any, Any]:
+    """(scale, bias): data * scale + bias is what two stages of Scalar compute. Raises KernelError."""
+    stages = (operator(first[0]), operator(second[0]))
+    if stages not in _STAGES:
+        names = ", ".join(each.name.lower() for each in stages)
+        raise KernelError(f"activate2: ({names}) is no pair of operators that Scalar computes")
+    scale: Any = 1.0
+    bias: Any = None
+    for alu, (_, given, reverse) in zip(stages, (first, second), strict=True):
+        if alu == Alu.MULTIPLY:
+            scale = given
+        elif alu == Alu.ADD:
+            bias = given
+        elif alu == Alu.SUBTRACT:
+            bias = given if reverse else _negated(given)
+            scale = _negated(scale) if reverse else scale
+    return scale, bias
+
+
+def _negated(value: Any) -> Any:
+    found = number(value)
+    if found is not None:
+        return -found
+    return tensor_scalar(None, value, "multiply", -1.0)
 
 
 # --- Vector engine -----------------------------------------------------------------------------------

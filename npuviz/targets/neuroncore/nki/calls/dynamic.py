@@ -68,18 +68,18 @@ def dynamic_range(*bounds: object) -> Iterator[int]:
     yield from range(*steps)
 
 
-def fori_loop(lower: object, upper: object, body: Callable[[int], object], step: int = 1) -> None:
-    """body(i) for i from lower to below upper."""
+def fori_loop(lower: object, upper: object, body_fun: Callable[[int], object], step: int = 1) -> None:
+    """body_fun(i) for i from lower to below upper."""
     for index in dynamic_range(lower, upper, step):
-        body(index)
+        body_fun(index)
 
 
-def while_loop(init: object, body: Callable[[], object]) -> None:
-    """body() for as long as the condition, first `init` and then what body returns, is not 0."""
+def while_loop(init: object, body_fun: Callable[[], object]) -> None:
+    """body_fun() for as long as the condition, first `init` and then what it returns, is not 0."""
     current().note(_UNROLLED)
     condition = init
     while _known(condition):
-        condition = body()
+        condition = body_fun()
 
 
 def register_alloc(x: object = None) -> VirtualRegister:

@@ -3,7 +3,7 @@
 from npuviz.targets.neuroncore.nki.calls.patterns import broadcast_partitions
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, Dtype
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Box
+from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, operator
 from npuviz.targets.neuroncore.nki.record.numbers import is_column, number
 from npuviz.targets.neuroncore.nki.record.recording import Recording, result_dtype
@@ -11,7 +11,12 @@ from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 
 
 def binary(
-    recording: Recording, op: str, a: object, b: object, dtype: object = None, box: Box | None = None
+    recording: Recording,
+    op: str,
+    a: object,
+    b: object,
+    dtype: object = None,
+    box: Box | Boxes | None = None,
 ) -> Tensor:
     """A new tile: a op b."""
     for each in (a, b):
@@ -21,8 +26,12 @@ def binary(
     shape = _shape(a, b)
     kind = _dtype(op, a, b, dtype)
     target = recording.new(shape, kind, SBUF, result=True)
+    before = len(recording.steps)
     binary_into(recording, target, op, a, b, box)
-    recording.keep_result(target, recording.steps[-1])
+    if box is not None and (isinstance(box, Boxes) or len(recording.steps) == before):
+        recording.keep_part(target, box)
+    else:
+        recording.keep_result(target, recording.steps[-1])
     return target
 
 
@@ -68,7 +77,7 @@ def _shape(a: object, b: object) -> tuple[int, ...]:
 
 
 def binary_into(
-    recording: Recording, target: Tensor, op: str, a: object, b: object, box: Box | None = None
+    recording: Recording, target: Tensor, op: str, a: object, b: object, box: Box | Boxes | None = None
 ) -> None:
     """target = a op b."""
     alu = operator(op)
@@ -100,7 +109,7 @@ def _scalar(
     alu: object,
     operand: float | int | Tensor,
     reverse: bool,
-    box: Box | None,
+    box: Box | Boxes | None,
 ) -> None:
     column = operand if isinstance(operand, Tensor) else None
     recording.step(

@@ -13,16 +13,16 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
-from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
 
 # --- element by element ------------------------------------------------------------------------------
 
 
 def _binary(op: str) -> Any:
-    def apply(x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    def apply(x: Any, y: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
         recording = current()
         shapes = [each.shape for each in (x, y) if isinstance(each, Tensor)]
-        box = box_of(mask, builtins.max(shapes, key=len)) if mask is not None and shapes else None
+        box = boxes_of(mask, builtins.max(shapes, key=len)) if mask is not None and shapes else None
         return elementwise.binary(recording, op, x, y, dtype, box)
 
     apply.__name__ = apply.__qualname__ = op
@@ -31,7 +31,7 @@ def _binary(op: str) -> Any:
 
 
 def _unary(op: str) -> Any:
-    def apply(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    def apply(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
         return compute.unary(op, x, dtype, mask)
 
     apply.__name__ = apply.__qualname__ = op
@@ -44,6 +44,8 @@ subtract = _binary("subtract")
 multiply = _binary("multiply")
 divide = _binary("divide")
 power = _binary("power")
+abs_max = _binary("abs_max")
+abs_min = _binary("abs_min")
 maximum = _binary("maximum")
 minimum = _binary("minimum")
 mod = _binary("mod")
@@ -87,53 +89,67 @@ square = _unary("square")
 rsqrt = _unary("rsqrt")
 
 
-def reciprocal(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def _only_named(name: str) -> Any:
+    def refused(*_: Any, **__: Any) -> None:
+        raise KernelError(f"nl.{name} is given to instructions, not called")
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = f"{name}, for instructions that take an operator or a function."
+    return refused
+
+
+average, bypass, prelu = (_only_named(each) for each in ("average", "bypass", "prelu"))
+
+
+def reciprocal(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """1 / x."""
     return compute.reciprocal(None, x, mask, dtype)
 
 
-def negative(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def negative(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """-x."""
-    return elementwise.binary(current(), "multiply", x, -1.0, dtype or x.dtype, box_of(mask, x.shape))
+    return elementwise.binary(current(), "multiply", x, -1.0, dtype or x.dtype, boxes_of(mask, x.shape))
 
 
-def invert(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def invert(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """All bits turned."""
-    return elementwise.binary(current(), "bitwise_xor", x, -1, dtype or x.dtype, box_of(mask, x.shape))
+    return elementwise.binary(current(), "bitwise_xor", x, -1, dtype or x.dtype, boxes_of(mask, x.shape))
 
 
-def logical_not(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def logical_not(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """1 where x is 0."""
-    return elementwise.binary(current(), "equal", x, 0, dtype or "uint8", box_of(mask, x.shape))
+    return elementwise.binary(current(), "equal", x, 0, dtype or "uint8", boxes_of(mask, x.shape))
 
 
-def cos(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def cos(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin(x + pi / 2)."""
     shifted = elementwise.binary(current(), "add", x, math.pi / 2, FLOAT32)
     return compute.unary("sin", shifted, dtype or x.dtype, mask)
 
 
-def tan(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def tan(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin / cos."""
     return elementwise.binary(
-        current(), "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, box_of(mask, x.shape)
+        current(), "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, boxes_of(mask, x.shape)
     )
 
 
-def floor(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def floor(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """The integer below: rounded, less one where that is above."""
     recording = current()
     rounded = move.tensor_copy(None, move.tensor_copy(None, x, dtype="int32"), dtype=FLOAT32)
     above = elementwise.binary(recording, "greater", rounded, x, FLOAT32)
-    return elementwise.binary(recording, "subtract", rounded, above, dtype or x.dtype, box_of(mask, x.shape))
+    return elementwise.binary(
+        recording, "subtract", rounded, above, dtype or x.dtype, boxes_of(mask, x.shape)
+    )
 
 
-def ceil(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def ceil(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """The integer above."""
     return negative(floor(negative(x)), dtype=dtype or x.dtype, mask=mask)
 
 
-def trunc(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def trunc(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """The integer towards 0."""
     recording = current()
     return elementwise.binary(
@@ -142,11 +158,11 @@ def trunc(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
         floor(compute.unary("abs", x)),
         compute.unary("sign", x),
         dtype or x.dtype,
-        box_of(mask, x.shape),
+        boxes_of(mask, x.shape),
     )
 
 
-def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """x where the condition is not 0, else y."""
     recording = current()
     shape = condition.shape
@@ -173,7 +189,7 @@ def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None
 
 def _reduction(op: str, alu: str) -> Any:
     def apply(
-        x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
+        x: Any, axis: Any, dtype: Any = None, keepdims: bool = False, mask: Any = None, **_: Any
     ) -> Tensor:
         return compute.tensor_reduce(None, alu, x, axis, keepdims=keepdims, mask=mask, dtype=dtype)
 
@@ -224,9 +240,7 @@ def _is_empty(box: Any) -> bool:
     return builtins.any(end <= first for first, end in box)
 
 
-def mean(
-    x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
-) -> Tensor:
+def mean(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False, mask: Any = None, **_: Any) -> Tensor:
     """The mean over free dimensions."""
     if mask is not None:
         return _masked(lambda part: mean(part, axis, dtype=dtype, keepdims=keepdims), x, mask, axis, keepdims)
@@ -234,9 +248,7 @@ def mean(
     return elementwise.binary(current(), "multiply", total, 1.0 / _count(x, axis), dtype or x.dtype)
 
 
-def var(
-    x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
-) -> Tensor:
+def var(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False, mask: Any = None, **_: Any) -> Tensor:
     """The population variance over free dimensions."""
     if mask is not None:
         return _masked(lambda part: var(part, axis, dtype=dtype, keepdims=keepdims), x, mask, axis, keepdims)
@@ -247,7 +259,7 @@ def var(
 
 
 def softmax(
-    x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, compute_dtype: Any = None, **_: Any
+    x: Any, axis: Any = -1, dtype: Any = None, mask: Any = None, compute_dtype: Any = None, **_: Any
 ) -> Tensor:
     """exp(x - max) / sum over free dimensions."""
     if mask is not None:
@@ -267,10 +279,9 @@ def rms_norm(
     axis: Any,
     n: int,
     epsilon: float = 1e-6,
-    *,
     dtype: Any = None,
-    mask: Any = None,
     compute_dtype: Any = None,
+    mask: Any = None,
     **_: Any,
 ) -> Tensor:
     """x / sqrt(mean of squares + epsilon) * w."""
@@ -290,7 +301,7 @@ def rms_norm(
     return elementwise.binary(recording, "multiply", normal, w, dtype or x.dtype)
 
 
-def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
+def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
     """x @ y: the product lies in PSUM."""
     if mask is not None:
         raise KernelError("nl.matmul with mask= : put the mask into the subscripts of its operands")
@@ -317,12 +328,14 @@ def random_seed(seed: Any, *_: Any, **__: Any) -> None:
     random_numbers.seed(seed)
 
 
-def rand(shape: Sequence[int], dtype: Any = "float32", **_: Any) -> Tensor:
+def rand(
+    shape: Sequence[int], dtype: Any = "float32", buffer: Any = None, name: str = "", **_: Any
+) -> Tensor:
     """Uniform numbers in [0, 1)."""
     return random_numbers.rand(shape, dtype)
 
 
-def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def dropout(x: Any, rate: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """x, with elements set to 0."""
     return random_numbers.dropout(None, x, rate, box_of(mask, x.shape), dtype)
 

@@ -9,7 +9,6 @@ from npuviz.targets.neuroncore.nki.calls import (
     compute,
     exchange,
     isa_names,
-    microscaling,
     patterns,
     random_numbers,
 )
@@ -19,7 +18,13 @@ from npuviz.targets.neuroncore.nki.calls.dynamic import register_alloc as regist
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_load as register_load
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_move as register_move
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_store as register_store
+from npuviz.targets.neuroncore.nki.calls.isa_newest import activate2 as activate2
+from npuviz.targets.neuroncore.nki.calls.isa_newest import exponential as exponential
+from npuviz.targets.neuroncore.nki.calls.isa_newest import nc_matmul_mx as nc_matmul_mx
+from npuviz.targets.neuroncore.nki.calls.isa_newest import quantize_mx as quantize_mx
+from npuviz.targets.neuroncore.nki.calls.isa_newest import rand2 as rand2
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
@@ -35,8 +40,6 @@ class NkiValidationError(KernelError):
 
 def get_nc_version() -> Any:
     """Generation of the core that the kernel is compiled for."""
-    from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
-
     return nc_version(max(2, spec_in_use().version))
 
 
@@ -223,9 +226,9 @@ def tensor_scalar_reduce(
     reduce_res: Any = None,
     reverse0: bool = False,
     reduce_cmd: Any = 3,
-    name: Any = None,
     reduce_init: Any = None,
     reduce_res_negate: bool = False,
+    name: Any = None,
 ) -> None:
     """data op0 operand0, and its reduction."""
     accumulating.tensor_scalar_reduce(
@@ -236,19 +239,6 @@ def tensor_scalar_reduce(
 def reciprocal(dst: Any, data: Any, name: Any = None) -> None:
     """1 / data."""
     compute.reciprocal(dst, data)
-
-
-def exponential(
-    dst: Any,
-    src: Any,
-    max_value: Any = 0.0,
-    reduce_res: Any = None,
-    reduce_cmd: Any = 0,
-    reduce_init: float = 0.0,
-    name: Any = None,
-) -> None:
-    """exp(src - max_value)."""
-    accumulating.exponential(dst, src, max_value, reduce_res, reduce_cmd, reduce_init)
 
 
 def iota(dst: Any, pattern: Any, offset: int = 0, channel_multiplier: int = 0, name: Any = None) -> None:
@@ -420,11 +410,6 @@ def rng(dst: Any, engine: Any = 0, name: Any = None) -> None:
     random_numbers.bits(dst, engine)
 
 
-def rand2(dst: Any, min: Any = 0.0, max: Any = 1.0, name: Any = None) -> None:
-    """dst = uniform numbers."""
-    random_numbers.rand2(dst, min, max)
-
-
 def set_rng_seed(src_seeds: Any, name: Any = None) -> None:
     """The seed of the generators."""
     random_numbers.seed(src_seeds)
@@ -433,27 +418,6 @@ def set_rng_seed(src_seeds: Any, name: Any = None) -> None:
 def rand_set_state(src_seeds: Any, engine: Any = 0, name: Any = None) -> None:
     """The state of the generators: its first element is taken as the seed."""
     random_numbers.seed(src_seeds)
-
-
-def quantize_mx(dst: Any, src: Any, dst_scale: Any, name: Any = None) -> None:
-    """dst, dst_scale = src in a microscaled type."""
-    microscaling.quantize_mx(dst, src, dst_scale)
-
-
-def nc_matmul_mx(
-    dst: Any,
-    stationary: Any,
-    moving: Any,
-    stationary_scale: Any,
-    moving_scale: Any,
-    tile_position: Any = None,
-    tile_size: Any = None,
-    accumulate: Any = None,
-    name: Any = None,
-) -> None:
-    """dst = or += stationary.T @ moving of microscaled tiles."""
-    scales = (stationary_scale, moving_scale)
-    microscaling.nc_matmul_mx(dst, (stationary, moving), scales, accumulate, bool(tile_position or tile_size))
 
 
 def nonzero_with_count(
@@ -471,7 +435,7 @@ def _documented(name: str) -> Any:
     return refused
 
 
-activate2, topk, rand_get_state = (_documented(each) for each in ("activate2", "topk", "rand_get_state"))
+topk, rand_get_state = (_documented(each) for each in ("topk", "rand_get_state"))
 
 
 def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:

@@ -53,6 +53,35 @@ private_hbm, shared_hbm = hbm, Buffer(HBM)
 shared_hbm.is_shared = True
 
 
+class MemoryRegion:
+    """The memories by name."""
+
+    sbuf, psum, private_hbm, shared_hbm = sbuf, psum, private_hbm, shared_hbm
+
+
+DType = np.dtype
+
+
+def is_hbm(buffer: Any) -> bool:
+    """Whether a buffer is device memory."""
+    return _space(buffer) == HBM
+
+
+def is_psum(buffer: Any) -> bool:
+    """Whether a buffer is PSUM."""
+    return _space(buffer) == PSUM
+
+
+def is_sbuf(buffer: Any) -> bool:
+    """Whether a buffer is SBUF."""
+    return _space(buffer) == SBUF
+
+
+def is_on_chip(buffer: Any) -> bool:
+    """Whether a buffer is SBUF or PSUM."""
+    return not is_hbm(buffer)
+
+
 class ParDim(int):
     """The size of the partition dimension, where block dimensions come before it."""
 
@@ -289,18 +318,29 @@ def ones(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -
     return _tensor(shape, dtype, buffer, name, 1.0 if is_float(dtype_of(dtype)) else 1)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -> Any:
     """Memory full of a number."""
     return _tensor(shape, dtype, buffer, name, number(fill_value))
 
 
-def zeros_like(a: Tensor, dtype: Any = None, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+def _either(first: Any, second: Any) -> Any:
+    """An argument that the generations name differently."""
+    return second if first is None else first
+
+
+def zeros_like(
+    a: Any = None, dtype: Any = None, buffer: Any = None, name: str = "", *, x: Any = None, **_: Any
+) -> Any:
     """Zeros of the shape and type of another tensor."""
+    a = _either(a, x)
     return zeros(a.shape, dtype or a.dtype, buffer=buffer, name=name)
 
 
-def empty_like(a: Tensor, dtype: Any = None, *, buffer: Any = None, name: str = "", **_: Any) -> Any:
+def empty_like(
+    a: Any = None, dtype: Any = None, buffer: Any = None, name: str = "", *, x: Any = None, **_: Any
+) -> Any:
     """Memory of the shape and type of another tensor."""
+    a = _either(a, x)
     return ndarray(a.shape, dtype or a.dtype, buffer=buffer, name=name)
 
 
@@ -341,17 +381,17 @@ def finfo(dtype: Any) -> Any:
 # --- movement ----------------------------------------------------------------------------------------
 
 
-def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+def load(src: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """HBM to a new tile."""
     return move.load(src, mask, dtype)
 
 
-def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+def store(dst: Any, value: Any, mask: Any = None, **_: Any) -> None:
     """A tile to HBM."""
     move.store(dst, value, mask)
 
 
-def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+def load_transpose2d(src: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """HBM to a new tile, transposed."""
     if src.row_index is not None:
         raise KernelError(
@@ -363,24 +403,26 @@ def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any)
     return move.dma_transpose(None, src, (1, 0), dtype)
 
 
-def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
-    """A copy in a new tile."""
-    return move.tensor_copy(None, src, None, mask, dtype)
+def copy(src: Any = None, dtype: Any = None, mask: Any = None, *, x: Any = None, **_: Any) -> Tensor:
+    """A copy in a new tile of src, which generation 2 names x."""
+    return move.tensor_copy(None, _either(src, x), None, mask, dtype)
 
 
-def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+def transpose(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """[P, F] to [F, P]."""
     return move.nc_transpose(None, x, None, mask, dtype)
 
 
-def expand_dims(data: Any, axis: int) -> Any:
+def expand_dims(data: Any = None, axis: int = 0, *, x: Any = None) -> Any:
     """With a dimension of size 1."""
-    return data.expand_dims(axis)
+    return _either(data, x).expand_dims(axis)
 
 
-def broadcast_to(src: Any, *args: Any, shape: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+def broadcast_to(src: Any = None, shape: Any = None, dtype: Any = None, *, x: Any = None, **_: Any) -> Tensor:
     """Repeated to a shape."""
-    wanted = tuple(shape if shape is not None else args[0])
+    src, wanted = _either(src, x), tuple(shape)
+    if dtype is not None and dtype_of(dtype) != src.dtype:
+        src = move.tensor_copy(None, src, dtype=dtype)
     if not src.is_on_chip or src.shape[0] == wanted[0]:
         return src.free_broadcast(wanted)
     if src.shape[0] != 1:
@@ -391,14 +433,20 @@ def broadcast_to(src: Any, *args: Any, shape: Any = None, dtype: Any = None, **_
     return patterns.broadcast_partitions(full_row, wanted[0])
 
 
-def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+def gather_flattened(
+    data: Any, indices: Any, axis: int = 0, dtype: Any = None, mask: Any = None, **_: Any
+) -> Tensor:
     """Elements of each partition by index."""
+    if axis:
+        raise KernelError(f"gather_flattened along axis {axis}: indices count in all free dimensions")
     return patterns.gather_free(None, data, indices, dtype)
 
 
-def device_print(prefix: str, x: Any = None, *, mask: Any = None, tensor: Any = None, **_: Any) -> None:
+def device_print(
+    prefix: str = "", x: Any = None, mask: Any = None, *, tensor: Any = None, print_prefix: str = "", **_: Any
+) -> None:
     """Noted; the values are in the debugger at any cycle."""
-    current().prints.append(str(prefix))
+    current().prints.append(str(prefix or print_prefix))
     current().note("device_print: look at the tile in the debugger; nothing is printed by the device")
 
 

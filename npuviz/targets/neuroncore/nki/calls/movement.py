@@ -10,7 +10,7 @@ from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
-from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of, boxes_of
 
 # --- movement ----------------------------------------------------------------------------------------
 
@@ -22,11 +22,13 @@ def load(src: object, mask: object = None, dtype: object = None) -> Tensor:
     recording = current()
     if src.ndim == 1 and src.row_index is None and mask is None:
         src = src.boxed(None).reshape(src.shape[0], 1)
-    box = box_of(mask, src.shape)
+    box = boxes_of(mask, src.shape)
     made = recording.new(src.shape, dtype or src.dtype, SBUF, result=True)
-    recording.move(made, src, box)
+    step = recording.move(made, src, box)
     if src.row_index is None:
-        recording.keep_result(made, recording.steps[-1])
+        recording.keep_result(made, step)
+    elif box is not None:
+        recording.keep_part(made, box)
     return made
 
 
@@ -40,7 +42,7 @@ def store(dst: object, value: object, mask: object = None) -> None:
         recording.step("memset", made, (), value=number(value))
         value = made
     source = tile(value, "nl.store value")
-    box = box_of(mask, dst.shape)
+    box = boxes_of(mask, dst.shape)
     if box is not None and source.shape != dst.shape and source.size == dst.size:
         source = source.reshape(*dst.shape)
     recording.move(dst, source, box)
@@ -58,9 +60,10 @@ def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None, 
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: PSUM is no operand of a DMA")
     if dst.size != src.size and not (src.row_index or dst.row_index):
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: {src.size} and {dst.size} elements")
-    box = box_of(mask, dst.shape)
+    box = boxes_of(mask, dst.shape)
     skips = bool(int(oob_mode))  # type: ignore[call-overload]
     if rmw is not None:
+        box = box_of(mask, dst.shape)
         src, box = combined(dst.boxed(box), src.boxed(box), rmw, skips), None
     current().move(dst, src, box, skips)
 

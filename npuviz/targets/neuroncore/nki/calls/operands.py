@@ -10,7 +10,7 @@ from npuviz.targets.neuroncore.isa import Engine, ReduceCmd
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.numbers import is_column, number
 from npuviz.targets.neuroncore.nki.record.recording import current
-from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor, boxes_of
 
 ENGINES: dict[int, Engine | None] = {
     0: None, 1: Engine.PE, 2: Engine.ACTIVATION, 3: Engine.POOL, 4: None, 5: Engine.DVE, 6: Engine.SP,
@@ -57,7 +57,7 @@ def run(
 ) -> Tensor:
     """Append a step that writes `dst`, or a new tile; returns what is written."""
     recording = current()
-    box = box_of(mask, tuple(shape))
+    box = boxes_of(mask, tuple(shape))
     if dst is None:
         return recording.result(kind, shape, dtype, sources, box, space, **values)
     target = tile(dst, f"{kind} dst")

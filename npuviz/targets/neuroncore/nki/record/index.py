@@ -1,12 +1,26 @@
 """Index tensors and masks of NKI's first generation: affine expressions over the dimensions of a tile."""
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 
 Box = tuple[tuple[int, int], ...]
 """Half-open range in each dimension."""
+MAX_BOXES = 1024
+"""Parts of a tile that one call is split into."""
+MAX_MASKED = 1 << 26
+"""Elements of a tile whose mask is looked at one by one."""
+
+
+class Boxes(tuple[Box, ...]):
+    """Boxes that do not meet."""
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -177,6 +191,15 @@ class Condition:
     expression: Index
     op: str
 
+    def holds(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Where it is true in a tile of `shape`: bool, of a shape that broadcasts to it."""
+        expression = self.expression
+        values = np.full((1,) * len(shape), expression.const, np.int64)
+        for dim, step in enumerate(expression.padded(len(shape))):
+            along = tuple(shape[dim] if k == dim else 1 for k in range(len(shape)))
+            values = values + (step * np.arange(shape[dim])).reshape(along) if step else values
+        return _COMPARED[self.op](values, 0)
+
 
 @dataclass(frozen=True)
 class Mask:
@@ -200,6 +223,24 @@ class Mask:
         raise KernelError(
             "a condition cannot depend on nl.arange", "err_control_flow_condition_depending_on_arange"
         )
+
+    def boxes(self, shape: tuple[int, ...]) -> "Box | Boxes":
+        """As `box`; where no box is left, several that together are the part. Raises KernelError."""
+        try:
+            return self.box(shape)
+        except KernelError:
+            if prod(shape) > MAX_MASKED:
+                raise
+        holds = np.ones(shape, bool)
+        for condition in self.conditions:
+            holds &= condition.holds(shape)
+        made = Boxes(_boxes(holds))
+        if len(made) > MAX_BOXES:
+            raise KernelError(
+                f"the mask leaves {len(made)} pieces of a tile, at most {MAX_BOXES} are run one by one",
+                "err_unsupported_expression_in_mask",
+            )
+        return made
 
     def box(self, shape: tuple[int, ...]) -> Box:
         """The part of a tile of `shape` where all conditions hold. Raises KernelError if it is no box."""
@@ -225,6 +266,9 @@ def _ranges(condition: Condition, shape: tuple[int, ...]) -> Iterator[tuple[int,
             yield 0, 0, 0
         return
     low, high = expression.bounds()
+    if _fails(low, high, condition.op):
+        yield 0, 0, 0
+        return
     if (
         _holds(low, condition.op)
         and _holds(high, condition.op)
@@ -233,8 +277,8 @@ def _ranges(condition: Condition, shape: tuple[int, ...]) -> Iterator[tuple[int,
         return
     if len(moving) > 1:
         raise KernelError(
-            "the mask cuts a tile along a diagonal; npuviz runs masks that leave a box "
-            "(write it with affine_select, or with several calls)",
+            "the mask cuts a tile along a diagonal, which this call does not take; "
+            "write it with affine_select, or with several calls",
             "err_unsupported_expression_in_mask",
         )
     dim = moving[0]
@@ -248,15 +292,40 @@ def _ranges(condition: Condition, shape: tuple[int, ...]) -> Iterator[tuple[int,
         yield dim + offset, kept[0], kept[-1] + 1
 
 
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+}
+
+
 def _holds(value: int, op: str) -> bool:
-    return {
-        "less": value < 0,
-        "less_equal": value <= 0,
-        "greater": value > 0,
-        "greater_equal": value >= 0,
-        "equal": value == 0,
-        "not_equal": value != 0,
-    }[op]
+    return bool(_COMPARED[op](value, 0))
+
+
+def _fails(low: int, high: int, op: str) -> bool:
+    """Whether no value from low to high holds."""
+    if op == "equal":
+        return low > 0 or high < 0
+    if op == "not_equal":
+        return low == high == 0
+    return not _holds(low, op) and not _holds(high, op)
+
+
+def _boxes(holds: np.ndarray) -> Iterator[Box]:
+    """Boxes that together are the true elements of an array; equal rows side by side go together."""
+    rows = holds.reshape(len(holds), -1)
+    changes = np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1)) + 1
+    for first, end in pairwise((0, *changes.tolist(), len(rows))):
+        if holds.ndim == 1:
+            if holds[first]:
+                yield ((first, end),)
+            continue
+        for rest in _boxes(holds[first]):
+            yield ((first, end), *rest)
 
 
 def arange(*bounds: int) -> Index:

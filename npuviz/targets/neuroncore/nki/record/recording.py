@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, forget_loop
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
-from npuviz.targets.neuroncore.nki.record.index import Box
+from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.tensors import (
     HBM,
@@ -54,7 +54,7 @@ class Step:
     sources: tuple[Tensor | None, ...]
     values: dict[str, Any]
     place: int
-    box: Box | None = None
+    box: Box | Boxes | None = None
     more: tuple[Tensor, ...] = ()
     moment: int = -1
 
@@ -93,7 +93,7 @@ class Recording:
         self._moment_ids: dict[Moment, int] = {}
         self._place_ids: dict[SourceLine, int] = {}
         self._results: dict[int, Step] = {}
-        self._made_parts: dict[int, Box] = {}
+        self._made_parts: dict[int, Box | Boxes] = {}
         self._loop_sums: dict[int, Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._shared: dict[Any, Tensor] = {}
@@ -199,13 +199,25 @@ class Recording:
         kind: str,
         target: Tensor | None,
         sources: Sequence[Tensor | None],
-        box: Box | None = None,
+        box: Box | Boxes | None = None,
         more: tuple[Tensor, ...] = (),
         **values: Any,
     ) -> Step:
-        """Append a step. `more` are further tensors that it writes."""
+        """Append a step, for several boxes one each. `more` are further tensors that it writes.
+
+        Several boxes, or one without elements: the step returned has no target and its place is -1.
+        """
+        if isinstance(box, Boxes):
+            if more:
+                raise KernelError(
+                    f"{kind} with a result of accumulators, and a mask that cuts the tile along a diagonal",
+                    "err_unsupported_expression_in_mask",
+                )
+            for each in box:
+                self.step(kind, target, sources, each, **values)
+            return Step(kind, None, (), {}, -1, box)
         if box is not None and any(end <= first for first, end in box):
-            return Step(kind, None, (), {}, -1)  # nothing of the tile takes part
+            return Step(kind, None, (), {}, -1, box)
         made = Step(
             kind,
             cut_to(target, box),
@@ -247,7 +259,7 @@ class Recording:
         shape: Sequence[int],
         dtype: object,
         sources: Sequence[Tensor | None],
-        box: Box | None = None,
+        box: Box | Boxes | None = None,
         space: str = SBUF,
         **values: Any,
     ) -> Tensor:
@@ -258,10 +270,13 @@ class Recording:
         return made
 
     def keep_result(self, made: Tensor, step: Step) -> None:
-        """Remember that a step computes the whole of a new tile, which an assignment may take over."""
-        self._results[made.storage.id] = step
+        """Remember which step computes a new tile: an assignment may take it over."""
+        if step.target is None and step.box is not None:
+            self._made_parts[made.storage.id] = step.box
+        else:
+            self._results[made.storage.id] = step
 
-    def keep_part(self, made: Tensor, part: Box) -> None:
+    def keep_part(self, made: Tensor, part: Box | Boxes) -> None:
         """Remember that only a part of a new tile has values: a mask left out the rest."""
         self._made_parts[made.storage.id] = part
 
@@ -282,6 +297,8 @@ class Recording:
             )
         )
         if not fits or step is None or self._is_touched_since(target.storage, step):
+            return False
+        if isinstance(step.box, Boxes):
             return False
         if step.op == "load" and target.storage.space != SBUF:
             return False
@@ -342,23 +359,21 @@ class Recording:
         box = box if value.shape == target.shape else None
         self.step("tensor_copy", target, (shaped(value, target.shape),), box)
 
-    def move(self, target: Tensor, value: Tensor, box: Box | None = None, skips: bool = False) -> None:
+    def move(
+        self, target: Tensor, value: Tensor, box: Box | Boxes | None = None, skips: bool = False
+    ) -> Step:
         """A DMA between HBM and the chip, or within either.
 
         skips  rows by an index beyond the tensor are not moved
         """
-        if target.row_index is None and value.row_index is None:
-            if target.is_on_chip and not value.is_on_chip:
-                self.step("load", target, (shaped(value, target.shape),), box)
-                return
-            if not target.is_on_chip and value.is_on_chip:
-                self.step("store", target, (shaped(value, target.shape),), box)
-                return
-            self.step("dma_copy", target, (shaped(value, target.shape),), box)
-            return
-        self._move_rows(target, value, box, skips)
+        if target.row_index is not None or value.row_index is not None:
+            return self._move_rows(target, value, box, skips)
+        kind = "dma_copy"
+        if target.is_on_chip != value.is_on_chip:
+            kind = "load" if target.is_on_chip else "store"
+        return self.step(kind, target, (shaped(value, target.shape),), box)
 
-    def _move_rows(self, target: Tensor, value: Tensor, box: Box | None, skips: bool) -> None:
+    def _move_rows(self, target: Tensor, value: Tensor, box: Box | Boxes | None, skips: bool) -> Step:
         by = target if target.row_index is not None else value
         assert by.row_index is not None
         rows, step = by.row_index
@@ -373,6 +388,7 @@ class Recording:
         made = self.step(op, target, (value, index), box, row_step=step, skips=skips)
         if made.target is not None:
             made.target.row_index = target.row_index
+        return made
 
     def add_in_place(self, target: Tensor, value: object) -> Tensor:
         """`t[...] += value`: accumulation where a product goes to PSUM, else an addition."""
@@ -381,6 +397,7 @@ class Recording:
             is_product = step is not None and step.op == "matmul" and not value.storage.reads
             fits = target.storage.space == PSUM and value.size == target.size
             if is_product and step is not None and fits and not self._is_touched_since(target.storage, step):
+                assert not isinstance(step.box, Boxes)  # a product has no mask
                 step.target = shaped(target, value.shape).boxed(step.box)
                 step.values["accumulate"] = self.accumulates(target)
                 target.storage.is_written = True

@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Box, Index, Mask, whole
+from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, Index, Mask, whole
 from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
@@ -452,14 +452,22 @@ _operators()
 
 
 def box_of(mask: object, shape: tuple[int, ...]) -> Box | None:
-    """The box of a mask, None without one. Raises KernelError."""
+    """The box of a mask, None without one. Raises KernelError, also for a mask that leaves no box."""
+    return mask.box(shape) if isinstance(mask, Mask) else _all_or_nothing(mask, shape)
+
+
+def boxes_of(mask: object, shape: tuple[int, ...]) -> Box | Boxes | None:
+    """The box or the boxes of a mask, None without one. Raises KernelError."""
+    return mask.boxes(shape) if isinstance(mask, Mask) else _all_or_nothing(mask, shape)
+
+
+def _all_or_nothing(mask: object, shape: tuple[int, ...]) -> Box | None:
+    """The box of a mask that is None, True or False. Raises KernelError for anything else."""
     if mask is None or mask is True:
         return None
     if mask is False:
         return tuple((0, 0) for _ in shape)
-    if not isinstance(mask, Mask):
-        raise KernelError(f"mask={mask!r} is no comparison of indices", "err_unsupported_expression_in_mask")
-    return mask.box(shape)
+    raise KernelError(f"mask={mask!r} is no comparison of indices", "err_unsupported_expression_in_mask")
 
 
 def check_partitions(shape: Sequence[int], what: str) -> None:

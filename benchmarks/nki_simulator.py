@@ -1,0 +1,79 @@
+"""npuviz under the names by which the tests of nki-library ask for a simulator (`nki_cpu_simulator`).
+
+What their harness imports beside that (remote hosts, metrics, uploads) becomes mocks: in simulation mode
+none of it is used. torch, pytest-html and allpairspy must be there: put them on PYTHONPATH.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+from npuviz.targets.neuroncore.nki.calls.entry_points import simulate
+
+_MOCKED = (
+    *("aws_embedded_metrics", "boto3", "botocore", "fabric2", "invoke", "paramiko", "plotext"),
+    *("neuron_dtypes", "pandas", "debugpy"),
+)
+
+
+class _Mocks(MetaPathFinder, Loader):
+    """Packages that are not there, and modules of the harness that its public repository leaves out."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a mocked module."""
+        is_mocked = fullname.partition(".")[0] in _MOCKED or fullname.startswith("test.utils.")
+        return ModuleSpec(fullname, self, is_package=True) if is_mocked else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        """A mock that has every name."""
+        made = MagicMock(name=spec.name)
+        made.__path__, made.__spec__, made.__name__ = [], spec, spec.name
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run."""
+
+
+def _module(name: str, like: ModuleType | None = None, **more: Any) -> Any:
+    made = ModuleType(name)
+    made.__dict__["__path__"] = []
+    made.__dict__.update({key: value for key, value in vars(like).items() if key[:2] != "__"} if like else {})
+    made.__dict__.update(more)
+    sys.modules[name] = made
+    return made
+
+
+def install() -> None:
+    """Make `import nki_cpu_simulator` find npuviz, and the harness its packages."""
+    isa, language, typing = (importlib.import_module(f"nki.{name}") for name in ("isa", "language", "typing"))
+    nki = importlib.import_module("nki")
+    language.__dict__["dtypes"] = language
+    name = "nki_cpu_simulator.nki"
+    _module("nki_cpu_simulator", nki=(root := _module(name, nki, cpu_simulate=simulate)))
+    root.builtin, root.compiler = _module(f"{name}.builtin"), _module(f"{name}.compiler")
+    root.tensor = _module(f"{name}.tensor", tensor=nki.__dict__["tensor"])
+    root.isa, root.language, root.typing = isa, language, typing
+    sys.modules |= {
+        f"{name}.isa": isa,
+        f"{name}.isa.constants": importlib.import_module("nki.isa.constants"),
+        f"{name}.language": language,
+        f"{name}.language.dtypes": language,
+        f"{name}.typing": typing,
+    }
+    sys.meta_path.append(_Mocks())
+
+
+class Harness:
+    """A plugin of pytest."""
+
+    def pytest_sessionstart(self, session: Any) -> None:
+        """In simulation nothing is compiled, which the harness looks at nevertheless."""
+        module = importlib.import_module("test.utils.test_orchestrator")
+        module.Orchestrator._compiled_kernel = None  # noqa: SLF001 - set before its tests read it

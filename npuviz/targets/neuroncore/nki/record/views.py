@@ -1,0 +1,67 @@
+"""More views of the second generation: by names of dimensions, by rows of a tile."""
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from npuviz.targets.neuroncore import strides
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
+
+Pattern = Sequence[str | Sequence[str]]
+"""Names of dimensions; several in parentheses are one dimension."""
+
+
+def rearrange(
+    tensor: Tensor, src_pattern: Pattern, dst_pattern: Pattern, fixed_sizes: Mapping[str, int] | None = None
+) -> Tensor:
+    """The dimensions split, reordered and joined by name; no data moves. Raises KernelError."""
+    sources = [(each,) if isinstance(each, str) else tuple(each) for each in src_pattern]
+    targets = [(each,) if isinstance(each, str) else tuple(each) for each in dst_pattern]
+    names = [name for group in sources for name in group]
+    if len(sources) != tensor.ndim or sorted(names) != sorted(name for group in targets for name in group):
+        raise KernelError(f"{tensor!r} rearranged from {src_pattern} to {dst_pattern}: the dimensions differ")
+    sizes = dict(fixed_sizes or {})
+    for size, group in zip(tensor.shape, sources, strict=True):
+        unknown = [name for name in group if name not in sizes]
+        known = prod(sizes[name] for name in group if name in sizes)
+        if len(unknown) > 1 or (size % known if unknown else size != known):
+            raise KernelError(f"{tensor!r} rearranged: sizes {sizes} do not split a dimension of {size}")
+        if unknown:
+            sizes[unknown[0]] = size // known
+    split = tensor.reshape(*(sizes[name] for name in names))
+    order = [names.index(name) for group in targets for name in group]
+    return split.permute(order).reshape(*(prod(sizes[name] for name in group) for group in targets))
+
+
+def vector_select(tensor: Tensor, dim: int, vector_offset: Tensor) -> Tensor:
+    """Rows of a tensor in HBM, one for each partition of a tile of indices. Raises KernelError."""
+    if dim != 0 or tensor.is_on_chip:
+        raise KernelError(f"{tensor!r}: vector_select takes dimension 0 of a tensor in HBM")
+    if is_indirect(tensor):
+        raise KernelError(f"{tensor!r}: rows of it are picked by index already")
+    made = tensor.viewed((vector_offset.shape[0], *tensor.shape[1:]), (0, *tensor.steps[1:]))
+    made.row_index = (vector_offset, tensor.steps[0])
+    return made
+
+
+def is_indirect(tensor: Tensor) -> bool:
+    """Whether indices of a tile pick its rows."""
+    return tensor.row_index is not None
+
+
+def is_contiguous(tensor: Tensor) -> bool:
+    """Whether its elements (on the chip: of each partition) follow each other in memory."""
+    first = 1 if tensor.is_on_chip else 0
+    dense = strides.dense_steps(tensor.shape[first:])
+    found = zip(tensor.steps[first:], dense, tensor.shape[first:], strict=True)
+    return all(step == wanted for step, wanted, size in found if size > 1)
+
+
+def indirect(tensor: Tensor, index: Tensor, num_elem: int | None = None) -> Tensor:
+    """Not simulated. Raises KernelError."""
+    raise KernelError(f"{tensor!r}: views of .indirect() are not simulated yet")
+
+
+for _each in (rearrange, vector_select, is_indirect, is_contiguous, indirect):
+    setattr(Tensor, _each.__name__, _each)
+Tensor.strides = property(lambda self: self.steps)  # type: ignore[attr-defined]
