@@ -1,24 +1,42 @@
-"""Seeded bugs that are found, and findings in models that are right: the samples, or a folder."""
+"""Seeded bugs that are found, and findings in right programs: samples, ONNX node cases, kernels, CSL."""
 
 import time
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks.row import Row
 from npuviz.base.errors import NpuvizError
-from npuviz.sim.machine import ChecksMemory
-from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.checks.findings import findings_of
+from npuviz.sim.machine import Machine
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.workbench.onnx_backend.cases import EXPANDED, load_cases, operator_of
+from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded import found_in, seeds
 from tests.seeded.seed import SAMPLES
+from tests.seeded.wavelet import right
+from tests.targets.wavelet.samples import heat, row_sum
 
 TARGETS = ("neuroncore", "rk3588", "systolic")
 LIMIT = 20_000_000
+Made = tuple[str, Callable[[], Machine]]
 
 
 def run(corpus: Path | None = None) -> list[Row]:
-    """Found of all seeds by machine and kind; findings in right programs and what looking costs."""
-    return [*_seeded(), *_right(corpus or SAMPLES)]
+    """Found of all seeds by machine and kind; findings in right programs and what looking costs.
+
+    corpus  a folder of ONNX models to look at instead of the samples. Some minutes.
+    """
+    rows = [*_seeded()]
+    for target in TARGETS:
+        rows += _right(target, [*_models(corpus or SAMPLES, target), *_node_cases(target)])
+    rows += _right("neuroncore, kernels", _kernels())
+    return [*rows, *_right("wavelet", _wafer())]
 
 
 def _seeded() -> Iterator[Row]:
@@ -30,27 +48,66 @@ def _seeded() -> Iterator[Row]:
         yield Row(f"{machine}: {kind}", sum(found), f"of {len(found)}", "all", not all(found))
 
 
-def _right(folder: Path) -> Iterator[Row]:
-    """Models of a folder on each target that takes them."""
-    for target in TARGETS:
-        programs = wrong = 0
-        running = looking = 0.0
-        names: list[str] = []
-        for path in sorted(folder.rglob("*.onnx")):
+def _models(folder: Path, target: str) -> Iterator[Made]:
+    for path in sorted(folder.rglob("*.onnx")):
+        yield path.name, lambda path=path: _opened(path, OpenOptions(target=target))
+
+
+def _node_cases(target: str) -> Iterator[Made]:
+    """One case of onnx's backend test for each operator."""
+    options = ExecutionOptions(target=target)
+    cases: dict[str, list[Any]] = {}
+    for case in load_cases():
+        if EXPANDED not in case.name:
+            cases.setdefault(operator_of(case, {}), []).append(case)
+    for several in cases.values():
+        case = several[len(several) // 2]
+        yield case.name, lambda case=case: compiled_machine(case.model, case.data_sets[0][0], options)[0]
+
+
+def _kernels() -> Iterator[Made]:
+    for path in sorted((SAMPLES / "nki").glob("*.py")):
+        yield path.name, lambda path=path: _opened(path, OpenOptions())
+
+
+def _wafer() -> Iterator[Made]:
+    yield from right()
+    yield "heat", heat
+    yield "row_sum", row_sum
+
+
+def _opened(path: Path, options: OpenOptions) -> Machine:
+    session = open_file(path, options).session
+    if session is None:
+        raise NpuvizError(f"{path}: nothing to run")
+    return session.machine
+
+
+def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
+    """Findings in programs that are right, and what looking for them costs beside running and computing."""
+    counts, first = Counter[str](), dict[str, str]()
+    running = looking = 0.0
+    for program, make in programs:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
             try:
-                session = open_file(path, OpenOptions(target=target)).session
+                machine = make()
             except NpuvizError:
                 continue
-            if session is None or not isinstance(session.machine, ChecksMemory):
+            begin = time.process_time()
+            if machine.advance(LIMIT, NO_STOPS, None).kind != StopKind.FINISHED:
                 continue
-            begin = time.perf_counter()
-            session.machine.advance(LIMIT, NO_STOPS, None)
-            middle = time.perf_counter()
-            found = session.machine.memory_hazards().hazards
-            running, looking = running + middle - begin, looking + time.perf_counter() - middle
-            programs += 1
-            wrong += bool(found)
-            names += [f"{path.name} {found[0].kind}"] if found else []
-        figure = f"0; {', '.join(names[:4])}" if names else "0"
-        yield Row(f"{target}: right programs with findings", wrong, f"of {programs}", figure, wrong > 0)
-        yield Row(f"{target}: checks", 100 * looking / max(running, 1e-9), "% of simulating", "15")
+            for tensor in machine.program.graph.outputs:
+                machine.tensor(tensor)
+            middle = time.process_time()
+            findings = findings_of(machine)
+            running, looking = running + middle - begin, looking + time.process_time() - middle
+        counts["programs"] += 1
+        for level in {hazard.level for hazard in findings.hazards}:
+            counts[level] += 1
+            first.setdefault(level, f"; {program}: {next(h.kind for h in findings.hazards)}")
+    for level in ("error", "warning"):
+        wrong, shown = counts[level], first.get(level, "")
+        what = f"{name}: right programs with {level}s"
+        yield Row(what, wrong, f"of {counts['programs']}", f"0{shown}", wrong > 0 and level == "error")
+    yield Row(f"{name}: looking", 100 * looking / max(running, 1e-9), "% of running and values", "under 15")

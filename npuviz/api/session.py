@@ -31,10 +31,11 @@ from npuviz.debug.console.commands import answer_of
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
 from npuviz.program.tensor import Tensor
+from npuviz.sim.checks.findings import findings_of
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
 from npuviz.sim.target import CheckResult
-from npuviz.trace.bundle.query import query_trace
+from npuviz.trace.bundle.query import MAX_SECONDS, query_trace
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.opening import Opened
 
@@ -272,10 +273,16 @@ class DebugSession:
         """Change bytes of a memory now; the recorded future is dropped. Raises UsageError or ValueError."""
         self.session.write_memory(memory_of(self.session, name).id, address, bytes(data))
 
-    def query(self, sql: str) -> Answer:
+    def query(self, sql: str, max_seconds: float = MAX_SECONDS) -> Answer:
         """Ask what is recorded up to now with SQL, as `npuviz query`. Raises UsageError."""
-        found = query_trace(self.trace, sql)
+        found = query_trace(self.trace, sql, max_seconds=max_seconds, hazards=self._hazard_rows)
         return Answer(columns=found.columns, rows=tuple(found.rows))
+
+    def _hazard_rows(self) -> list[dict[str, Any]]:
+        from npuviz.workbench.headless.run import hazard_values
+
+        session = self.opened.session
+        return [] if session is None else [*map(hazard_values, findings_of(session.machine).hazards)]
 
     def compare(self, other: "DebugSession") -> Answer:
         """Where this trace and another first differ, and the units whose working cycles differ."""
@@ -289,9 +296,12 @@ class DebugSession:
 
     def summary(self) -> dict[str, Any]:
         """Totals of the run so far, as `npuviz run --json` prints them."""
-        from npuviz.workbench.headless.run import summarize
+        from npuviz.workbench.headless.run import Outcome, findings_at, summarize
 
-        return summarize(self.opened, self.session, self.stop, (self._simulated, 0.0), None)
+        findings = findings_at(self.session, self.stop)
+        return summarize(
+            self.opened, self.session, Outcome(self.stop, (self._simulated, 0.0), None, findings)
+        )
 
     def picture(self, **options: Unpack[PictureArguments]) -> Picture:
         """A picture of the window at this cycle. The model is run again for it, by a process of its own.
@@ -308,7 +318,11 @@ class DebugSession:
     # ---- ending
 
     def publish(self) -> Path | None:
-        """Finish the bundle that `record` asked for and return its folder; None without."""
+        """Finish the bundle that `record` asked for, with its summary; its folder, None without."""
+        session = self.opened.session
+        if session is not None and session.recorder is not None and session.recorder.bundle is not None:
+            summary = self.summary()
+            session.recorder.bundle.set_model({"summary": summary, "notes": summary["notes"]})
         return self.opened.publish()
 
     def close(self) -> None:

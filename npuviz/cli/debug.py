@@ -79,11 +79,11 @@ def command(
 def _exit_code(debugger: "TextDebugger", name: str) -> int:
     """What a script's exit code is; says on stderr why it is no success."""
     from npuviz.workbench.headless.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_of
-    from npuviz.workbench.headless.run import run_hazards
+    from npuviz.workbench.headless.run import findings_at, run_hazards
 
     session = debugger.session
     stop = debugger.misbehaved or session.stop
-    code, reason = exit_of(stop, None, run_hazards(session, stop))
+    code, reason = exit_of(stop, None, run_hazards(stop, findings_at(session, stop)))
     if code == EXIT_INTERRUPTED:  # somebody else's tool stopped the machine and went on asking
         code, reason = 0, ""
     if reason:

@@ -24,7 +24,7 @@ def command(
             "--what-if",
             metavar="TEXT",
             help="Predict another change: 'unit=PE speed=2', 'cause=\"start of a DMA\" speed=inf', "
-            "'operator=conv1 speed=1.5'. Repeatable.",
+            "'operator=conv1 speed=1.5'; or settings, which are run: 'dma_start_ns=650'. Repeatable.",
         ),
     ] = None,
     as_json: options.Json = False,

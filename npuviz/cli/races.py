@@ -30,7 +30,8 @@ def command(
     from npuviz.cli.terminal import TerminalProgress
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
-    from npuviz.workbench.races.search import default_jobs, find_races, has_found, races_text
+    from npuviz.workbench.processes import default_jobs
+    from npuviz.workbench.races.search import find_races, has_found, races_text
 
     path = find_file(model, config)
     opening = options.open_options(target, preset, config, settings, inputs, seed, None)

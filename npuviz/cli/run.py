@@ -43,6 +43,13 @@ def command(
             help="Compare with ONNX Runtime, or a kernel with its --reference, and say what went wrong.",
         ),
     ] = False,
+    findings: Annotated[
+        bool,
+        typer.Option(
+            "--findings/--no-findings",
+            help="At the end, look for reads and writes that nothing orders and for wrong values.",
+        ),
+    ] = True,
     explain_error: Annotated[
         bool,
         typer.Option(
@@ -88,6 +95,7 @@ def command(
         check,
         explain_error,
         tuple(assertions or ()),
+        findings,
     )
     path: Path = find_file(model, config)
     if decode or prompt is not None:

@@ -207,8 +207,8 @@ class Hazard:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFindings:
-    """What is wrong in reads and writes, by cycle; not_checked  what was not looked at or not listed."""
+class Findings:
+    """What is wrong, by cycle; not_checked  what was not looked at or not listed."""
 
     hazards: tuple[Hazard, ...] = ()
     not_checked: tuple[str, ...] = ()
@@ -229,9 +229,12 @@ class HasHazards(Protocol):
 
 @runtime_checkable
 class ChecksMemory(Protocol):
-    """A machine that can tell which reads and writes nothing ordered, whether or not the bytes were right."""
+    """A machine that can tell which reads and writes nothing ordered, whether or not the bytes were right.
 
-    def memory_hazards(self) -> MemoryFindings:
+    What `still_memories` returns may have it too, as with `HasHazards`.
+    """
+
+    def memory_hazards(self) -> Findings:
         """Of everything that has completed up to now (npuviz.sim.checks)."""
         ...
 

@@ -21,6 +21,27 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
+class Knob:
+    """A setting that times are proportional to, or, with is_rate, inversely so.
+
+    value  what it is now; kinds, unit  as in Effect; but  kinds of that unit that it does not concern
+    """
+
+    setting: str
+    value: float
+    kinds: tuple[str, ...] = ()
+    unit: str = ""
+    is_rate: bool = False
+    but: tuple[str, ...] = ()
+
+    def effects(self, value: float) -> tuple[Effect, ...]:
+        """What another value does to times. Raises ZeroDivisionError where a time was 0."""
+        factor = self.value / value if self.is_rate else value / self.value
+        found = (Effect(factor, self.kinds, self.unit),)
+        return (*found, Effect(1 / factor, self.but, self.unit)) if self.but else found
+
+
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """A change of settings that makes something faster.
 
@@ -48,4 +69,13 @@ class HasRemedies(Target, Protocol):
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
         """Remedies for the machine that a request describes. Raises as `Target.load` for bad settings."""
+        ...
+
+
+@runtime_checkable
+class HasKnobs(Target, Protocol):
+    """A target that knows which times its settings stand for, so that other values can be predicted."""
+
+    def knobs(self, request: LoadRequest) -> Sequence[Knob]:
+        """As `HasRemedies.remedies`. Settings that change the program, or more than times, are none."""
         ...

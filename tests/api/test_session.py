@@ -1,5 +1,6 @@
 """The public API gives plain values, answers questions and refuses what it cannot do in one line."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -162,6 +163,24 @@ def test_kernels_take_arrays_and_shapes(tmp_path: Path):
         np.testing.assert_array_equal(session.tensor(name), 2 * a)
     with npuviz.open(file, shapes={"a": (128, 32)}, preset="trn1") as session:
         assert session.run().kind is StopKind.FINISHED
+
+
+def test_hazards_are_a_table_in_sql_over_memory_and_over_the_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    install_toy(monkeypatch)
+    sql = "select kind, level, instruction, cycle, other from hazards order by cycle"
+    file = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
+    with npuviz.open(file, record=tmp_path / "run.npuviz") as session:
+        assert session.query(sql).rows == ()
+        session.run()
+        live = session.query(sql).rows
+        folder = session.publish()
+    assert [row[:3] for row in live] == [("range", "error", n) for n in (98, 102, 110, 122)]
+    assert [row[4] for row in live] == [None] * 4
+    assert folder is not None
+    with npuviz.open(folder) as trace:
+        assert trace.query(sql).rows == live
 
 
 def test_what_cannot_be_done_is_said_in_one_line(toy: npuviz.DebugSession, tmp_path: Path):

@@ -39,6 +39,45 @@ def test_predicted_and_real_gains_agree(target: str, settings: dict[str, str]) -
     assert "critical path" in explanation_text(found)
 
 
+@pytest.mark.parametrize(
+    ("target", "text", "is_predicted"),
+    [
+        ("neuroncore", "dma_start_ns=650", True),
+        ("neuroncore", "dve_hz=480000000", True),
+        ("neuroncore", "num_dma_engines=4", False),
+        ("rk3588", "ddr_hz=780000000 job_driver_ns=4000", True),
+        ("rk3588", "cores=3", False),
+        ("systolic", "core_freq=500", False),
+    ],
+)
+def test_any_setting_may_be_asked_for_and_is_run(target: str, text: str, is_predicted: bool) -> None:
+    options = OpenOptions(target=target)
+    found = explain_run(CNN, options, (True, (text,)), NoProgress())
+    answer = found["what_if"][0]
+    settings = dict(pair.split("=") for pair in text.split())
+    real = cycles_with(open_file(CNN, options), settings, NoProgress())
+    assert answer["verified"] == real != found["cycles"]
+    assert (answer["predicted_gain"] is not None) == is_predicted
+    if is_predicted:
+        assert abs(answer["predicted_cycles"] - real) <= 0.05 * real
+    assert "run again" in explanation_text(found).split("what if")[1]
+
+
+def test_runs_in_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))
+    here = explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress())
+    assert "not verified" in here["what_if"][1]["note"]
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.WORTH_A_PROCESS", 0.0)
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.default_jobs", lambda: 2)
+    assert explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress()) == here
+
+
+@pytest.mark.parametrize("text", ["dma_stat_ns=650", "dma_start_ns=650 dve=1"])
+def test_a_setting_that_there_is_not_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="unknown key"):
+        explain_run(CNN, OpenOptions(target="neuroncore"), (False, (text,)), NoProgress())
+
+
 def test_costs_add_up_to_the_run_and_to_its_operators(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuviz.workbench.causes.run.SHOWN_PARTS", 1 << 20)
     session = open_file(CNN, OpenOptions(target="neuroncore")).session
@@ -68,6 +107,8 @@ def test_a_bundle_is_explained_without_its_program(
     assert found["units"] == live["units"]
     assert 0 < found["what_if"][0]["predicted_gain"] < found["cycles"]
     assert found["what_if"][0]["verified"] is None
+    assert main(["explain", str(bundle), "--what-if", "pe_hz=1"]) == 2
+    assert "no settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

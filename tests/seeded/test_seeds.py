@@ -2,8 +2,12 @@
 
 import pytest
 
-from npuviz.sim.machine import ChecksMemory
-from npuviz.sim.stop import NO_STOPS
+from npuviz.debug.session import Session
+from npuviz.sim.checks.findings import findings_of
+from npuviz.sim.machine import ChecksMemory, HasStillMemories
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED, exit_of
+from npuviz.workbench.headless.run import findings_at, run_hazards
 from tests.seeded import Seed, found_in, seeds
 from tests.seeded.seed import LIMIT, sample
 from tests.seeded.wavelet import right
@@ -33,6 +37,23 @@ def test_what_our_compilers_make_has_none(target: str) -> None:
 
 def test_the_right_csl_programs_have_none() -> None:
     assert {name: found_in(make()).texts for name, make in right()} == {"pass on": (), "exchange": ()}
+
+
+@pytest.mark.parametrize("target", ["neuroncore", "rk3588", "systolic"])
+def test_a_race_is_no_success_even_if_its_values_are_right(target: str) -> None:
+    """The headless run says it, and a still of the machine, which the window asks, the same."""
+    seed = next(s for s in seeds() if s.machine == target and "early-read" in s.expected)
+    session = Session(seed.make())
+    stop = session.run()
+    assert stop.kind == StopKind.FINISHED
+    findings = findings_at(session, stop)
+    assert isinstance(session.machine, HasStillMemories)
+    assert findings == findings_of(session.machine.still_memories())
+    hazards = run_hazards(stop, findings)
+    code, reason = exit_of(stop, None, hazards)
+    assert (code, reason.split()[0]) == (EXIT_MISBEHAVED, "hazard")
+    assert all(hazard["mend"] for hazard in hazards if hazard["kind"] in seed.expected)
+    assert findings_at(session, StopReason(StopKind.UNTIL, session.cycle)) == findings
 
 
 def test_what_is_not_looked_at_or_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ from npuviz.debug.console.places import area_of, fabric_of, labels_in
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.program.instruction import HasDependencies
-from npuviz.sim.checks.memory import merged
+from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import Glance, HasElements
-from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, MemoryFindings, Wait
+from npuviz.sim.machine import HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
@@ -158,14 +158,11 @@ def hazards(session: Session, rest: str) -> Answer:
     columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail", "mend")
     machine = session.machine
     names = labels_in(session, area_of(session, rest)) if rest.strip() else None
-    if not isinstance(machine, HasHazards | ChecksMemory):
+    if not looks(machine):
         note = "this machine does not look for hazards; none shown does not mean none there"
         return Answer(columns=columns, name="hazards", note=note)
-    of_memory = MemoryFindings((), ("the order of reads and writes of memories",))
-    if isinstance(machine, ChecksMemory):
-        of_memory = machine.memory_hazards()
-    known = merged(machine.hazards() if isinstance(machine, HasHazards) else (), of_memory.hazards)
-    found = [h for h in known if names is None or h.unit.partition(".")[0] in names]
+    known = findings_of(machine)
+    found = [h for h in known.hazards if names is None or h.unit.partition(".")[0] in names]
     rows: list[tuple[Any, ...]] = []
     for group in group_hazards(found):
         first = group.first
@@ -173,7 +170,7 @@ def hazards(session: Session, rest: str) -> Answer:
         row = (first.cycle, first.unit, index, first.kind, first.level, group.count, group.text, first.mend)
         rows.append(row)
     notes = [] if rows else ["none up to this cycle"]
-    notes += [f"not checked: {text}" for text in of_memory.not_checked]
+    notes += [f"not checked: {text}" for text in known.not_checked]
     return Answer(columns=columns, rows=tuple(rows), name="hazards", note="; ".join(notes))
 
 

@@ -18,7 +18,7 @@ from npuviz.protocols.mcp.answers import Answers
 from npuviz.protocols.mcp.folders import Folders
 from npuviz.sim.machine import LogsHazards
 from npuviz.sim.stop import StopReason
-from npuviz.trace.bundle.query import query_trace
+from npuviz.trace.bundle.query import QueryResult
 from npuviz.workbench.arguments import parse_size, read_array
 from npuviz.workbench.headless.bundles import table_text
 from npuviz.workbench.opening import OpenOptions
@@ -160,7 +160,8 @@ class Tools:
 
     def query(self, session: str, sql: str) -> str:
         """SQL over what is recorded."""
-        return table_text(query_trace(self._session(session).trace, sql, max_seconds=QUERY_SECONDS))
+        found = self._session(session).query(sql, max_seconds=QUERY_SECONDS)
+        return table_text(QueryResult(tuple(found.columns), list(found.rows)))
 
     def tensor(self, session: str, name: str, part: str) -> str:
         """Statistics of a tensor now, and its elements in a range `a:b` of the flattened array."""

@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.sim.checks import order_kernels as ok
 from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.checks.trail import MemoryTrail
-from npuviz.sim.machine import Hazard, MemoryFindings
+from npuviz.sim.machine import Findings, Hazard
 
 MOST_OF_A_KIND = 64
 """Findings of one kind that are listed: what is wrong in a loop is wrong in each of its rounds."""
@@ -19,6 +19,8 @@ SEATS = 24
 """Steps that belong to no thread, of which none is known to be over when another begins; of more some count
 as over."""
 _MOST_FOUND = 1 << 12
+_MOST_PLAIN = 1 << 16
+"""Clocks and cells to look at without compiled code; for more, compiling takes less time."""
 _KINDS = {
     ok.EARLY_READ: "early-read",
     ok.EARLY_OVERWRITE: "early-overwrite",
@@ -59,7 +61,7 @@ class _Cells:
         return memory, int(self.banks[memory][bank]), int(cuts[low]), int(cuts[low + 1])
 
 
-def memory_hazards(trail: MemoryTrail) -> MemoryFindings:
+def memory_hazards(trail: MemoryTrail) -> Findings:
     """What is wrong in the order of a run's reads and writes; at most MOST_OF_A_KIND of a kind.
 
     It does not matter whether the run happened to read the right bytes: what counts is whether anything made
@@ -76,10 +78,10 @@ def memory_hazards(trail: MemoryTrail) -> MemoryFindings:
     return _bounded(found)
 
 
-def with_faults(faults: Sequence[Hazard], findings: MemoryFindings) -> MemoryFindings:
+def with_faults(faults: Sequence[Hazard], findings: Findings) -> Findings:
     """Findings with those of another check, which go first where both say something of an instruction."""
     bounded = _bounded(faults)
-    return MemoryFindings(
+    return Findings(
         tuple(merged(bounded.hazards, findings.hazards)), (*bounded.not_checked, *findings.not_checked)
     )
 
@@ -121,7 +123,7 @@ def _out_of_bounds(trail: MemoryTrail, rows: np.ndarray) -> Iterator[Hazard]:
         yield hazard_of("out-of-bounds", int(trail.cycle[step]), trail.unit(index), index, text, place)
 
 
-def _bounded(found: Sequence[Hazard], *not_checked: str) -> MemoryFindings:
+def _bounded(found: Sequence[Hazard], *not_checked: str) -> Findings:
     counts: Counter[str] = Counter()
     listed: list[Hazard] = []
     for hazard in sorted(found, key=lambda each: each.cycle):
@@ -129,7 +131,7 @@ def _bounded(found: Sequence[Hazard], *not_checked: str) -> MemoryFindings:
         if counts[hazard.kind] <= MOST_OF_A_KIND:
             listed.append(hazard)
     more = [f"{n - MOST_OF_A_KIND} more of {kind}" for kind, n in counts.items() if n > MOST_OF_A_KIND]
-    return MemoryFindings(tuple(listed), (*not_checked, *more))
+    return Findings(tuple(listed), (*not_checked, *more))
 
 
 def _cut(trail: MemoryTrail, accesses: np.ndarray) -> _Cells:
@@ -175,13 +177,17 @@ class _Walk:
         order_first = np.searchsorted(trail.orders[:, 1], numbers)
         rows_first = np.searchsorted(self._accesses["step"], numbers)
         found = np.zeros((_MOST_FOUND, 4), np.int64)
-        number = ok.walk(
+        rows = self._cells.rows(self._accesses)
+        walked = (
             (trail.thread.copy(), place, previous, clocks, np.zeros(threads, np.int64), SEATS),
             (order_first, np.ascontiguousarray(trail.orders[:, 0])),
-            (rows_first, self._cells.rows(self._accesses)),
+            (rows_first, rows),
             (self._writer, self._readers, self._given, self._used),
             found,
         )
+        if count * threads + int((rows[:, 3] * rows[:, 5]).sum()) > _MOST_PLAIN:
+            ok.walk.await_ready(*walked)
+        number = ok.walk(*walked)
         for kind, step, other, cell in found[:number].tolist():
             if other < 0 or trail.shares(step, other):
                 yield self._hazard(kind, step, other, cell)

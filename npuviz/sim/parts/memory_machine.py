@@ -5,7 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from npuviz.sim.machine import Hazard, Region, StillMemories
+from npuviz.sim.machine import Findings, Hazard, Region, StillMemories
 from npuviz.sim.parts.kernel_machine import KernelMachine
 
 
@@ -33,7 +33,19 @@ class MemoryContents(Protocol):
         ...
 
 
-class HazardContents(MemoryContents, Protocol):
+class CheckedContents(MemoryContents, Protocol):
+    """Contents that tell which reads and writes nothing ordered."""
+
+    def memory_hazards(self, image: Any, /) -> Findings:
+        """Of everything that has completed up to now."""
+        ...
+
+    def still(self) -> "CheckedContents":
+        """The same for a copy of the present state."""
+        ...
+
+
+class HazardContents(CheckedContents, Protocol):
     """Contents that tell what went wrong while they were computed."""
 
     def hazards(self, image: Any, /) -> Sequence[Hazard]:
@@ -46,6 +58,7 @@ class HazardContents(MemoryContents, Protocol):
 
 
 Memories = TypeVar("Memories", bound=MemoryContents)
+Checked = TypeVar("Checked", bound=CheckedContents)
 Computed = TypeVar("Computed", bound=HazardContents)
 
 
@@ -69,7 +82,19 @@ class StillContents:
         return self._contents.tensor(tensor, self._image)
 
 
-class StillHazards(StillContents):
+class StillOrders(StillContents):
+    """Memories at one cycle, and what nothing had ordered up to it."""
+
+    def __init__(self, contents: CheckedContents, image: Any) -> None:
+        super().__init__(contents, image)
+        self._checked = contents
+
+    def memory_hazards(self) -> Findings:
+        """What is wrong in reads and writes up to that cycle."""
+        return self._checked.memory_hazards(self._image)
+
+
+class StillHazards(StillOrders):
     """Memories and hazards at one cycle."""
 
     def __init__(self, contents: HazardContents, image: Any) -> None:
@@ -107,7 +132,19 @@ class MemoryMachine(KernelMachine, Generic[Memories]):
         return self._contents.tensor(tensor, self._image)
 
 
-class HazardMachine(MemoryMachine[Computed]):
+class CheckedMachine(MemoryMachine[Checked]):
+    """A machine whose contents tell which reads and writes nothing ordered."""
+
+    def still_memories(self) -> StillMemories:
+        """The memories as they are now, and what nothing had ordered, for another thread."""
+        return StillOrders(self._contents.still(), self._image)
+
+    def memory_hazards(self) -> Findings:
+        """Reads and writes that nothing ordered, whatever this run's timing made of them."""
+        return self._contents.memory_hazards(self._image)
+
+
+class HazardMachine(CheckedMachine[Computed]):
     """A machine whose contents tell of hazards."""
 
     def still_memories(self) -> StillMemories:

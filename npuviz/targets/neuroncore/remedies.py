@@ -1,8 +1,23 @@
 """Which settings of a NeuronCore would make a run shorter, and what they do to times."""
 
-from npuviz.sim.remedy import Effect, Remedy
+from npuviz.sim.remedy import Effect, Knob, Remedy
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.load.settings import list_settings
+
+_CLOCKS = {"pe_hz": "PE", "pool_hz": "Pool", "dve_hz": "DVE", "sp_hz": "SP", "activation_hz": "Activation"}
+_TIMES = {"dma_start_ns": "start of a DMA", "table_load_ns": "table_load"}
+
+
+def knobs(request: LoadRequest) -> tuple[Knob, ...]:
+    """Clocks of the engines, and what takes a time of its own."""
+    values = {setting.name: setting.value for setting in list_settings(request)}
+    found = [Knob(name, float(values[name]), (kind,)) for name, kind in _TIMES.items()]
+    # Loading a table takes a time, not cycles.
+    fixed = (_TIMES["table_load_ns"],)
+    found += [
+        Knob(name, float(values[name]), (), unit, is_rate=True, but=fixed) for name, unit in _CLOCKS.items()
+    ]
+    return tuple(found)
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:

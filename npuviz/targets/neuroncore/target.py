@@ -13,7 +13,7 @@ from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
-from npuviz.sim.remedy import Remedy
+from npuviz.sim.remedy import Knob, Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.neuroncore.ids import TARGET_ID
 from npuviz.targets.neuroncore.presets import PRESETS
@@ -74,6 +74,12 @@ class NeuronTarget:
         from npuviz.targets.neuroncore.remedies import remedies
 
         return remedies(request)
+
+    def knobs(self, request: LoadRequest) -> Sequence[Knob]:
+        """Settings that times are proportional to; see the contract."""
+        from npuviz.targets.neuroncore.remedies import knobs
+
+        return knobs(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""

@@ -1,6 +1,6 @@
 """Which settings of an RK3588 would make a run shorter, and what they do to times."""
 
-from npuviz.sim.remedy import Effect, Remedy
+from npuviz.sim.remedy import Effect, Knob, Remedy
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.spec import list_settings
 
@@ -9,6 +9,14 @@ _HALVED = (
     ("job_driver_ns", "start jobs in half the time, or put more operators into one", ("driver",)),
     ("task_ns", "start tasks in half the time, or cut layers into fewer", ("registers",)),
 )
+
+
+def knobs(request: LoadRequest) -> tuple[Knob, ...]:
+    """What takes a time of its own, and how fast DDR is."""
+    values = {setting.name: setting.value for setting in list_settings(request)}
+    found = [Knob(name, float(values[name]), kinds) for name, _, kinds in _HALVED]
+    rates = ("ddr_hz", "ddr_bytes_per_clock", "ddr_share")
+    return (*found, *(Knob(name, float(values[name]), _STREAMS, is_rate=True) for name in rates))
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:

@@ -13,7 +13,7 @@ from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
-from npuviz.sim.remedy import Remedy
+from npuviz.sim.remedy import Knob, Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.rk3588.spec import PRESETS
 
@@ -65,6 +65,12 @@ class RknnTarget:
         from npuviz.targets.rk3588.remedies import remedies
 
         return remedies(request)
+
+    def knobs(self, request: LoadRequest) -> Sequence[Knob]:
+        """Settings that times are proportional to; see the contract."""
+        from npuviz.targets.rk3588.remedies import knobs
+
+        return knobs(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read, and compile what is not compiled yet; see the contract."""

@@ -1,10 +1,10 @@
 """SQL over a bundle, by DuckDB."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -87,8 +87,8 @@ create view unit_times as
 def query(
     path: str | Path, sql: str, *, is_unsafe: bool = False, max_seconds: float = MAX_SECONDS
 ) -> QueryResult:
-    """Run SQL over the tables intervals, counters, flows, lifetimes, tracks, kinds, nodes, tensors and
-    memories, and the views slices, samples, residence and unit_times.
+    """Run SQL over the tables intervals, counters, flows, lifetimes, tracks, kinds, nodes, tensors,
+    memories and hazards, and the views slices, samples, residence and unit_times.
 
     is_unsafe    the SQL may also read and write files, load extensions and take any memory
     max_seconds  a query that takes longer is ended; 0 for no limit
@@ -99,15 +99,26 @@ def query(
     source.verify()
     limits = _Limits(is_unsafe, max_seconds)
     with reading(path, hint="the bundle is damaged"):
+        summary = source.model.get("summary")
+        hazards = summary.get("hazards") if isinstance(summary, dict) else None
+        limits = replace(limits, hazards=hazards if isinstance(hazards, list) else ())
         return _query(source, lambda connection, table: _add_table(connection, source, table), sql, limits)
 
 
-def query_trace(reader: TraceReader, sql: str, *, max_seconds: float = MAX_SECONDS) -> QueryResult:
+def query_trace(
+    reader: TraceReader,
+    sql: str,
+    *,
+    max_seconds: float = MAX_SECONDS,
+    hazards: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
+) -> QueryResult:
     """As `query`, of a trace that is open, also while it is recorded: what is recorded up to now.
 
+    hazards  rows of the table `hazards`, asked for only if the SQL names it; a bundle has its own
     Raises UsageError, and FormatError for a damaged bundle.
     """
-    source, limits = reader.source, _Limits(False, max_seconds)
+    found = hazards() if "hazards" in sql.casefold() else ()
+    source, limits = reader.source, _Limits(False, max_seconds, found)
     if isinstance(source, BundleSource):
         return query(source.path, sql, max_seconds=max_seconds)
 
@@ -123,10 +134,11 @@ def query_trace(reader: TraceReader, sql: str, *, max_seconds: float = MAX_SECON
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What a query may do; see `query`."""
+    """What a query may do, see `query`, and the hazards that it may read."""
 
     is_unsafe: bool
     max_seconds: float
+    hazards: Sequence[object] = ()
 
 
 def _query(
@@ -138,7 +150,8 @@ def _query(
     connection = duckdb.connect(":memory:", config={} if limits.is_unsafe else _CLOSED)
     timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
-        for name, table in (_name_tables(source.schema) | _run_tables(source)).items():
+        tables = _name_tables(source.schema) | _run_tables(source)
+        for name, table in (tables | {"hazards": _hazard_table(limits.hazards)}).items():
             connection.register(name, table)
         for table in TABLE_NAMES:
             add_table(connection, table)
@@ -285,6 +298,25 @@ def _run_tables(source: TraceSource) -> dict[str, Any]:
             }
         ),
     }
+
+
+def _hazard_table(rows: Sequence[object]) -> Any:
+    """Hazards as `run --json` has them; an instruction or a cycle that is unknown is null."""
+    import pyarrow as pa
+
+    known = [cast(Mapping[str, Any], row) for row in rows if isinstance(row, Mapping)]
+    numbers, texts = ("cycle", "instruction", "other"), ("level", "kind", "unit", "detail", "place", "mend")
+    columns: dict[str, Any] = {}
+    for name in numbers:
+        found = [row.get(name) for row in known]
+        columns[name] = pa.array([n if _is_place(n) else None for n in found], pa.int64())
+    for name in texts:
+        columns[name] = pa.array([str(row.get(name, "")) for row in known], pa.string())
+    return pa.table(columns)
+
+
+def _is_place(value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 1 << 62
 
 
 def _one_line(text: str) -> str:

@@ -1,12 +1,14 @@
 """What a machine has beyond units and queues, by name: panels and layouts ask for it."""
 
+from types import UnionType
+
 from npuviz.program.source import HasSource
 from npuviz.sim.fabric import HasFabric
-from npuviz.sim.machine import HasHazards, HasSemaphores, Machine
+from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Machine
 
-CONTRACTS: dict[str, type] = {
+CONTRACTS: dict[str, type | UnionType] = {
     "semaphores": HasSemaphores,
-    "hazards": HasHazards,
+    "hazards": HasHazards | ChecksMemory,
     "routed fabric": HasFabric,
 }
 """Features that follow from what a machine can be asked, so that its description need not say so."""

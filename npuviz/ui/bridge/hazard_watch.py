@@ -2,7 +2,8 @@
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from npuviz.sim.machine import HasHazards, HasStillMemories, Hazard, LogsHazards, Machine
+from npuviz.sim.checks.findings import findings_of, looks
+from npuviz.sim.machine import Findings, HasStillMemories, Hazard, LogsHazards, Machine, StillMemories
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.bridge.session_model import SessionModel
 
@@ -28,16 +29,21 @@ class HazardWatch(QObject):
         self._quiet = QTimer(self, singleShot=True, interval=QUIET_MS)
         self._quiet.timeout.connect(self._ask)
         self._machine: Machine | None = None
-        self.hazards: tuple[Hazard, ...] | None = None
+        self.findings: Findings | None = None
         self.is_looking = False
         model.session_changed.connect(self._session_changed)
         model.cycle_changed.connect(self._cycle_changed)
         model.failed.connect(self._failed)
 
     @property
+    def hazards(self) -> tuple[Hazard, ...] | None:
+        """What was found, None: nobody has looked at this cycle."""
+        return self.findings.hazards if self.findings is not None else None
+
+    @property
     def is_available(self) -> bool:
         """Whether the machine that is open looks for hazards."""
-        return isinstance(self._machine, HasHazards)
+        return looks(self._machine)
 
     @property
     def is_automatic(self) -> bool:
@@ -47,14 +53,14 @@ class HazardWatch(QObject):
     def look(self) -> None:
         """Look now. A machine that cannot be asked while it goes on is asked in its own thread."""
         model, machine = self._model, self._machine
-        if self.is_looking or model.is_running or not isinstance(machine, HasHazards):
+        if self.is_looking or model.is_running or machine is None or not looks(machine):
             return
         if self.is_automatic:
             self._ask()
             return
         self.is_looking = True
         self.changed.emit()
-        model.submit(LOOKING, lambda _progress: tuple(machine.hazards()), self._show)
+        model.submit(LOOKING, lambda _progress: findings_of(machine), self._show)
 
     def shut_down(self) -> None:
         """Ask nothing more."""
@@ -66,7 +72,7 @@ class HazardWatch(QObject):
         session = self._model.session
         self._machine = session.machine if session is not None else None
         self._job.drop()
-        self.hazards, self.is_looking = None, False
+        self.findings, self.is_looking = None, False
         self.changed.emit()
 
     def _cycle_changed(self, _cycle: int) -> None:
@@ -76,7 +82,7 @@ class HazardWatch(QObject):
             self._quiet.start()
         elif self.hazards is not None or self.is_looking:
             # What was found belongs to another cycle.
-            self.hazards, self.is_looking = None, False
+            self.findings, self.is_looking = None, False
             self.changed.emit()
 
     def _failed(self, _text: str) -> None:
@@ -84,12 +90,12 @@ class HazardWatch(QObject):
             self.is_looking = False
             self.changed.emit()
 
-    def _still(self) -> HasHazards | None:
+    def _still(self) -> StillMemories | None:
         machine = self._machine
-        if not isinstance(machine, HasHazards) or not isinstance(machine, HasStillMemories):
+        if not looks(machine) or not isinstance(machine, HasStillMemories):
             return None
         still = machine.still_memories()
-        return still if isinstance(still, HasHazards) else None
+        return still if looks(still) else None
 
     def _logs(self) -> LogsHazards | None:
         machine = self._machine
@@ -100,12 +106,12 @@ class HazardWatch(QObject):
             return
         logs = self._logs()
         if logs is not None:
-            self._show(tuple(logs.hazards()))
+            self._show(findings_of(logs))
             return
         still = self._still()
         if still is None:
             return
-        if self._job.ask(lambda: tuple(still.hazards()), PATIENCE_SECONDS):
+        if self._job.ask(lambda: findings_of(still), PATIENCE_SECONDS):
             self._take()
         elif not self.is_looking:
             self.is_looking = True
@@ -114,8 +120,8 @@ class HazardWatch(QObject):
     def _take(self) -> None:
         self._show(self._job.answer())
 
-    def _show(self, found: tuple[Hazard, ...]) -> None:
+    def _show(self, found: Findings) -> None:
         was_looking, self.is_looking = self.is_looking, False
-        if was_looking or found != self.hazards:
-            self.hazards = found
+        if was_looking or found != self.findings:
+            self.findings = found
             self.changed.emit()

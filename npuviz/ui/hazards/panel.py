@@ -1,7 +1,7 @@
 """The hazards panel: what the hardware leaves to the programmer and went wrong, by cycle."""
 
-from PySide6.QtCore import QModelIndex
-from PySide6.QtWidgets import QMenu
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QLabel, QMenu, QVBoxLayout, QWidget
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import Hazard
@@ -15,7 +15,7 @@ NONE_YET = "No hazard up to this cycle. Hazards are what the hardware does not c
 NOT_ASKED = "Finding hazards computes the values of everything that has run so far."
 LOOKING = "Looking for hazards\u2026"
 NO_MACHINE = "The machine that is open does not look for hazards."
-WIDTHS = (64, 96, 80, 80)
+WIDTHS = (64, 110, 110, 110, 480)
 
 
 class HazardsPanel(Panel):
@@ -32,7 +32,17 @@ class HazardsPanel(Panel):
         self.view.doubleClicked.connect(self._go_to)
         self.view.activated.connect(self._choose)
         look = EmptyState(NO_MACHINE, "Look for hazards", context.hazards.look, self)
-        self.set_pages(look, self.view)
+        content = QWidget(self)
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.view)
+        self.note = QLabel("", content, wordWrap=True)
+        self.note.setObjectName("hazards.note")
+        self.note.setTextFormat(Qt.TextFormat.PlainText)
+        self.note.setContentsMargins(8, 2, 8, 2)
+        layout.addWidget(self.note)
+        self.set_pages(look, content)
         self.setFocusProxy(self.view)
         context.hazards.changed.connect(self._show)
         self._show()
@@ -43,6 +53,10 @@ class HazardsPanel(Panel):
     def _show(self) -> None:
         watch = self.context.hazards
         found = watch.hazards or ()
+        left = watch.findings.not_checked if watch.findings is not None else ()
+        unchecked = f"Not checked: {'; '.join(left)}." if left else ""
+        self.note.setText(unchecked)
+        self.note.setVisible(bool(unchecked))
         self.table.show_rows(found, lambda hazard: hazard)
         self.show_page(bool(found))
         if not watch.is_available:
@@ -52,7 +66,7 @@ class HazardsPanel(Panel):
         elif watch.hazards is None and not watch.is_automatic:
             text = NOT_ASKED
         else:
-            text = NONE_YET
+            text = f"{NONE_YET}\n{unchecked}".rstrip()
         self.empty.set_text(text)
         self.empty.set_action_visible(text == NOT_ASKED)
 

@@ -1,23 +1,31 @@
 """`npuviz explain`: what a run's time went to, what would help, and what a run with that change takes."""
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npuviz.base.errors import NpuvizError
-from npuviz.base.progress import Progress
-from npuviz.sim.remedy import Effect, HasRemedies, Remedy
+from npuviz.base.errors import NpuvizError, TargetError, UsageError
+from npuviz.base.progress import NoProgress, Progress
+from npuviz.sim.remedy import Effect, HasKnobs, HasRemedies, Remedy
+from npuviz.sim.settings import SettingNames
+from npuviz.sim.stop import StopKind
+from npuviz.sim.target import HasSettings
 from npuviz.trace.causes.what_if import Change, Retimer
 from npuviz.workbench.causes.run import Cost, RunCauses, as_plain, run_causes
-from npuviz.workbench.causes.what_if_text import parse_what_if
+from npuviz.workbench.causes.what_if_text import parse_what_if, settings_of
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
+from npuviz.workbench.processes import default_jobs, in_processes
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
     from npuviz.trace.reader import TraceReader
 
 SHOWN_COSTS = 5
+WORTH_A_PROCESS = 3.0
+"""Seconds of a run from which on others run in processes of their own: beginning one takes about two."""
 
 
 def explain_run(
@@ -33,6 +41,7 @@ def explain_run(
     on_session  called with every session before it runs, so that it can be interrupted
     Raises NpuvizError for what cannot be opened or asked.
     """
+    begin = time.perf_counter()
     opened = open_file(path, options, progress)
     session, reader = opened.session, opened.reader
     if session is not None:
@@ -43,16 +52,27 @@ def explain_run(
         return {"file": str(path), "note": "there is no run in it"}
     found = run_causes(reader, session.program if session is not None else None)
     retimer = Retimer(reader, found.graph)
-    questions = [(text, parse_what_if(text, reader.schema)) for text in wanted[1]]
+    questions = [_question(text, opened, reader) for text in wanted[1]]
+    chosen = _remedies(opened, found, retimer)
+    again = _Again(opened, time.perf_counter() - begin, progress)
+    if wanted[0]:
+        again.run([each.settings for each in (*chosen.values(), *questions) if each.settings])
+    rows = {
+        kind: again.gain(remedy.settings, found.cycles, _gain(remedy, found, retimer))
+        | {"text": remedy.text, "settings": dict(remedy.settings)}
+        for kind, remedy in chosen.items()
+    }
     return {
         "file": str(path),
         "cycles": found.cycles,
         "critical_path": {name: cycles for name, cycles in found.by_cause.items() if cycles},
-        "costs": _costs(opened, found, retimer, wanted[0], progress),
+        "costs": [
+            _cost_row(cost, found, retimer, rows.get(cost.kind_name)) for cost in found.costs[:SHOWN_COSTS]
+        ],
         "units": {name: _kept(causes) for name, causes in found.units().items()},
         "operators": {name or "none": dict(causes) for name, causes in found.operators.items()},
         "lines": {name: dict(causes) for name, causes in found.lines.items() if name},
-        "what_if": [_answer(text, change, retimer, found.cycles) for text, change in questions],
+        "what_if": [_answer(each, again, retimer, found.cycles) for each in questions],
     }
 
 
@@ -60,34 +80,74 @@ def _kept(causes: Mapping[str, int]) -> dict[str, int]:
     return {name: cycles for name, cycles in causes.items() if cycles}
 
 
-def _answer(text: str, change: Change, retimer: Retimer, cycles: int) -> dict[str, Any]:
-    predicted = retimer.cycles([change])
-    return {
-        "question": text,
-        "predicted_cycles": round(predicted),
-        "predicted_gain": cycles - round(predicted),
-        "verified": None,
-        "note": "not verified: no setting of the machine says this",
-    }
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A what-if question. changes  None: the trace cannot tell; settings  {} where no setting says this"""
+
+    text: str
+    changes: Sequence[Change] | None
+    settings: Mapping[str, str]
 
 
-def _costs(
-    opened: Opened, found: RunCauses, retimer: Retimer, verifies: bool, progress: Progress
-) -> list[dict[str, Any]]:
+def _question(text: str, opened: Opened, reader: "TraceReader") -> _Question:
+    """Raises UsageError for what is no question, and for settings that the target has not."""
+    settings = settings_of(text)
+    if not settings:
+        return _Question(text, [parse_what_if(text, reader.schema)], {})
+    target = opened.target
+    if target is None or opened.session is None:
+        raise UsageError(f"what-if {text[:60]!r}: a recorded run has no settings; give the model")
+    request = opened.options.request(opened.path)
+    if isinstance(target, HasSettings):
+        names = [setting.name for setting in target.settings(request)]
+        SettingNames(tuple(names)).refuse_others(settings)
+    knobs = {knob.setting: knob for knob in target.knobs(request)} if isinstance(target, HasKnobs) else {}
+    try:
+        values = {name: float(value) for name, value in settings.items()}
+        if not all(0 < value < math.inf for value in values.values()):
+            return _Question(text, None, settings)
+        effects = [each for name, value in values.items() for each in knobs[name].effects(value)]
+    except (KeyError, ValueError, ZeroDivisionError):
+        return _Question(text, None, settings)
+    return _Question(text, changes_of(effects, reader), settings)
+
+
+def _answer(question: _Question, again: "_Again", retimer: Retimer, cycles: int) -> dict[str, Any]:
+    predicted = None if question.changes is None else cycles - retimer.cycles(question.changes)
+    row: dict[str, Any]
+    if question.settings:
+        row = again.gain(question.settings, cycles, predicted)
+        gained = row["verified_gain"]
+        row["verified"] = None if gained is None else cycles - gained
+    else:
+        note = "not verified: no setting of the machine says this"
+        row = {
+            "predicted_gain": round(predicted or 0.0),
+            "verified_gain": None,
+            "verified": None,
+            "note": note,
+        }
+    gain = row["predicted_gain"]
+    return {"question": question.text, "predicted_cycles": None if gain is None else cycles - gain, **row}
+
+
+def _remedies(opened: Opened, found: RunCauses, retimer: Retimer) -> dict[str, Remedy]:
+    """The best remedy for each of the costliest kinds that have one."""
     remedies = remedies_of(opened)
-    rows: list[dict[str, Any]] = []
-    tried: dict[str, dict[str, Any]] = {}
+    best: dict[str, Remedy] = {}
     for cost in found.costs[:SHOWN_COSTS]:
-        row = as_plain(cost, found.cycles)
-        row["if_free"] = {"predicted_gain": found.cycles - round(retimer.cycles([_free(cost)]))}
         fitting = [each for each in remedies if cost.kind_name in each.kinds]
-        best = max(fitting, key=lambda each: _gain(each, found, retimer), default=None)
-        if best is not None:
-            if best.text not in tried:
-                tried[best.text] = _tried(opened, best, found, retimer, verifies, progress)
-            row["remedy"] = tried[best.text]
-        rows.append(row)
-    return rows
+        if fitting:
+            best[cost.kind_name] = max(fitting, key=lambda each: _gain(each, found, retimer) or 0.0)
+    return best
+
+
+def _cost_row(
+    cost: Cost, found: RunCauses, retimer: Retimer, remedy: dict[str, Any] | None
+) -> dict[str, Any]:
+    row = as_plain(cost, found.cycles)
+    row["if_free"] = {"predicted_gain": found.cycles - round(retimer.cycles([_free(cost)]))}
+    return row if remedy is None else {**row, "remedy": remedy}
 
 
 def _free(cost: Cost) -> Change:
@@ -114,36 +174,78 @@ def changes_of(effects: Sequence[Effect], reader: "TraceReader") -> list[Change]
     return found
 
 
-def _gain(remedy: Remedy, found: RunCauses, retimer: Retimer) -> float:
+def _gain(remedy: Remedy, found: RunCauses, retimer: Retimer) -> float | None:
+    if not remedy.effects:
+        return None
     return found.cycles - retimer.cycles(changes_of(remedy.effects, found.reader))
 
 
-def _tried(
-    opened: Opened, remedy: Remedy, found: RunCauses, retimer: Retimer, verifies: bool, progress: Progress
-) -> dict[str, Any]:
-    """A remedy with its predicted gain and, where it was run, the real one."""
-    gain = round(_gain(remedy, found, retimer)) if remedy.effects else None
-    row: dict[str, Any] = {"text": remedy.text, "settings": dict(remedy.settings), "predicted_gain": gain}
-    if not verifies:
-        return {**row, "verified_gain": None, "note": "not verified: not asked for"}
+class _Again:
+    """Runs with other settings: in processes, at most one a processor, where the first run took long enough.
+
+    seconds  that the first run took
+    """
+
+    def __init__(self, opened: Opened, seconds: float, progress: Progress) -> None:
+        self._opened, self._progress = opened, progress
+        self._jobs = default_jobs() if seconds > WORTH_A_PROCESS else 1
+        self._found: dict[frozenset[tuple[str, str]], int | str] = {}
+
+    def run(self, wanted: Sequence[Mapping[str, str]]) -> None:
+        """Run with each of these settings."""
+        jobs = [*{frozenset(each.items()): None for each in wanted}]
+        opened = self._opened
+        count = min(self._jobs, len(jobs))
+        if count > 1:
+            tasks = [(opened.path, opened.options, each) for each in jobs]
+            self._progress.report(-1.0, f"{len(jobs)} runs with other settings")
+            self._found = dict(in_processes(_cycles_in_process, tasks, count))
+            return
+        for each in jobs:
+            try:
+                self._found[each] = cycles_with(opened, dict(each), self._progress)
+            except NpuvizError as error:
+                self._found[each] = str(error)
+
+    def gain(self, settings: Mapping[str, str], cycles: int, predicted: float | None) -> dict[str, Any]:
+        """Cycles less: predicted, and of the run."""
+        gain = None if predicted is None else round(predicted)
+        after = self._found.get(frozenset(settings.items()))
+        row: dict[str, Any] = {"predicted_gain": gain, "verified_gain": None}
+        if after is None:
+            return {**row, "note": "not verified: not asked for"}
+        if isinstance(after, str):
+            return {**row, "note": f"not verified: {after}"}
+        row["verified_gain"] = cycles - after
+        if gain is not None:
+            row["error"] = abs(gain - row["verified_gain"]) / max(cycles, 1)
+        return row
+
+
+def _cycles_in_process(
+    task: tuple[Path, OpenOptions, frozenset[tuple[str, str]]],
+) -> tuple[frozenset[tuple[str, str]], int | str]:
+    """Settings, and the cycles with them, or why there are none."""
+    path, options, settings = task
     try:
-        cycles = cycles_with(opened, remedy.settings, progress)
+        return settings, _cycles(path, options, dict(settings), NoProgress())
     except NpuvizError as error:
-        return {**row, "verified_gain": None, "note": f"not verified: {error}"}
-    row["verified_gain"] = found.cycles - cycles
-    if gain is not None:
-        row["error"] = abs(gain - row["verified_gain"]) / max(found.cycles, 1)
-    return row
+        return settings, str(error)
 
 
 def cycles_with(opened: Opened, settings: Mapping[str, str], progress: Progress) -> int:
     """Cycles of a run with other settings, not recorded."""
-    merged = {**opened.options.settings, **settings}
-    options = replace(opened.options, settings=merged, record=None, is_recording=False)
-    again = open_file(opened.path, options, progress)
+    return _cycles(opened.path, opened.options, settings, progress)
+
+
+def _cycles(path: Path, options: OpenOptions, settings: Mapping[str, str], progress: Progress) -> int:
+    merged = {**options.settings, **settings}
+    again = open_file(path, replace(options, settings=merged, record=None, is_recording=False), progress)
     try:
         assert again.session is not None
-        again.session.run(None, progress)
+        stop = again.session.run(None, progress)
+        if stop.kind is not StopKind.FINISHED:
+            raise TargetError(f"{stop.kind} at cycle {stop.cycle}: {stop.detail}")
         return again.session.machine.cycle
     finally:
         again.close()
@@ -164,21 +266,23 @@ def explanation_text(found: Mapping[str, Any]) -> str:
         if remedy := cost.get("remedy"):
             lines += _remedy_lines(remedy, total)
     for answer in found["what_if"]:
-        gain = _gain_text(answer["predicted_gain"], total)
-        lines.append(f"what if {answer['question']}: {gain}, predicted; {answer['note']}")
+        lines += [f"what if {answer['question']}:", f"   {_gains(answer, total)}"]
     return "\n".join(lines)
 
 
 def _remedy_lines(remedy: Mapping[str, Any], total: int) -> list[str]:
     settings = " ".join(f"--set {name}={value}" for name, value in remedy["settings"].items())
-    predicted = remedy["predicted_gain"]
+    return [f"   remedy: {remedy['text']} ({settings})", f"      {_gains(remedy, total)}"]
+
+
+def _gains(row: Mapping[str, Any], total: int) -> str:
+    """What was predicted, and what a run said of it."""
+    predicted = row["predicted_gain"]
     what = f"predicted {_gain_text(predicted, total)}" if predicted is not None else "not predictable"
-    if remedy["verified_gain"] is None:
-        what += f"; {remedy['note']}"
-    else:
-        what += f"; run again: {_gain_text(remedy['verified_gain'], total)}"
-        what += f", {remedy['error']:.1%} of the run apart" if "error" in remedy else ""
-    return [f"   remedy: {remedy['text']} ({settings})", f"      {what}"]
+    if row["verified_gain"] is None:
+        return f"{what}; {row['note']}"
+    what += f"; run again: {_gain_text(row['verified_gain'], total)}"
+    return what + (f", {row['error']:.1%} of the run apart" if "error" in row else "")
 
 
 def _gain_text(gain: int, total: int) -> str:

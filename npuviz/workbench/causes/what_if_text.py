@@ -1,4 +1,4 @@
-"""What-if questions as text: `unit=PE speed=2`."""
+"""What-if questions as text: `unit=PE speed=2`, or settings: `dma_start_ns=650`."""
 
 import shlex
 from difflib import get_close_matches
@@ -10,6 +10,14 @@ from npuviz.trace.unit_times import tracks_of_units, unit_label
 
 KEYS = ("unit", "cause", "operator", "speed")
 _FORM = "expected unit=NAME, cause=NAME or operator=NAME, and speed=NUMBER (inf: takes no time)"
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """The `--set` pairs of a question that consists of nothing else, {} of another."""
+    pairs = [word.partition("=") for word in text.split()]
+    if any(not value or not name or name in KEYS for name, _, value in pairs):
+        return {}
+    return {name: value for name, _, value in pairs}
 
 
 def parse_what_if(text: str, schema: TraceSchema) -> Change:

@@ -15,7 +15,8 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.debug.assertion import Assertions, Violation
 from npuviz.program.dtypes import dtype_name
-from npuviz.sim.machine import HOST_OPERATOR, HasHazards, HasReports, LogsHazards, Machine
+from npuviz.sim.checks.findings import findings_of, looks
+from npuviz.sim.machine import HOST_OPERATOR, Findings, HasHazards, HasReports, Hazard, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult, Verdict
 from npuviz.workbench.headless.exit_codes import EXIT_FAILED, exit_of
@@ -41,6 +42,7 @@ class RunOptions:
     exports     (exporter name, file) written when the run stopped
     is_checked  compare all computed tensors with the reference execution
     is_explained  check, and measure which operators make the error of the outputs
+    looks       for hazards at the end
     """
 
     open: OpenOptions = field(default_factory=OpenOptions)
@@ -50,6 +52,7 @@ class RunOptions:
     is_checked: bool = False
     is_explained: bool = False
     assertions: tuple[str, ...] = ()
+    looks: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ def run_model(
         is_checked = (options.is_checked or options.is_explained) and stop.kind not in UNCHECKED
         check = _check(opened, session, watcher) if is_checked else None
         violations = () if stop.kind is StopKind.INTERRUPTED else assertions.finish()
-        summary = summarize(opened, session, stop, (seconds, uncompiled), check)
+        findings = findings_at(session, stop, check) if options.looks else UNASKED
+        summary = summarize(opened, session, Outcome(stop, (seconds, uncompiled), check, findings))
         _add_assertions(summary, options.assertions, violations)
         _refuse_failed_hosts(session)
         if options.is_explained and check is not None:
@@ -118,21 +122,27 @@ def _add_assertions(summary: dict[str, Any], texts: tuple[str, ...], violations:
         summary["exit"] = {"code": EXIT_FAILED, "reason": reason}
 
 
-def summarize(
-    opened: Opened,
-    session: "Session",
-    stop: StopReason,
-    seconds: tuple[float, float],
-    check: CheckResult | None,
-) -> dict[str, Any]:
-    """The summary as plain values, ready for JSON.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run went.
 
-    seconds  of the simulation, and those of them before the kernels were compiled
+    seconds   of the simulation, and those of them before the kernels were compiled
+    findings  what is wrong in the program
     """
+
+    stop: StopReason
+    seconds: tuple[float, float]
+    check: CheckResult | None
+    findings: Findings
+
+
+def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str, Any]:
+    """The summary as plain values, ready for JSON."""
     machine = session.machine
+    stop, seconds, check = outcome.stop, outcome.seconds, outcome.check
     totals = machine.summary()
     cycles = machine.cycle
-    hazards = run_hazards(session, stop, check)
+    hazards = run_hazards(stop, outcome.findings)
     code, reason = exit_of(stop, check, hazards)
     return {
         "npuviz": __version__,
@@ -173,6 +183,7 @@ def summarize(
         "outputs": _outputs(session),
         "check": _check_values(check),
         "hazards": hazards,
+        "not_checked": list(outcome.findings.not_checked),
         "exit": {"code": code, "reason": reason},
         "reports": _reports(machine),
         "on_host": host_operators(session.program),
@@ -313,33 +324,26 @@ def _outputs(session: "Session") -> list[dict[str, Any]]:
     return found
 
 
-def run_hazards(
-    session: "Session", stop: StopReason, check: CheckResult | None = None
-) -> list[dict[str, Any]]:
-    """What broke the chip, and what the machine found: asked if that is free or the values are computed."""
-    found: list[dict[str, Any]] = []
-    if stop.kind in BROKEN:
-        found.append(
-            {
-                "kind": stop.kind.value,
-                "level": "error",
-                "cycle": stop.cycle,
-                "unit": stop.unit,
-                "detail": stop.detail,
-            }
-        )
+UNASKED = Findings((), ("anything: nobody asked for it",))
+
+
+def findings_at(session: "Session", stop: StopReason, check: CheckResult | None = None) -> Findings:
+    """What the machine finds wrong: asked at the end, or where that is free or the values are computed."""
     machine = session.machine
     is_free = isinstance(machine, LogsHazards) and machine.logs_hazards
-    if (check is not None or session.is_finished or is_free) and isinstance(machine, HasHazards):
-        found += [
-            {
-                "kind": h.kind,
-                "level": h.level,
-                "cycle": h.cycle,
-                "unit": h.unit,
-                "instruction": h.instruction,
-                "detail": h.text,
-            }
-            for h in machine.hazards()
-        ]
-    return found
+    if not looks(machine):
+        return Findings((), ("anything: this machine does not look for hazards",))
+    if check is None and not session.is_finished and not is_free and stop.kind not in BROKEN:
+        return Findings((), ("anything: the program has not ended",))
+    return findings_of(machine)
+
+
+def run_hazards(stop: StopReason, findings: Findings) -> list[dict[str, Any]]:
+    """What broke the chip, and what the machine found, as `run --json` has it."""
+    broken = [Hazard(stop.cycle, stop.unit, stop.instruction, stop.kind.value, stop.detail)]
+    return [hazard_values(each) for each in (*(broken if stop.kind in BROKEN else ()), *findings.hazards)]
+
+
+def hazard_values(hazard: Hazard) -> dict[str, Any]:
+    """A hazard as JSON and SQL have it."""
+    return {"detail" if name == "text" else name: value for name, value in asdict(hazard).items()}

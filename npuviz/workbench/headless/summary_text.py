@@ -60,6 +60,7 @@ def summary_text(summary: dict[str, Any]) -> str:
 
         lines += explanation_lines(summary["explain_error"])
     lines += _hazard_lines(summary["hazards"])
+    lines += [f"  not checked  {text}" for text in summary["not_checked"]]
     if summary["exit"]["code"] == EXIT_MISBEHAVED:
         lines.append(f"  failed    the simulated chip misbehaved: {summary['exit']['reason']} (exit code 3)")
     lines += host_lines(summary.get("on_host", []))
@@ -85,13 +86,16 @@ def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
-    each = [Hazard(h["cycle"], h["unit"], h.get("instruction", -1), h["kind"], h["detail"], h["level"])
-            for h in hazards]  # fmt: skip
-    groups = group_hazards(each)
-    lines = [
-        f"  hazard    {g.first.kind} at cycle {format_count(g.first.cycle)}, {g.first.unit}: {g.text}"
-        for g in groups[:MAX_ROWS]
-    ]
+    each = [Hazard(**{"text" if name == "detail" else name: value for name, value in hazard.items()})
+            for hazard in hazards]  # fmt: skip
+    groups = sorted(group_hazards(each), key=lambda group: group.first.level != "error")
+    lines: list[str] = []
+    for group in groups[:MAX_ROWS]:
+        first = group.first
+        label = "hazard " if first.level == "error" else "warning"
+        where = f"{first.kind} at cycle {format_count(first.cycle)}, {first.unit}"
+        lines.append(f"  {label}   {where}: {group.text}")
+        lines += [f"            mend: {first.mend}"] if first.mend else []
     more = len(groups) - MAX_ROWS
     return [*lines, f"  ... and {more} more hazards (--json lists all)"] if more > 0 else lines
 

@@ -83,20 +83,8 @@ def execute(
     inputs  arrays or TensorProto, one for each input of the graph that is no initialiser, in order
     Raises NpuvizError: TargetError for what no machine can hold, ExecutionFault when it gets stuck.
     """
-    chosen = options or ExecutionOptions()
-    arrays = _named_inputs(model, inputs)
-    made, parameters = specialise(model, arrays)
-    if len(made.graph.node) == 1:
-        made.metadata_props.add(key=KEEP_NODES[0], value=KEEP_NODES[1])
-    target = choose_onnx_target(chosen.target)
-    preset = chosen.preset or os.environ.get(PRESET_VARIABLE, "")
-    given = {name: array for name, array in arrays.items() if name not in parameters}
-    with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
-        path = Path(folder) / "model.onnx"
-        path.write_bytes(made.SerializeToString())
-        request = LoadRequest(path, preset, None, chosen.settings, given)
-        spec, program = target.load(request, NoProgress())
-        machine = target.build(spec, program)
+    machine, parameters = compiled_machine(model, inputs, options or ExecutionOptions())
+    program = machine.program
     stop = machine.advance(MAX_CYCLES, NO_STOPS, None)
     if stop.kind != StopKind.FINISHED:
         raise ExecutionFault(f"stopped at cycle {stop.cycle}: {stop.kind} {stop.unit} {stop.detail}".rstrip())
@@ -117,6 +105,28 @@ def execute(
     }
     nodes = tuple(node.op_type for node in graph.nodes)
     return Execution(tuple(outputs), tuple(parameters), nodes, host, machine.cycle)
+
+
+def compiled_machine(
+    model: onnx.ModelProto, inputs: Sequence[object], options: ExecutionOptions
+) -> tuple[Machine, list[str]]:
+    """A machine at cycle 0 with a model compiled for these inputs, and the inputs that were compiled in.
+
+    Raises NpuvizError.
+    """
+    arrays = _named_inputs(model, inputs)
+    made, parameters = specialise(model, arrays)
+    if len(made.graph.node) == 1:
+        made.metadata_props.add(key=KEEP_NODES[0], value=KEEP_NODES[1])
+    target = choose_onnx_target(options.target)
+    preset = options.preset or os.environ.get(PRESET_VARIABLE, "")
+    given = {name: array for name, array in arrays.items() if name not in parameters}
+    with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(made.SerializeToString())
+        request = LoadRequest(path, preset, None, options.settings, given)
+        spec, program = target.load(request, NoProgress())
+        return target.build(spec, program), [*parameters]
 
 
 def as_array(values: object) -> np.ndarray:

@@ -1,26 +1,20 @@
 """`npuviz races`: seeds shared out to processes, and what they found in words and for JSON."""
 
-import contextlib
-import multiprocessing
-import os
-import signal
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from npuviz.base.errors import SimulationError, UsageError
+from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.program.source import HasSource
 from npuviz.sim.latencies import LATENCY_SEED, MOST_SEED
 from npuviz.sim.machine import Machine
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.processes import in_processes
 from npuviz.workbench.races.runs import Access, Race, Racer, SeedResult, load_racer
 
 MOST_SEEDS = 100_000
-_LOOK_SECONDS = 0.2
 _racer: Racer | None = None
 """Of a worker process: what it runs."""
 
@@ -41,46 +35,17 @@ def find_races(path: Path, options: OpenOptions, seeds: int, jobs: int, progress
     numbers = range(1, min(seeds, MOST_SEED) + 1)
     count = min(jobs, len(numbers))
     results: list[SeedResult] = []
-    source = map(racer.at, numbers) if count == 1 else _in_processes(path, options, numbers, count)
+    begin = (_begin, (path, options))
+    source = map(racer.at, numbers) if count == 1 else in_processes(_one, numbers, count, begin)
     for number, result in enumerate(source):
         results.append(result)
         progress.report((number + 1) / len(numbers), f"seed {result.seed}")
     return races_report(path, racer, sorted(results, key=lambda each: each.seed))
 
 
-def default_jobs() -> int:
-    """As many processes as there are processors for this one."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-def _in_processes(
-    path: Path, options: OpenOptions, numbers: Sequence[int], count: int
-) -> Iterator[SeedResult]:
-    pool = ProcessPoolExecutor(
-        count, multiprocessing.get_context("spawn"), initializer=_begin, initargs=(path, options)
-    )
-    try:
-        pending: set[Future[SeedResult]] = {pool.submit(_one, number) for number in numbers}
-        while pending:
-            # In short sleeps: Ctrl+C is heard between them.
-            done, pending = wait(pending, _LOOK_SECONDS)
-            for future in done:
-                yield future.result()
-    except BrokenProcessPool:
-        raise SimulationError("a process that ran seeds died; --jobs 1 shows why") from None
-    finally:
-        workers: Any = getattr(pool, "_processes", None) or {}
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(workers.values()):
-            with contextlib.suppress(OSError, ValueError):
-                process.terminate()
-
-
 def _begin(path: Path, options: OpenOptions) -> None:
     """Compile in a worker, once."""
     global _racer
-    # Ctrl+C goes to all processes of a terminal; the one that hands out seeds ends the others.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _racer = load_racer(path, options)
 
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
+from npuviz.sim.checks.findings import NO_ORDER
 from npuviz.sim.machine import HasHazards
 from npuviz.ui.hazards.panel import HazardsPanel
 from npuviz.workbench.opening import Opened, OpenOptions
@@ -40,6 +41,7 @@ def test_a_machine_that_stands_still_is_asked_after_every_stop(bench: Bench) -> 
         bench.qtbot.waitUntil(lambda: not bench.hazards.is_looking)
         assert [hazard.instruction for hazard in panel.table.rows] == expected(session)
     assert 0 < len(panel.table.rows) < 4, "at this cycle some of them lie ahead"
+    assert panel.note.text() == f"Not checked: {NO_ORDER}."
 
 
 def test_another_machine_is_asked_only_on_request(bench: Bench) -> None:

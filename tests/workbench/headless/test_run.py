@@ -8,6 +8,7 @@ import pytest
 from npuviz.base.errors import ConditionError, ExportError, TargetError, UsageError
 from npuviz.base.progress import CallbackProgress
 from npuviz.debug.session import Session
+from npuviz.sim.checks.findings import NO_ORDER
 from npuviz.trace.bundle.bundle import open_bundle
 from npuviz.workbench.headless.exit_codes import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_MISBEHAVED
 from npuviz.workbench.headless.run import RunOptions, run_model
@@ -41,10 +42,17 @@ def test_hazards_are_listed_when_values_are_checked(tmp_path: Path) -> None:
     path = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
     found = run_model(path, RunOptions(is_checked=True)).summary
     assert [hazard["instruction"] for hazard in found["hazards"]] == [98, 102, 110, 122]
-    assert set(found["hazards"][0]) == {"kind", "level", "cycle", "unit", "instruction", "detail"}
+    keys = {"kind", "level", "cycle", "unit", "instruction", "detail", "other", "place", "mend"}
+    assert set(found["hazards"][0]) == keys
     assert "hazard    range at cycle" in summary_text(found)
+    assert found["not_checked"] == [NO_ORDER]
+    assert f"not checked  {NO_ORDER}" in summary_text(found)
     assert run_model(path, RunOptions()).summary["hazards"] == found["hazards"]
-    assert run_model(path, RunOptions(until=300)).summary["hazards"] == []
+    cut = run_model(path, RunOptions(until=300)).summary
+    assert (cut["hazards"], cut["not_checked"]) == ([], ["anything: the program has not ended"])
+    unasked = run_model(path, RunOptions(looks=False))
+    assert (unasked.summary["hazards"], unasked.exit_code) == ([], EXIT_DONE)
+    assert unasked.summary["not_checked"]
 
 
 def test_a_chip_that_misbehaves_is_no_success(tmp_path: Path) -> None:

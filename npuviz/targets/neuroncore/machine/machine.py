@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.program import Program
 from npuviz.sim.access_order import AccessTable
-from npuviz.sim.machine import MemoryFindings, Peak, SemaphoreState
+from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
@@ -64,10 +64,6 @@ class NeuronMachine(HazardMachine[Contents]):
     def peaks(self) -> Sequence[Peak]:
         """DMA engines at their rate, PE with one MAC an element of its array and cycle; no byte is lost."""
         return self._observer.peaks()
-
-    def memory_hazards(self) -> MemoryFindings:
-        """Reads and writes that no semaphore orders, whatever this run's timing made of them."""
-        return self._contents.memory_hazards()
 
     def values(self) -> "ValueEngine | None":
         """The values engine with the contents of now, None for programs without values."""

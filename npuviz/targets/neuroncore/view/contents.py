@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.checks.memory import memory_hazards
-from npuviz.sim.machine import Hazard, MemoryFindings, Region
+from npuviz.sim.machine import Findings, Hazard, Region
 from npuviz.sim.parts.kernel_machine import STATUS_FINISHED
 from npuviz.sim.parts.spans import shared
 from npuviz.sim.replay.contents import Edit, EditImage
@@ -72,7 +72,9 @@ class Contents:
 
     def still(self) -> "Contents":
         """The same for a copy of the present state."""
-        return Contents(self._engine, self._program, self._values, moment_of(self._engine))
+        made = Contents(self._engine, self._program, self._values, moment_of(self._engine))
+        made._trails = self._trails
+        return made
 
     def _now(self) -> Moment:
         return self._moment or moment_of(self._engine)
@@ -236,10 +238,10 @@ class Contents:
             found.append(Hazard(cycle, name, index, hazard.kind, hazard.text, level))
         return found
 
-    def memory_hazards(self) -> MemoryFindings:
+    def memory_hazards(self, _image: EditImage) -> Findings:
         """What is wrong in the order of reads and writes up to now."""
         if self._values is None:
-            return MemoryFindings((), ("reads and writes: a vendor's file does not tell them",))
+            return Findings((), ("reads and writes: a vendor's file does not tell them",))
         log = self._now().log
         return memory_hazards(self._trails.trail(log, self._is_finished(log)))
 

@@ -7,7 +7,7 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.access_order import AccessTable
-from npuviz.sim.machine import MemoryFindings, Peak
+from npuviz.sim.machine import Peak
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
@@ -58,10 +58,6 @@ class RknnMachine(HazardMachine[Contents]):
         task = self._engine.tables.tasks[number]
         detail = f"task {number} at {task.stream:#x}: {self._engine.costs[number].problem}"
         return StopReason(StopKind.HANG, self.cycle, unit=f"Core[{task.core}]", detail=detail)
-
-    def memory_hazards(self) -> MemoryFindings:
-        """Reads and writes that neither jobs nor the order of a core's tasks order."""
-        return self._contents.memory_hazards()
 
     def reports(self) -> Sequence[DetailTable]:
         """Time and bottleneck of every operator that has finished."""

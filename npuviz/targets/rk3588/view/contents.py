@@ -7,7 +7,7 @@ import numpy as np
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.checks.memory import memory_hazards
-from npuviz.sim.machine import Hazard, MemoryFindings, Region
+from npuviz.sim.machine import Findings, Hazard, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.rk3588.kernels import records as sk
@@ -79,7 +79,9 @@ class Contents:
 
     def still(self) -> "Contents":
         """The same for a copy of the present state."""
-        return Contents(self._engine, self._program, self._values, moment_of(self._engine))
+        made = Contents(self._engine, self._program, self._values, moment_of(self._engine))
+        made._trails = self._trails
+        return made
 
     def _now(self) -> Moment:
         return self._moment or moment_of(self._engine)
@@ -212,7 +214,7 @@ class Contents:
                 found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
         return found
 
-    def memory_hazards(self) -> MemoryFindings:
+    def memory_hazards(self, _image: EditImage) -> Findings:
         """What is wrong in the order of reads and writes up to now."""
         now = self._now()
         return memory_hazards(self._trails.trail(now.log, now.times, self._is_finished(now.log)))

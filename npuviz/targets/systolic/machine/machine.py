@@ -8,8 +8,8 @@ import numpy as np
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.program import Program
 from npuviz.sim.access_order import NEVER_DONE, AccessTable
-from npuviz.sim.machine import MemoryFindings, Peak
-from npuviz.sim.parts.memory_machine import MemoryMachine
+from npuviz.sim.machine import Peak
+from npuviz.sim.parts.memory_machine import CheckedMachine
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.access_order import access_order, access_table
@@ -34,7 +34,7 @@ _FAULTS = {
 }
 
 
-class SystolicMachine(MemoryMachine[Contents]):
+class SystolicMachine(CheckedMachine[Contents]):
     """One chip with one program; see npuviz.sim.machine.Machine for the contract."""
 
     def __init__(self, spec: SystolicSpec, program: Program) -> None:
@@ -72,10 +72,6 @@ class SystolicMachine(MemoryMachine[Contents]):
     def peaks(self) -> Sequence[Peak]:
         """Array, vector lanes and DRAM by operator, DRAM of the whole run."""
         return self._reports.peaks()
-
-    def memory_hazards(self) -> MemoryFindings:
-        """Layers that nothing orders, moves out of bounds, entries read before they are filled."""
-        return self._contents.memory_hazards(self._image)
 
     @property
     def listing(self) -> Listing:

@@ -9,7 +9,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
 from npuviz.sim.checks.memory import memory_hazards, with_faults
 from npuviz.sim.description import MachineDescription
-from npuviz.sim.machine import MemoryFindings, Region
+from npuviz.sim.machine import Findings, Region
 from npuviz.sim.parts.spans import overlay, shared
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
@@ -273,10 +273,10 @@ class Contents:
         if address < 0 or size_bytes < 0 or address + size_bytes > known.size_bytes:
             raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
 
-    def memory_hazards(self, image: Image) -> MemoryFindings:
+    def memory_hazards(self, image: Image) -> Findings:
         """What is wrong in what has run up to now."""
         if image.values is None:
-            return MemoryFindings((), ("reads and writes: this program has no values",))
+            return Findings((), ("reads and writes: this program has no values",))
         s, count = self._engine.state, len(self._engine.tables.layers)
         times = s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
         found = [
