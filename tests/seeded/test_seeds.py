@@ -48,7 +48,7 @@ def test_a_race_is_no_success_even_if_its_values_are_right(target: str) -> None:
     assert stop.kind == StopKind.FINISHED
     findings = findings_at(session, stop)
     assert isinstance(session.machine, HasStillMemories)
-    assert findings == findings_of(session.machine.still_memories())
+    assert findings == findings_of(session.machine, session.machine.still_memories())
     hazards = run_hazards(stop, findings)
     code, reason = exit_of(stop, None, hazards)
     assert (code, reason.split()[0]) == (EXIT_MISBEHAVED, "hazard")

@@ -46,6 +46,11 @@ def waits() -> bool:
     return _mode() == WAIT
 
 
+def compiles() -> bool:
+    """Whether compiled code comes at all."""
+    return _mode() != PLAIN
+
+
 def _mode() -> str:
     return os.environ.get(MODE_VARIABLE, "")
 
@@ -117,8 +122,8 @@ class Entry:
             self._kernel.compile(types)
 
     def await_ready(self, *args: Any) -> None:
-        """Sleep until calls with such arguments run compiled code, unless nothing is compiled."""
-        while _mode() != PLAIN and not self.is_ready(*args):
+        """Sleep until calls with such arguments run compiled code."""
+        while not self.is_ready(*args):
             time.sleep(LOOK_SECONDS)
 
     def _compile_here(self, types: tuple[Any, ...]) -> None:

@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npuviz.sim.checks.births import births
 from npuviz.sim.checks.kinds import KINDS
 from npuviz.sim.checks.memory import merged
-from npuviz.sim.machine import ChecksMemory, Findings, HasHazards, Hazard
+from npuviz.sim.machine import (
+    ChecksMemory,
+    Findings,
+    HasHazards,
+    HasTensors,
+    Hazard,
+    Machine,
+    StillMemories,
+)
 
 NO_ORDER = "the order of reads and writes of memories"
 
@@ -15,16 +24,23 @@ def looks(asked: object) -> bool:
     return isinstance(asked, HasHazards | ChecksMemory)
 
 
-def findings_of(asked: object) -> Findings:
-    """Hazards up to now of a machine, or of a still of one, by cycle, and what it does not look at.
+def findings_of(machine: Machine, still: StillMemories | None = None) -> Findings:
+    """Hazards up to now by cycle, and what was not looked at. Values may have to be computed for it.
 
-    Values may have to be computed for it.
+    still  of the machine: that is asked, so that the machine may go on
     """
+    asked = machine if still is None else still
     noted: Sequence[Hazard] = asked.hazards() if isinstance(asked, HasHazards) else ()
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
     # Who looks at memories knows the place; values only tell that something is wrong.
-    found = merged(orders.hazards, [_mended(each) for each in noted])
+    found = merged(orders.hazards, [_mended(each) for each in noted], _born(machine, asked))
     return Findings(tuple(found), orders.not_checked)
+
+
+def _born(machine: Machine, asked: Machine | StillMemories) -> list[Hazard]:
+    if not machine.is_finished or not isinstance(asked, HasTensors):
+        return []
+    return [*births(machine.program.graph, asked.tensor, machine.cycle)]
 
 
 def _mended(hazard: Hazard) -> Hazard:

@@ -46,6 +46,16 @@ KINDS = {
         "something is larger than its place",
         "make the tile smaller, or the memory larger",
     ),
+    "nan": Kind(
+        "warning",
+        "an operator made a NaN of finite numbers, and an output depends on it",
+        "keep the operator's inputs where it is defined, or compute it in a wider type",
+    ),
+    "infinity": Kind(
+        "warning",
+        "an operator made an infinity of finite numbers, and an output depends on it",
+        "keep the operator's inputs in range, or compute it in a wider type",
+    ),
     "dead-store": Kind(
         "warning",
         "what is written is never read",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.base.kernels import entries
 from npuviz.sim.checks import order_kernels as ok
 from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.checks.trail import MemoryTrail
@@ -185,7 +186,8 @@ class _Walk:
             (self._writer, self._readers, self._given, self._used),
             found,
         )
-        if count * threads + int((rows[:, 3] * rows[:, 5]).sum()) > _MOST_PLAIN:
+        work = count * threads + int((rows[:, 3] * rows[:, 5]).sum())
+        if work > _MOST_PLAIN and entries.compiles():
             ok.walk.await_ready(*walked)
         number = ok.walk(*walked)
         for kind, step, other, cell in found[:number].tolist():

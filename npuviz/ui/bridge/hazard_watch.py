@@ -104,14 +104,16 @@ class HazardWatch(QObject):
     def _ask(self) -> None:
         if self._model.is_running:
             return
-        logs = self._logs()
-        if logs is not None:
-            self._show(findings_of(logs))
+        machine = self._machine
+        if machine is None:
+            return
+        if self._logs() is not None:
+            self._show(findings_of(machine))
             return
         still = self._still()
         if still is None:
             return
-        if self._job.ask(lambda: findings_of(still), PATIENCE_SECONDS):
+        if self._job.ask(lambda: findings_of(machine, still), PATIENCE_SECONDS):
             self._take()
         elif not self.is_looking:
             self.is_looking = True

@@ -1,0 +1,75 @@
+"""Where the NaNs and infinities of the outputs were born: operators whose inputs had none."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from npuviz.program.graph import Graph, Node
+from npuviz.sim.checks.kinds import hazard_of
+from npuviz.sim.machine import Hazard
+
+Held = Callable[[int], np.ndarray | None]
+
+
+def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
+    """One hazard for each operator in which a NaN or an infinity of an output began.
+
+    held  values of a tensor, None where no memory holds them: then what made it is looked at together with
+          what read it
+    """
+    counts: dict[int, tuple[int, int] | None] = {}
+
+    def count(tensor: int) -> tuple[int, int] | None:
+        if tensor not in counts:
+            counts[tensor] = _count(
+                graph.constants.get(tensor) if tensor in graph.constants else held(tensor)
+            )
+        return counts[tensor]
+
+    # An operator, and the operators behind it up to the first tensor that is known.
+    waiting = [(t, ()) for t in graph.outputs if any(count(t) or ())]
+    seen = set[int]()
+    while waiting:
+        tensor, behind = waiting.pop()
+        producer = graph.tensors[tensor].producer
+        if producer < 0 or producer in seen:
+            continue
+        seen.add(producer)
+        node = graph.nodes[producer]
+        chain = (node, *behind)
+        inputs = [each for each in node.inputs if each >= 0]
+        before = [(each, ()) for each in inputs if any(count(each) or ())]
+        if before:
+            waiting += before
+            continue
+        unknown = [each for each in inputs if count(each) is None and graph.tensors[each].producer >= 0]
+        if unknown:
+            waiting += [(each, chain) for each in unknown]
+            continue
+        yield _birth(graph, chain, count, cycle)
+
+
+def _birth(
+    graph: Graph, chain: tuple[Node, ...], count: Callable[[int], tuple[int, int] | None], cycle: int
+) -> Hazard:
+    made = [(graph.tensors[t].name, found) for t in chain[-1].outputs if t >= 0 and (found := count(t))]
+    kind = "nan" if any(nans for _, (nans, _) in made) else "infinity"
+    amounts = "; ".join(
+        f"{name} has {nans} NaNs and {infinities} infinities"
+        for name, (nans, infinities) in made
+        if nans or infinities
+    )
+    names = [f"{node.name or node.op_type} ({node.op_type})" for node in chain]
+    what = names[0] if len(names) == 1 else f"one of {', '.join(names)}, which are computed together,"
+    text = f"{what} made them of finite inputs: {amounts}"
+    return hazard_of(kind, cycle, "", -1, text, graph.tensors[chain[-1].outputs[0]].name)
+
+
+def _count(values: np.ndarray | None) -> tuple[int, int] | None:
+    """NaNs and infinities; None of what is not known."""
+    if values is None:
+        return None
+    try:
+        return int(np.count_nonzero(np.isnan(values))), int(np.count_nonzero(np.isinf(values)))
+    except TypeError:
+        return 0, 0  # no number of numpy's
