@@ -34,6 +34,8 @@ PAUSE_SECONDS = 0.06
 """Panels put off what comes within a frame of their last refresh: a step begins after that."""
 STEP_FIGURE, STEP_WORST, ZOOM_FIGURE, OPEN_FIGURE = "33", "60", "8", "1.5"
 
+FLASH = OpenOptions("neuroncore", settings={"shape.q": "64x256", "shape.k": "64x256", "shape.v": "256x64"})
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -50,7 +52,7 @@ CASES = (
     Case("light_resnet50", LIGHT / "light_resnet50.onnx", OpenOptions("systolic"), 200_000, is_network=True),
     Case("light_resnet50, rk3588", LIGHT / "light_resnet50.onnx", OpenOptions("rk3588"), 200_000),
     Case("heat", SAMPLES / "csl" / "heat", OpenOptions("wavelet"), 400),
-    Case("flash_attention", SAMPLES / "nki" / "flash_attention.py", OpenOptions("neuroncore"), 4000),
+    Case("flash_attention", SAMPLES / "nki" / "flash_attention.py", FLASH, 4000),
 )
 
 

@@ -10,6 +10,7 @@ NpuvizError
  +-- ConditionError     a breakpoint text cannot be understood (text, span)
  +-- ExportError        a tool's format cannot express it, or writing failed
  +-- UsageError         a command or option was used wrongly
+ |    +-- SettingsNeeded  the file opens once settings are given that it names
  +-- SimulationError    an invariant of npuviz broke: a bug
  +-- Cancelled          the user asked for it; never shown as a failure
 
@@ -121,6 +122,10 @@ class ExportError(NpuvizError):
 
 class UsageError(NpuvizError):
     """A command, option or argument was used wrongly."""
+
+
+class SettingsNeeded(UsageError):
+    """What is opened leaves settings to the user that nobody gave; a window can ask for them."""
 
 
 class SimulationError(NpuvizError):

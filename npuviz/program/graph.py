@@ -12,6 +12,10 @@ NEWEST_OPSET = 1 << 30
 """As the version of an operator set: the newest that is known."""
 
 
+FUNCTION = "function"
+"""Type of a node that is no operator but a function of code; each program of a machine has its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One operator.

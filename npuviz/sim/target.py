@@ -193,12 +193,14 @@ class Setting:
     value   as `--set` takes it; "" where the file that is opened decides
     source  where the figure is from, "" for what is a choice and no figure
     words   the only values it may have, () for any
+    is_needed  nothing is opened before the user gives a value; `value` is ""
     """
 
     name: str
     value: str
     source: str = ""
     words: tuple[str, ...] = ()
+    is_needed: bool = False
 
     @property
     def is_assumed(self) -> bool:

@@ -6,7 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from npuviz.program.graph import FUNCTION
 from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import TraceSchema
 from npuviz.trace.unit_times import UnderWay, unit_times, wait_kinds
 
 Grouping = Literal["operator", "instruction", "kind", "unit"]
@@ -26,6 +28,7 @@ class Costs:
     unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles
     end      cycles of the run; `idle` of them had no work at all: sum(share) + idle == end
     num_unassigned  intervals of work that name no such thing, left out of the rows and of `idle`
+    parts    (n,) int64 things that were worked on and are one row, 1 but for functions put together
     """
 
     grouping: Grouping
@@ -41,6 +44,7 @@ class Costs:
     end: int
     idle: float
     num_unassigned: int
+    parts: np.ndarray
 
 
 @dataclass(slots=True)
@@ -54,15 +58,27 @@ class _Work:
     waits: np.ndarray
 
 
-def costs(reader: TraceReader, grouping: Grouping, under_way: Sequence[UnderWay] = ()) -> Costs:
+def costs(
+    reader: TraceReader,
+    grouping: Grouping,
+    under_way: Sequence[UnderWay] = (),
+    *,
+    puts_functions_together: bool = False,
+) -> Costs:
     """Share the cycles of a trace among what was under way; reads every interval once.
 
-    The trace may grow meanwhile: what is there at the first look counts.
+    The trace may grow meanwhile: what is there at the first look counts. `puts_functions_together`:
+    functions of one name in several programs are one row, with the first one's key.
     """
     end = reader.end_cycle
     found = _collect(reader, grouping, end, under_way)
     is_known = found.key >= 0
     work = is_known & ~found.waits
+    own_keys = together = np.unique(found.key[work])
+    if puts_functions_together and grouping == "operator":
+        first_alike = _first_alike(reader.schema)
+        found.key[is_known] = first_alike[found.key[is_known]]
+        together = first_alike[own_keys]
     keys, places = np.unique(found.key[work], return_inverse=True)
     start, stop = found.start[work], found.end[work]
     # A unit with several tracks is busy once in a cycle in which two of them show work.
@@ -99,6 +115,17 @@ def costs(reader: TraceReader, grouping: Grouping, under_way: Sequence[UnderWay]
         end,
         float(end - (covered[2] - covered[1]).sum()),
         int((~is_known & ~found.waits).sum()),
+        np.bincount(np.searchsorted(keys, together), minlength=len(keys))[order],
+    )
+
+
+def _first_alike(schema: TraceSchema) -> np.ndarray:
+    """(nodes,) int64: the first function with the name of each node that is a function, else the node."""
+    known: dict[str, int] = {}
+    nodes = enumerate(zip(schema.node_names, schema.node_types, strict=True))
+    return np.array(
+        [known.setdefault(name, node) if kind == FUNCTION and name else node for node, (name, kind) in nodes],
+        dtype=np.int64,
     )
 
 

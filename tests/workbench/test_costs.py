@@ -73,3 +73,25 @@ def test_lanes_that_belong_to_no_unit_do_not_count_twice(monkeypatch: pytest.Mon
     found = costs(reader, "operator")
     assert set(found.unit.tolist()) <= {0, 1, 2}
     assert int(found.work.sum()) == sum(reader.busy_cycles(track, WORK) for track in range(3))
+
+
+def test_functions_of_one_name_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = make_reader(4, 2000)
+    own = reader.schema
+    # Every second node is the function "send" of another program; the others are operators of one name.
+    names = tuple("send" if node % 2 else "conv" for node in range(len(own.node_names)))
+    types = tuple("function" if node % 2 else "Conv" for node in range(len(names)))
+    named = replace(own, node_names=names, node_types=types)
+    monkeypatch.setattr(TraceStore, "schema", property(lambda _store: named))
+    apart = costs(reader, "operator")
+    found = costs(reader, "operator", puts_functions_together=True)
+    functions = apart.key[apart.key % 2 == 1]
+    assert len(functions) > 1
+    assert set(found.key.tolist()) == {*apart.key[apart.key % 2 == 0].tolist(), 1}
+    row = found.key.tolist().index(1)
+    assert found.parts[row] == len(functions)
+    assert found.parts.sum() == len(apart.key)
+    # A cycle in which two of them are under way counts once for both together.
+    assert found.active[row] <= apart.active[apart.key % 2 == 1].sum()
+    assert found.share.sum() + found.idle == pytest.approx(found.end)
+    assert not (apart.parts != 1).any()

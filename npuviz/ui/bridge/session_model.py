@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from npuviz.base.errors import Cancelled
+from npuviz.base.errors import Cancelled, SettingsNeeded
 from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
@@ -46,6 +46,7 @@ class SessionModel(QObject):
     running_changed  a verb began or ended; while it runs, `session` belongs to the worker
     progress         fraction (0..1, negative if unknown) and text of long work; (1, "") when it ended
     failed           one line for the user; `failure` holds more
+    settings_needed  (path, OpenOptions) of a file that opens once the user gives settings; `failed` follows
     finished_job     title and result of a job given to `submit`
     """
 
@@ -54,6 +55,7 @@ class SessionModel(QObject):
     running_changed = Signal(bool)
     progress = Signal(float, str)
     failed = Signal(str)
+    settings_needed = Signal(Path, object)
     finished_job = Signal(str, object)
     breakpoints_changed = Signal()
 
@@ -393,6 +395,7 @@ class SessionModel(QObject):
 
     def _on_ended(self, end: JobEnd) -> None:
         was_running, self._is_running = self._is_running, False
+        opening = self.opening
         if not self._worker.is_busy:
             self.opening = None
         self._tick.stop()
@@ -403,6 +406,8 @@ class SessionModel(QObject):
             self.cycle_changed.emit(self._shown_cycle)
         if end.error is not None:
             self._waiting.clear()
+            if isinstance(end.error, SettingsNeeded) and opening is not None:
+                self.settings_needed.emit(*opening)
             if not isinstance(end.error, Cancelled):
                 self.failure = failure_of(end.error)
                 self.failed.emit(self.failure.text)

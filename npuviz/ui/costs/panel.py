@@ -110,7 +110,7 @@ class CostsPanel(Panel):
         self._asked = wanted
         session = self.model.session
         rows = under_way(session.machine if session is not None else None, reader)
-        if self._job.ask(lambda: costs(reader, grouping, rows), PATIENCE):
+        if self._job.ask(lambda: costs(reader, grouping, rows, puts_functions_together=True), PATIENCE):
             self._answered()
         else:
             self.summary.setText(COUNTING)

@@ -18,6 +18,7 @@ NAME, SHARE, CYCLES, BUSIEST, BUSY, WORK, WAITING = range(7)
 class CostRow:
     """One thing that took time; key -1 is the time in which nothing was under way.
 
+    parts    how many things are put together in it
     share, busy  parts of 1: of the run; of the cycles in which it was worked on, for the busiest unit
     """
 
@@ -30,6 +31,7 @@ class CostRow:
     work: int
     waiting: int
     span: tuple[int, int]
+    parts: int = 1
 
 
 class CostTable(RowModel[CostRow]):
@@ -42,7 +44,7 @@ class CostTable(RowModel[CostRow]):
         if row.key < 0 and column > CYCLES:
             return ""
         return (
-            row.name,
+            row.name if row.parts == 1 else f"{row.name} \u00d7 {row.parts}",
             f"{row.share:.1%}",
             format_count(round(row.cycles)),
             row.busiest,
@@ -54,6 +56,7 @@ class CostTable(RowModel[CostRow]):
     def tooltip(self, row: CostRow, column: int) -> str:
         if row.key < 0:
             return "Cycles in which no unit worked"
+        together = f"\n{row.parts} programs have a function of this name" if row.parts > 1 else ""
         return {
             SHARE: "Part of the run. A cycle goes in equal parts to all that is under way in it: "
             "the column sums to 100 %",
@@ -62,7 +65,10 @@ class CostTable(RowModel[CostRow]):
             BUSY: f"Part of the cycles with work on it in which {row.busiest} worked",
             WORK: f"Busy cycles of units on it, summed over units. {BUSY_MEANS}",
             WAITING: f"Cycles that units waited for its sake, summed over units. {WAITING_MEANS}",
-        }.get(column, f"{row.name}\nclick: select, double click: go to cycle {format_count(row.span[0])}")
+        }.get(
+            column,
+            f"{row.name}{together}\nclick: select, double click: go to cycle {format_count(row.span[0])}",
+        )
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column; time without work stays last."""
@@ -89,6 +95,7 @@ def rows_of(
             int(found.work[i]),
             int(found.waiting[i]),
             (int(found.first[i]), int(found.last[i])),
+            int(found.parts[i]),
         )
         for i in range(min(len(found.key), limit))
     ]

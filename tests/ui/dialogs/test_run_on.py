@@ -193,3 +193,73 @@ def test_a_file_of_no_machine_cannot_be_run(toy: Driver, tmp_path: Path) -> None
     assert dialog.problem.text() == "No machine takes this file."
     assert not dialog.run.isEnabled()
     dialog.reject()
+
+
+KERNELS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def twice(x, factor=2.0):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@nki.jit
+def copy(source):
+    out = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=source)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+def test_a_kernel_file_asks_for_kernel_and_shapes(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(choosing, "load_plugins", registry.load_plugins)
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    driver.window.open(path, is_named=True)
+    driver.qtbot.waitUntil(lambda: driver.window.findChild(RunOnDialog) is not None)
+    driver.idle()
+    dialog = driver.window.findChild(RunOnDialog)
+    assert dialog is not None
+    assert dialog.isVisible()
+    run = dialog.findChild(QPushButton, "run_on.run")
+    assert run is not None
+    assert "kernel" in dialog.problem.text()
+    assert not run.isEnabled()
+    # The row that needs a value has the focus: Return opens its editor.
+    assert dialog.view.hasFocus()
+    assert dialog.table.rows[dialog.view.currentIndex().row()].setting.name == "kernel"
+    dialog.table.setData(dialog.table.index(place_of(dialog, "kernel"), VALUE), "twice")
+    assert "shape.x" in dialog.problem.text()
+    type_value(dialog, "shape.x", "128x64")
+    assert dialog.problem.isHidden()
+    assert dialog.table.rows[place_of(dialog, "factor")].value == "2.0"
+    type_value(dialog, "factor", "3.0")
+    with driver.qtbot.waitSignal(driver.model.session_changed):
+        press(dialog, "run_on.run")
+    driver.idle()
+    opened = driver.model.opened
+    assert opened is not None
+    assert dict(opened.options.settings) == {"kernel": "twice", "shape.x": "128x64", "factor": "3.0"}
+    # Opened again without settings it begins with those of the last time.
+    driver.window.open(path, is_named=True)
+    driver.qtbot.waitUntil(lambda: any(each.isVisible() for each in dialogs(driver)))
+    driver.idle()
+    again = next(each for each in dialogs(driver) if each.isVisible())
+    assert again.problem.isHidden()
+    assert again.table.rows[place_of(again, "shape.x")].value == "128x64"
+
+
+def dialogs(driver: Driver) -> list[RunOnDialog]:
+    return driver.window.findChildren(RunOnDialog)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import FormatError, NpuvizError, UsageError
+from npuviz.base.errors import FormatError, NpuvizError, SettingsNeeded, UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Note
 from npuviz.program.source import CallSite, LoopTurn, Place, SourceFile
@@ -24,11 +24,10 @@ from npuviz.targets.neuroncore.nki.lowering import Lowered
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, turn_counts
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
+from npuviz.targets.neuroncore.nki.sniffing import OWN_NAMES, SHAPE_PREFIX
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
-_OWN_NAMES = ("kernel", "grid", "reference")
-_SHAPE_PREFIX = "shape."
 _SHAPE = re.compile(r"^(\d{1,15}(?:x\d{1,15})*)(?::([A-Za-z0-9_]+))?$")
 _TYPES = (
     *("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2"),
@@ -152,7 +151,7 @@ def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
         return next(iter(own.values()))
     if not own:
         raise FormatError(f"{path.name}: no function under nki.jit; name one with --kernel NAME")
-    raise UsageError(f"{path.name} has several kernels: choose one with --kernel: {', '.join(own)}")
+    raise SettingsNeeded(f"{path.name} has several kernels: choose one with --kernel: {', '.join(own)}")
 
 
 def _whole_numbers(name: str, text: str) -> tuple[int, ...]:
@@ -168,13 +167,9 @@ def _whole_numbers(name: str, text: str) -> tuple[int, ...]:
 def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The kernel's arguments: arrays that are given, empty ones of given shapes, numbers by name."""
     parameters = kernel.parameters
-    shapes = {
-        key[len(_SHAPE_PREFIX) :]: text for key, text in chosen.items() if key.startswith(_SHAPE_PREFIX)
-    }
+    shapes = {key[len(SHAPE_PREFIX) :]: text for key, text in chosen.items() if key.startswith(SHAPE_PREFIX)}
     values = {
-        key: text
-        for key, text in chosen.items()
-        if key not in _OWN_NAMES and not key.startswith(_SHAPE_PREFIX)
+        key: text for key, text in chosen.items() if key not in OWN_NAMES and not key.startswith(SHAPE_PREFIX)
     }
     for option, names in (("--input", inputs), ("--shape", shapes), ("--set", values)):
         for name in names:
@@ -201,7 +196,7 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
     if missing:
         given = " ".join(f"--shape {name}=128x512:float32" for name in missing)
         name = kernel.function.__name__
-        raise UsageError(
+        raise SettingsNeeded(
             f"the kernel {name} needs {', '.join(missing)}: give --input NAME=FILE.npy or {given}"
         )
     return arguments

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from npuviz.base.errors import TargetError
 from npuviz.base.names import printable
-from npuviz.program.graph import Graph, Node
+from npuviz.program.graph import FUNCTION, Graph, Node
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
@@ -31,7 +31,7 @@ def make_program(
     spec, notes = make_spec(preset or wafer.arch, config, settings)
     listing = WaveletListing(wafer)
     nodes = tuple(
-        Node(number, function.name, "function", "", (), ())
+        Node(number, function.name, FUNCTION, "", (), ())
         for number, (_, function) in enumerate(listing.functions)
     )
     payload = WaferPayload(wafer, tuple(commands), is_closed)

@@ -23,6 +23,7 @@ from npuviz.sim.target import HasSettings, LoadRequest, Setting, Target
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.dialogs.run_on.costs import UNMEASURED, CostsView
 from npuviz.ui.dialogs.run_on.settings_table import (
+    VALUE,
     SettingRow,
     SettingsTable,
     WordDelegate,
@@ -166,7 +167,8 @@ class RunOnDialog(QDialog):
         self.costs.clear()
         self._fill_presets(options.preset)
         self._refresh()
-        self.machine.setFocus(Qt.FocusReason.OtherFocusReason)
+        if not self._choose_missing():
+            self.machine.setFocus(Qt.FocusReason.OtherFocusReason)
         if path.suffix.lower() == ".onnx" and path.is_file():
             from npuviz.onnx.shape_inference import open_dimensions
 
@@ -210,12 +212,18 @@ class RunOnDialog(QDialog):
                 self._settings = self._settings or self._unchanged(target, path)
         else:
             self._settings = ()
+        problem = problem or self._missing()
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
         self.run.setEnabled(target is not None and not problem)
         self.costs.setEnabled(target is not None and not problem)
         self.costs.note.setText(self._last_time(path, options) or UNMEASURED)
         self._show_rows()
+
+    def _missing(self) -> str:
+        """Which settings the user has still to give, "" if none."""
+        names = [each.name for each in self._settings if each.is_needed and each.name not in self._wanted]
+        return f"Still needed: {', '.join(names)} (type a value in the table)." if names else ""
 
     def _unchanged(self, target: HasSettings, path: Path) -> Sequence[Setting]:
         try:
@@ -249,6 +257,15 @@ class RunOnDialog(QDialog):
             ],
             lambda row: row.setting.name,
         )
+
+    def _choose_missing(self) -> bool:
+        """Go to the first setting that the user has still to give; False if there is none."""
+        rows = enumerate(self.table.rows)
+        place = next((number for number, row in rows if row.setting.is_needed and not row.wanted), -1)
+        if place >= 0:
+            self.view.setCurrentIndex(self.table.index(place, VALUE))
+            self.view.setFocus(Qt.FocusReason.OtherFocusReason)
+        return place >= 0
 
     def _edit(self, name: str, wanted: str) -> None:
         if wanted:

@@ -13,6 +13,7 @@ from npuviz.ui.theme.theme import Theme
 
 NAME, VALUE, SOURCE = range(3)
 DIMENSION = "dimension of the model; 1 where nobody says"
+NEEDED = "needed"
 ESTIMATE_MARK = "\u2248 "
 
 
@@ -48,7 +49,7 @@ class SettingsTable(RowModel[SettingRow]):
         if column == NAME:
             return row.setting.name
         if column == VALUE:
-            return row.value
+            return row.value or (NEEDED if row.setting.is_needed else "")
         mark = ESTIMATE_MARK if row.setting.is_assumed and not row.wanted else ""
         usual = f"changed; else {row.setting.value}" if row.setting.value else "changed"
         return usual if row.wanted else f"{mark}{row.setting.source}"
@@ -63,6 +64,8 @@ class SettingsTable(RowModel[SettingRow]):
             return row.value
         if role == Qt.ItemDataRole.FontRole and row.wanted:
             return self._theme.font_ui(bold=True)
+        if role == Qt.ItemDataRole.ForegroundRole and row.setting.is_needed and not row.wanted:
+            return self._theme.color("warning")
         if role == Qt.ItemDataRole.ForegroundRole and column == SOURCE:
             is_guess = row.setting.is_assumed and not row.wanted
             return self._theme.color("estimated" if is_guess else "text-muted")

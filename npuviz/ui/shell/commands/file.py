@@ -110,11 +110,11 @@ class FileCommands:
             chosen = {**opened.options.settings, **settings}
             self.open_as(opened.path, replace(opened.options, settings=chosen))
 
-    def open_as(self, path: Path, options: OpenOptions) -> None:
+    def open_as(self, path: Path, options: OpenOptions, *, is_named: bool = False) -> None:
         """Open a path in a way the user chose; of the file that is open, breakpoints and cycle come back."""
         opened = self._model.opened
         if opened is None or opened.path.resolve() != path.resolve():
-            self.open_paths([path], options)
+            self.open_paths([path], options, is_named=is_named)
             return
         session = opened.session
         marks = tuple((item.text, item.enabled) for item in session.breakpoints.all) if session else ()

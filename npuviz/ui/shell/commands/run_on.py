@@ -10,8 +10,10 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.dialogs.run_on.dialog import RunOnDialog
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.choosing import choose_target
 from npuviz.workbench.commands import Command
 from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.recent import recent_files
 from npuviz.workbench.sessions.last_times import last_seconds
 from npuviz.workbench.settings import Settings
 
@@ -29,6 +31,7 @@ class RunOnCommands:
         self._window, self._model = window, model
         self._theme, self._settings = looks
         self._ask_file, self._open_as = files.ask_file, files.open_as
+        model.settings_needed.connect(self._ask_settings)
 
     def all(self) -> list[Command]:
         """The commands, in menu order."""
@@ -55,10 +58,21 @@ class RunOnCommands:
             target = opened.options.target or (opened.target.id if opened.target else "")
             self._show(opened.path, replace(opened.options, target=target))
 
-    def _show(self, path: Path, options: OpenOptions) -> None:
+    def _ask_settings(self, path: Path, options: OpenOptions) -> None:
+        """Ask for what a file needs, beginning with what it was given the last time."""
+        target = options.target or choose_target(path).id
+        entries = (entry for entry in recent_files(self._settings) if entry.path == path.resolve())
+        known = next((dict(entry.options.settings) for entry in entries), {})
+        settings = {**known, **options.settings}
+        self._show(path, replace(options, target=target, settings=settings), is_agreed=True)
+
+    def _show(self, path: Path, options: OpenOptions, *, is_agreed: bool = False) -> None:
+        """Show the dialog; `is_agreed`: the user has agreed to this path's being opened."""
         dialog = RunOnDialog(self._theme, self._ask_file, self._last_time, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.chosen.connect(self._open_as)
+        dialog.chosen.connect(
+            lambda chosen, how: self._open_as(chosen, how, is_named=is_agreed and chosen == path)
+        )
         dialog.show_model(path, options)
         dialog.open()
 

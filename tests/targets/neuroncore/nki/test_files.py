@@ -180,7 +180,7 @@ def test_a_file_is_known_by_its_imports_and_asks_for_consent(tmp_path) -> None:
     assert imports_nki(path)
     assert TARGET.accepts(path, path.read_bytes()[:512])
     assert TARGET.scripts(path) == (path,)
-    assert [name for name, _ in described(path)] == ["one", "other"]
+    assert [each.name for each in described(path)] == ["one", "other"]
     path.write_text("import numpy\n# import nki\n")
     assert not imports_nki(path)
 
