@@ -129,11 +129,12 @@ def _part(data: bytes, rng: Random) -> bytes:
         return change_bytes(data, rng)
     try:
         table = pq.read_table(io.BytesIO(data))
+        # Names that an earlier change has made no text are found here only.
+        columns = {name: table.column(name).to_numpy().copy() for name in table.column_names}
     except Exception:
         return change_bytes(data, rng)
-    if not table.num_rows or not table.num_columns:
+    if not table.num_rows or not columns:
         return data
-    columns = {name: table.column(name).to_numpy().copy() for name in table.column_names}
     name = rng.choice(sorted(columns))
     kind = rng.randrange(10)
     if kind == 0:
