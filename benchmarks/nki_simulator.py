@@ -13,11 +13,15 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
+import ml_dtypes
+import numpy as np
+
 from npuviz.targets.neuroncore.nki.calls.entry_points import simulate
+from npuviz.targets.neuroncore.nki.record.element_types import NAMES, dtype_of, is_float
 
 _MOCKED = (
     *("aws_embedded_metrics", "boto3", "botocore", "fabric2", "invoke", "paramiko", "plotext"),
-    *("neuron_dtypes", "pandas", "debugpy"),
+    *("pandas", "debugpy"),
 )
 
 
@@ -67,6 +71,15 @@ def install() -> None:
         f"{name}.language.dtypes": language,
         f"{name}.typing": typing,
     }
+    types: Any = MagicMock(name="neuron_dtypes")
+    sys.modules["neuron_dtypes"] = types
+    types.__spec__ = ModuleSpec("neuron_dtypes", None)
+    types.static_cast = lambda array, dtype: np.asarray(array).astype(dtype)
+    types.sizeinbytes = lambda dtype: dtype_of(dtype).itemsize
+    types.finfo = ml_dtypes.finfo
+    types.is_float_type = lambda dtype: is_float(dtype_of(dtype))
+    for name, dtype in NAMES.items():
+        setattr(types, name, dtype)
     sys.meta_path.append(_Mocks())
 
 

@@ -100,3 +100,22 @@ def kernel(a):
     )
     a = random(4, 8)
     assert np.allclose(ran(tmp_path, text, {"a": a}, preset="trn3"), np.tanh(wanted(a)), atol=1e-5)
+
+
+def test_a_tile_of_psum_is_repeated_as_often_as_a_tile_of_sbuf(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    column = nl.ndarray((4, 512, 1), dtype=nl.float32, buffer=nl.psum)
+    nisa.tensor_copy(dst=column.reshape(shape=(4, 512)), src=nl.load(b))
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=column.broadcast(2, 24), op=nl.subtract)
+    nl.store(out, tile)
+    return out
+"""
+    )
+    a, b = random(4, 512, 24), random(4, 512)
+    assert np.array_equal(ran(tmp_path, text, {"a": a, "b": b}), a - b[:, :, None])

@@ -4,6 +4,7 @@ Checked once for every kind of instruction (operator and patterns), not for ever
 """
 
 from collections.abc import Callable
+from math import prod
 
 from npuviz.base.errors import SimulationError
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
@@ -11,7 +12,8 @@ from npuviz.targets.neuroncore.isa import ARG0, ARG1, DST, RES, SRC0, SRC1, Opco
 
 MAX_SBUF_ELEMENTS = 65536
 MAX_PSUM_ELEMENTS = 4096
-"""Elements a partition of one access. Ref: ARCH2 (free size of Vector and Scalar)."""
+"""Elements a partition of one access, repeated ones counted once. Ref: ARCH2 (free size of Vector and Scalar),
+LIB (layernorm_tkg reads 512 elements of PSUM 24 times)."""
 MIN_SEARCHED, MAX_SEARCHED = 8, 16384
 """Elements a partition for the instructions on eight values. Ref: SDK226."""
 MAX_STATISTICS = 512
@@ -32,7 +34,8 @@ def _problem(opcode: Opcode, views: Views) -> str:
     for view in views:
         if view is not None:
             limit = MAX_PSUM_ELEMENTS if view.space == Space.PSUM else MAX_SBUF_ELEMENTS
-            if view.free_size > limit:
+            count = prod(size for size, step in zip(view.shape, view.steps, strict=True) if step)
+            if count > limit or view.free_size > MAX_SBUF_ELEMENTS:
                 return f"{view.free_size} elements in a partition, at most {limit} are possible"
     padded = (*views, *(None,) * (6 - len(views)))
     rule = _RULES.get(opcode)

@@ -243,10 +243,9 @@ class Tensor:
             self.start if start is None else start,
         )
 
-    def reshape(self, *shape: Any) -> "Tensor":
+    def reshape(self, *sizes_or_shape: Any, shape: Any = None) -> "Tensor":
         """The same elements in another shape; on chip the partition dimension stays."""
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        sizes = tuple(int(size) for size in wanted)
+        sizes = _sizes(sizes_or_shape, shape)
         try:
             if not self.is_on_chip:
                 made = strides.resolved_shape(self.size, sizes)
@@ -348,10 +347,9 @@ class Tensor:
         first, last = start_dim % self.ndim, end_dim % self.ndim
         return self.reshape(*self.shape[:first], prod(self.shape[first : last + 1]), *self.shape[last + 1 :])
 
-    def broadcast_to(self, *shape: Any) -> "Tensor":
+    def broadcast_to(self, *sizes_or_shape: Any, shape: Any = None) -> "Tensor":
         """Repeated to a shape, over partitions too."""
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        return self.recording.actions.broadcast(self, tuple(wanted))
+        return self.recording.actions.broadcast(self, _sizes(sizes_or_shape, shape))
 
     def astype(self, dtype: Any) -> "Tensor":
         """A copy of another type."""
@@ -449,6 +447,14 @@ def _operators() -> None:
 
 
 _operators()
+
+
+def _sizes(given: tuple[Any, ...], shape: Any) -> tuple[int, ...]:
+    """A shape that is given as sizes, as one sequence, or by name."""
+    if shape is not None:
+        given = (shape,)
+    wanted = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    return tuple(int(size) for size in wanted)
 
 
 def box_of(mask: object, shape: tuple[int, ...]) -> Box | None:
