@@ -1,7 +1,8 @@
 """Packages that kernel files import for their tests, and that are not installed: names that cannot be used.
 
 Kernels seldom use the framework that they are called from. A file that imports one unguarded is read with
-these in its place; the first call of anything from it raises ImportError.
+these in its place. What the file calls of them while it is read gives names of no use again; a decision that
+hangs on one, and any call from a kernel, raises ImportError.
 """
 
 import importlib
@@ -12,6 +13,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from npuviz.targets.neuroncore.nki.record.recording import is_recording
 
 PACKAGES = frozenset(
     (
@@ -27,6 +30,8 @@ PACKAGES = frozenset(
         ),
         *("neuronx_distributed", "neuronx_distributed_inference", "transformers", "neuron_dtypes", "einops"),
         *("pandas", "matplotlib", "tqdm", "tabulate", "absl", "qiskit", "seaborn", "yaml"),
+        *("scipy", "sklearn", "tensorflow", "flax", "optax", "triton", "vllm", "vllm_neuron", "optimum"),
+        *("libtorch_neuronx_lite", "accelerate", "datasets", "safetensors", "huggingface_hub", "PIL", "cv2"),
     )
 )
 
@@ -43,7 +48,22 @@ class _Name:
         return _Name(f"{self._name}.{name}")
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise ImportError(f"{self._name} is used, and {self._name.partition('.')[0]} is not installed")
+        if is_recording():
+            raise self._error()
+        return _Name(f"{self._name}()")
+
+    def __bool__(self) -> bool:
+        raise self._error()
+
+    def __iter__(self) -> Any:
+        raise self._error()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._error()
+
+    def _error(self) -> ImportError:
+        package = self._name.partition(".")[0]
+        return ImportError(f"{self._name} is used, and {package} is not installed")
 
     def __getitem__(self, key: object) -> "_Name":
         return self
@@ -66,9 +86,13 @@ class _Name:
 class _Package(ModuleType):
     """A package that is not there."""
 
-    def __getattr__(self, name: str) -> _Name:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "nki_jit":  # Ref: SDK226, the old name of nki.jit in torch_neuronx
+            from npuviz.targets.neuroncore.nki.calls.entry_points import jit_first
+
+            return jit_first
         return _Name(f"{self.__name__}.{name}")
 
 

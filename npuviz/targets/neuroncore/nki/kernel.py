@@ -218,7 +218,7 @@ def array_of(value: Any) -> np.ndarray | None:
     if isinstance(value, type):
         return None
     if hasattr(value, "detach") and hasattr(value, "numpy"):
-        return value.detach().cpu().numpy()
+        return np.asarray(value.detach().cpu().numpy())
     if hasattr(value, "__array__") and hasattr(value, "shape") and not np.isscalar(value):
         return np.asarray(value)
     return None

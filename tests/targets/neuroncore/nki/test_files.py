@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.nki.sniffing import described, imports_nki
 from npuviz.targets.neuroncore.target import TARGET
 from npuviz.workbench.headless.info import describe_file, info_text
 from npuviz.workbench.opening import OpenOptions
-from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
 TWO = (
     SECOND
@@ -267,6 +267,28 @@ def test():
     ):
         ran(tmp_path, text.replace("USE", "torch.zeros(2)"), {"x": x})
     assert "torch" not in sys.modules
+
+
+def test_a_file_may_wrap_its_kernels_for_a_framework_that_is_not_installed(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+from torch_neuronx import nki_jit
+from vllm.kernels import register
+
+@nki_jit
+def kernel(x, out):
+    nl.store(out, nl.add(nl.load(x), 1.0))
+
+registered = register(kernel, name="kernel")[2]
+"""
+    )
+    x = random(8, 8)
+    spec, program = loaded(tmp_path, text, {"x": x, "out": np.zeros_like(x)})
+    assert np.array_equal(outputs_of(spec, program)[0], x + 1)
+    for use in ("if registered: x = 1", "for x in registered: pass", "kernel(register(), registered)"):
+        with pytest.raises(KernelError, match=r"ImportError: vllm.kernels.register.* and vllm is not"):
+            loaded(tmp_path, text + use, {"x": x, "out": x})
 
 
 def test_a_setting_with_the_name_of_a_parameter_is_the_parameter(tmp_path) -> None:

@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.isa import ARG0, ARG1, DST, RES, SRC0, SRC1, Opco
 
 MAX_SBUF_ELEMENTS = 65536
 MAX_PSUM_ELEMENTS = 4096
-"""Elements a partition of one access, repeated ones counted once. Ref: ARCH2 (free size of Vector and Scalar),
+"""Elements a partition of one access, repeated ones once. Ref: ARCH2 (free size of Vector and Scalar),
 LIB (layernorm_tkg reads 512 elements of PSUM 24 times)."""
 MIN_SEARCHED, MAX_SEARCHED = 8, 16384
 """Elements a partition for the instructions on eight values. Ref: SDK226."""
