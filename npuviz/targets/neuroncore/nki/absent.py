@@ -90,9 +90,7 @@ class _Package(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         if name == "nki_jit":  # Ref: SDK226, the old name of nki.jit in torch_neuronx
-            from npuviz.targets.neuroncore.nki.calls.entry_points import jit_first
-
-            return jit_first
+            return importlib.import_module("neuronxcc.nki").jit
         return _Name(f"{self.__name__}.{name}")
 
 
