@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -39,7 +40,10 @@ SCRIPT_PATTERN = "commands*.sh"
 DEFAULT_SCRIPT = "commands_wse3.sh"
 SCRIPT_SECONDS = 600
 _ARCH = re.compile(r"--arch[= ]\s*['\"]?(wse[23])")
-MOST_NEIGHBOURS = 1000
+_TOOL_PATH = re.compile(r"(?<![\w.$}-])~?/[\w./+-]*/(cslc|cs_python)\b(?![./-])")
+MOST_NEIGHBOURS, MOST_LEVELS = 1000, 5
+TOOLS = ("cslc", "cs_python")
+"""Scripts call them by name, by a path of their author's machine, or as ${CSLC} and ${CS_PYTHON}."""
 SDK_LAYOUT_MACRO = "%python_sdk_paint"
 COMPILE_SETTINGS = ("arch", "params", "colors", "fabric-dims", "fabric-offsets", "import-path", "fp16-format")
 """Settings of `--set` that mean what the option of this name means to the compiler."""
@@ -250,28 +254,50 @@ class ScriptRun:
 def run_script(script: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:
     """Run a command script in a copy of its folder below `place`, with the stand-ins first on the path.
 
-    The neighbours of the folder are there as links, so that modules in ../libs are found.
+    What lies beside the folder, and beside the folders above it up to the root of its repository, is there as
+    links, so that modules in ../libs are found.
 
     settings  KEY=VALUE pairs for the machine, with commas between them
     """
-    source = script.resolve().parent
-    folder = place / "copy" / (source.name or "program")
+    folder = _copy(script.resolve().parent, place / "copy")
+    expand_macros(folder / script.name)
+    return run_command(f"bash {shlex.quote(script.name)}", folder, place, seconds, settings)
+
+
+def _copy(source: Path, place: Path) -> Path:
+    """A copy of a folder, with links to what is beside it; returns it."""
+    above = list(source.parents)[:MOST_LEVELS]
+    root = next((path for path in (source, *above) if (path / ".git").exists()), source.parent)
+    levels = [path for path in above if path == source.parent or path.is_relative_to(root)]
+    top = levels[-1] if levels else source
+    folder = place / source.relative_to(top)
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))
-    for neighbour in islice(source.parent.iterdir(), MOST_NEIGHBOURS):
-        if neighbour != source:
-            (folder.parent / neighbour.name).symlink_to(neighbour)
-    _expand_macros(folder / script.name)
+    for level in levels:
+        for neighbour in islice(level.iterdir(), MOST_NEIGHBOURS):
+            link = place / neighbour.relative_to(top)
+            if not source.is_relative_to(neighbour) and neighbour.name != ".git":
+                link.symlink_to(neighbour)
+    return folder
+
+
+def run_command(command: str, folder: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:
+    """Run a command of the shell in a folder, with the stand-ins, written below `place`, first on the path.
+
+    settings  KEY=VALUE pairs for the machine, with commas between them
+    """
     shims = place / "shims"
     write_shims(shims)
     variables = environment()
     variables["PATH"] = f"{shims}:{variables.get('PATH', '')}"
+    for name in TOOLS:
+        variables.setdefault(name.upper(), name)
     if settings:
         variables[SETTINGS_VARIABLE] = settings
     process: subprocess.Popen[str] | None = None
     try:
         with shielded():
             process = subprocess.Popen(
-                ["bash", script.name],
+                ["bash", "-c", command],
                 cwd=folder,
                 env=variables,
                 stdin=subprocess.DEVNULL,
@@ -296,10 +322,11 @@ def run_script(script: Path, place: Path, seconds: float, settings: str = "") ->
     return ScriptRun(folder, process.returncode, output)
 
 
-def _expand_macros(script: Path) -> None:
-    """Some published scripts hold a macro of their authors' tests; what it stands for is known."""
+def expand_macros(script: Path) -> None:
+    """Say in a script what stands for the tools: a macro of the vendor's tests, paths that are not there."""
     text = script.read_text(encoding="utf-8", errors="replace")
     expanded = text.replace(SDK_LAYOUT_MACRO, "cs_python run.py")
+    expanded = _TOOL_PATH.sub(lambda m: m[0] if Path(m[0]).expanduser().exists() else m[1], expanded)
     if expanded != text:
         script.write_text(expanded, encoding="utf-8")
 

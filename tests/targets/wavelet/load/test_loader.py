@@ -41,6 +41,33 @@ def test_a_script_runs_in_a_copy_with_its_neighbours(tmp_path):
     assert not (folder / "mark").exists()
 
 
+def test_a_script_finds_what_lies_above_it_in_its_repository(tmp_path):
+    root = tmp_path / "repository"
+    folder = root / "spikes" / "deep" / "one"
+    folder.mkdir(parents=True)
+    (root / ".git").mkdir()
+    (root / "helpers").mkdir()
+    (root / "helpers" / "text").write_text("from above\n")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "commands.sh").write_text("cat ../../../helpers/text; ls -A ../../.. ../../../..")
+    ran = run_script(folder / "commands.sh", tmp_path / "scratch", 60)
+    assert ran.output.startswith("from above\n")
+    assert "elsewhere" not in ran.output
+    assert ".git" not in ran.output
+
+
+def test_tools_are_found_by_paths_and_variables_of_the_author(tmp_path):
+    here = tmp_path / "cslc"
+    here.write_text("#!/bin/sh\necho own $0\n")
+    here.chmod(0o755)
+    lines = ["/home/nobody-here/tools/cslc --version", '"${CS_PYTHON}" -c "print(7)"', f"{here}"]
+    folder = folder_with(tmp_path, commands="\n".join(lines))
+    ran = run_script(folder / "commands.sh", tmp_path / "scratch", 60)
+    first, second, third = ran.output.splitlines()
+    assert "No such file" not in first
+    assert (second, third) == ("7", f"own {here}")
+
+
 def test_a_script_that_does_not_end_is_ended(tmp_path):
     folder = folder_with(tmp_path, commands_wse3="echo begun; sleep 1000 & sleep 1000")
     ran = run_script(folder / "commands_wse3.sh", tmp_path / "scratch", 0.5)

@@ -17,6 +17,8 @@ from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 MAX_TEXT = 4_000_000
 """Characters of a file; longer ones are refused."""
+QUOTED = 60
+"""Characters of a line that an error shows."""
 
 _lock = threading.Lock()
 
@@ -88,7 +90,7 @@ def _syntax_error(error: UnexpectedInput, index: int, text: str) -> CslError:
             return CslError(at, "a string or character literal without its end")
         if rest.startswith("/*"):
             return CslError(at, "block comments do not exist in CSL", "use // on every line")
-        return CslError(at, f"unexpected character {error.char!r}")
+        return CslError(at, f"unexpected character {error.char!r}", _quoted(text, line))
     if isinstance(error, UnexpectedToken):
         return _unexpected_token(error, index, text)
     return CslError(at, "this is not CSL")
@@ -108,7 +110,16 @@ def _unexpected_token(error: UnexpectedToken, index: int, text: str) -> CslError
         line, column = previous.end_line or 1, previous.end_column or 1
         place = Span(index, line, column, line, column + 1)
         return CslError(place, f"expected ; at the end of the statement, found {found!r} on line {at.line}")
-    return CslError(at, f"unexpected {found!r}", _hint(expected))
+    after = f" after {str(previous)!r}" if previous is not None else ""
+    hint = "; ".join(filter(None, (_hint(expected), _quoted(text, at.line))))
+    return CslError(at, f"unexpected {found!r}{after}", hint)
+
+
+def _quoted(text: str, line: int) -> str:
+    """A line of the text, to tell which construct is meant; "" where it is not there."""
+    lines = text.splitlines()
+    words = " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
+    return f"in: {words[:QUOTED]}{'..' if len(words) > QUOTED else ''}" if words else ""
 
 
 def _hint(expected: set[str]) -> str:

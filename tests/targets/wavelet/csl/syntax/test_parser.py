@@ -235,6 +235,22 @@ def test_syntax_errors_have_a_place(text: str, line: int, column: int, words: st
     assert words in caught.value.text
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "construct"),
+    [
+        ("const P = union { a: u16 };", "unexpected 'a' after '{'", "const P = union { a: u16 };"),
+        ("fn f() void { defer g(); }", "unexpected 'g' after 'defer'", "defer g();"),
+        ("var  a: ?u16 = null;", "unexpected character '?'", "var a: ?u16 = null;"),
+        ("fn f() void {\n  x = 1 +% " + "2" * 80 + ";\n}", "unexpected", f"x = 1 +% {'2' * 51}.."),
+    ],
+)
+def test_what_the_grammar_does_not_know_is_shown(text: str, message: str, construct: str) -> None:
+    with pytest.raises(CslError) as caught:
+        parser.parse(text, "t.csl", 0)
+    assert caught.value.text.startswith(message)
+    assert construct in caught.value.hint
+
+
 def test_deeply_nested_parentheses_parse() -> None:
     assert isinstance(expression("(" * 5000 + "1" + ")" * 5000), tree.IntegerLiteral)
 

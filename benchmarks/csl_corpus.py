@@ -1,0 +1,137 @@
+"""CSL programs of other authors, as they are: how many run, and how many are right by their own check.
+
+    python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose]
+
+Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it is run in a copy, or
+what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is "right" when its
+host program checks values and ends with exit code 0 and without a line that says FAIL, "ran" when it checks
+nothing, "wrong" when its check fails, "failed" for the rest, each with its line.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.csl_recipes import INCOMPLETE, RECIPES, Recipe
+from npuviz.targets.wavelet.host import coverage
+from npuviz.targets.wavelet.load.loader import SCRIPT_PATTERN, ScriptRun, expand_macros, run_command
+
+RIGHT, RAN, WRONG, FAILED, CANNOT = "right", "ran", "wrong", "failed", "cannot"
+_CHECKS = re.compile(
+    r"\bassert\b|assert_|allclose|array_equal|SUCCESS|PASS|\bmismatch|sys\.exit\(1\)|max.{0,12}(err|diff)",
+    re.IGNORECASE,
+)
+_SAYS_WRONG = re.compile(r"\bFAIL(ED|URE)?\b(?![^\n]*\b0\b)|\bMISMATCH\b|\bINCORRECT\b")
+
+
+@dataclass(frozen=True)
+class Try:
+    """What came of one program."""
+
+    repository: str
+    program: str
+    kind: str
+    seconds: float
+    line: str
+
+
+def repositories(folders: Sequence[Path]) -> list[Path]:
+    """The repositories that folders name: themselves, or OWNER+NAME in them."""
+    found: list[Path] = []
+    for folder in folders:
+        inner = sorted(path for path in folder.iterdir() if "+" in path.name and path.is_dir())
+        found += inner or [folder]
+    return found
+
+
+def recipes_of(repository: Path) -> list[Recipe]:
+    """How the programs of a repository are run."""
+    name = repository.name.rpartition("+")[2]
+    if name in RECIPES:
+        return list(RECIPES[name])
+    return [
+        Recipe(str(script.relative_to(repository)), str(script.parent.relative_to(repository)), script.name)
+        for script in sorted(repository.rglob(SCRIPT_PATTERN))
+    ]
+
+
+def attempt(repository: Path, recipe: Recipe, seconds: float) -> tuple[Try, str]:
+    """Run one program in a copy of its repository; with what it printed."""
+    for end, reason in INCOMPLETE.items():
+        if recipe.label.endswith(end):
+            return Try(repository.name, recipe.label, CANNOT, 0.0, reason), ""
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="npuviz-corpus-") as scratch:
+        copy = Path(scratch) / repository.name.rpartition("+")[2]
+        shutil.copytree(repository, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        command = recipe.command
+        if (copy / recipe.folder / command).is_file():
+            expand_macros(copy / recipe.folder / command)
+            command = f"bash {command}"
+        ran = run_command(command, copy / recipe.folder, Path(scratch), seconds)
+        kind, line = judge(ran, _checks(copy / recipe.folder))
+    return Try(repository.name, recipe.label, kind, time.perf_counter() - begin, line), ran.output
+
+
+def _checks(folder: Path) -> bool:
+    """Whether a host program beside the script looks at its values."""
+    return any(_CHECKS.search(path.read_text(errors="replace")) for path in folder.rglob("*.py"))
+
+
+def judge(ran: ScriptRun, checks: bool) -> tuple[str, str]:
+    """Kind of outcome, and the line that tells why."""
+    kind, line = coverage.judge(ran)
+    wrong = _SAYS_WRONG.search(ran.output)
+    if kind == coverage.PASS and wrong is not None:
+        start = ran.output.rfind("\n", 0, wrong.start()) + 1
+        return WRONG, ran.output[start:].partition("\n")[0].strip()
+    if kind == coverage.PASS:
+        return (RIGHT if checks else RAN), ""
+    if kind == coverage.TIMEOUT:
+        return FAILED, f"not done in time; {line}"
+    return (WRONG if kind == coverage.WRONG else FAILED), line
+
+
+def table(tries: Sequence[Try]) -> str:
+    """A row a repository, then the programs that are neither right nor ran."""
+    kinds = (RIGHT, RAN, WRONG, FAILED, CANNOT)
+    lines = ["| repository | " + " | ".join(kinds) + " |", "| --- |" + " ---: |" * len(kinds)]
+    for name in [*dict.fromkeys(one.repository for one in tries), "together"]:
+        counts = Counter(one.kind for one in tries if name in (one.repository, "together"))
+        lines.append(f"| {name} | " + " | ".join(str(counts[kind]) for kind in kinds) + " |")
+    rest = [f"{one.kind}: {one.repository}/{one.program}: {one.line}" for one in tries if one.line]
+    return "\n".join([*lines, "", *rest])
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command: 0 when nothing is wrong or failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.csl_corpus", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--only", default="", help="a regular expression for REPOSITORY/PROGRAM")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each program")
+    parser.add_argument("--verbose", action="store_true", help="print what the programs print")
+    options = parser.parse_args(arguments)
+    tries: list[Try] = []
+    for repository in repositories(options.folders):
+        for recipe in recipes_of(repository):
+            if not re.search(options.only, f"{repository.name}/{recipe.label}"):
+                continue
+            one, output = attempt(repository, recipe, options.timeout)
+            tries.append(one)
+            place = f"{one.repository}/{one.program}"
+            print(f"{one.kind:6} {one.seconds:6.1f} s  {place}  {one.line}", flush=True)
+            if options.verbose:
+                print(output[-6000:], flush=True)
+    print(table(tries))
+    return 0 if all(one.kind in (RIGHT, RAN, CANNOT) for one in tries) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,132 @@
+"""How public repositories of CSL want to be run: the commands of their README files, in small sizes.
+
+What stands here are commands, not changes: no file of a repository is touched.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A command for the shell, given in a folder of the repository, with the tools on its path."""
+
+    label: str
+    folder: str
+    command: str
+
+
+_PARAMS = "--params=Nx_start:64,Pw:{w},Ph:{h},Algo:{algo},is_allred:{all},step:4"
+_WAFER = "--fabric-dims={fabric} --fabric-offsets=4,1 -o out --memcpy --channels=1"
+_COMPILE = "cslc {layout} " + _WAFER + " " + _PARAMS
+_RUN = " && cs_python {run} --name out"
+_PRE_ORDER = "python generate_pre_order_2d.py 16 64 x && "
+_BROADCAST = (
+    "cslc layout_broadcast.csl --params=Nx:64,Pw:16,Algo:0,is_allred:0,step:0 "
+    + _WAFER.format(fabric="519,3")
+    + _RUN.format(run="run_bcast.py")
+)
+
+
+def _collectives() -> tuple[Recipe, ...]:
+    lines = [
+        Recipe(
+            f"1d {algo}",
+            ".",
+            (_COMPILE + _RUN).format(
+                layout="layout_1d_test_inc.csl",
+                fabric="519,3",
+                w=16,
+                h=1,
+                algo=algo,
+                all=algo % 2,
+                run="run_2d_specific_pe_test.py",
+            ),
+        )
+        for algo in range(4)
+    ]
+    grids = [
+        Recipe(
+            f"2d {algo}",
+            ".",
+            (_COMPILE + _RUN).format(
+                layout="layout_2d_test.csl",
+                fabric="519,514",
+                w=8,
+                h=8,
+                algo=algo,
+                all=algo % 2,
+                run="run_2d_test.py",
+            ),
+        )
+        for algo in range(4)
+    ]
+    order = (_PRE_ORDER + _COMPILE + _RUN).format(
+        layout="layout_1d_pre_order_test.csl",
+        fabric="519,3",
+        w=16,
+        h=1,
+        algo=0,
+        all=0,
+        run="run_2d_specific_pe_test.py",
+    )
+    return (*lines, *grids, Recipe("1d pre-order", ".", order), Recipe("broadcast", ".", _BROADCAST))
+
+
+def _wafer_models() -> tuple[Recipe, ...]:
+    found = [
+        Recipe(f"{name}/{arch}", f"{name}/{arch}", f"bash run_sim.sh {arguments}")
+        for arch in ("WSE-2", "WSE-3")
+        for name, arguments in (("MeshGEMV", "4 16 16 2"), ("MeshGEMM", "4 16 16 16"), ("Decode", ""))
+    ]
+    return (*found, Recipe("Prefill/WSE-2", "Prefill/WSE-2", "bash run_sim.sh"))
+
+
+RSYNC = 'rsync() { shift; cp -rT "${@: -2:1}" "${@: -1}"; }; export -f rsync; '
+"""For machines without rsync: what the scripts below use of it."""
+_SKETCH = "bash compile.sh && bash execute.sh"
+_COLORS = "python -m picasso.run_csl_tests --num-pes 2 --test test1 --golden-dir tests/golden"
+_SPIKES = (
+    "cp3_rx_merge_probe",
+    *(f"experiments/{name}_spike" for name in ("allreduce", "pipelined_lww_1d_seg2", "pipelined_lww_1d_seg")),
+    *(f"experiments/{name}_spike" for name in ("pipelined_lww_1d", "rotating_root_2d", "rotating_root")),
+)
+_CONFIG = "--name out --config config/small.toml"
+_ANNEALING = f"cs_python src/build.py {_CONFIG} && cs_python src/run.py {_CONFIG}"
+"""What its script does inside a container."""
+
+RECIPES: dict[str, tuple[Recipe, ...]] = {
+    "spatial-collectives": _collectives(),
+    "WaferLLM": _wafer_models(),
+    "cs5220_hw4": (Recipe("gemm", ".", "bash run.sh"),),
+    "sem_pytorch_cerebras": (Recipe("csl", "csl", "bash run_wse3.sh"),),
+    "wse-sketches": tuple(
+        Recipe(name, name, RSYNC + _SKETCH)
+        for name in (
+            "kernel-async-ga",
+            "kernel-self-driving",
+            "kernel-simple-ga",
+            "kernel-test-cerebraslib",
+            "kernel-test-memcpy",
+        )
+    ),
+    "simulated-annealing-on-wse": (Recipe("small", ".", _ANNEALING),),
+    "CSR-graph-coloring": (
+        Recipe("colors", ".", _COLORS),
+        *(Recipe(name, f"spikes/{name}", "commands.sh") for name in _SPIKES),
+    ),
+    "SpMM_Cerebras": (Recipe("formats", "src/automated_testing", "bash run_test.sh 16 16 30 4 4 16"),),
+}
+"""By the name of the repository, without its owner; instead of its command scripts, which take hours
+(spatial-collectives: rows of 512) or are not there."""
+
+INCOMPLETE = {
+    "hands-on/ex1-single-PE-GEMV/commands.sh": "an exercise: the solution is in folders of its own",
+    "hands-on/ex2-multi-PE-GEMV/commands.sh": "an exercise: the solution is in a folder of its own",
+    "hands-on/ex3-multi-PE-GEMV-collective/commands.sh": "an exercise, with a solution of its own",
+    "walk-through/wt6-routes-fabricDSDs/commands.sh": "holds TODO where the reader writes code",
+    "hands-on/ex1-single-PE-GEMV/wafer/commands.sh": "for a cluster, by its batch system",
+    "walk-through/wafer-version-wt3-memcpy/commands.sh": "for a cluster, by its batch system",
+    "GEMV-Appliance/commands.sh": "for the appliance, through cerebras.sdk.client",
+    "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
+}
+"""Command scripts, by the end of their path, that no simulator runs as they are, and why."""
