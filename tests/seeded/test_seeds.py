@@ -27,9 +27,10 @@ def test_bugs_are_found(machine: str) -> None:
     assert not missed
 
 
+@pytest.mark.parametrize("name", ["tiny_cnn", "tiny_transformer"])
 @pytest.mark.parametrize("target", ["neuroncore", "rk3588", "systolic"])
-def test_what_our_compilers_make_has_none(target: str) -> None:
-    machine = sample(target)
+def test_what_our_compilers_make_has_none(target: str, name: str) -> None:
+    machine = sample(target, name)
     begin = machine.snapshot()
     assert found_in(machine).texts == ()
     machine.restore(begin)

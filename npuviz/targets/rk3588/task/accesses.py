@@ -22,7 +22,8 @@ def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
             rows.append((0, output.operand_address, output.operand_address + max(1, cost.operand_bytes)))
         if output.to_memory:
             surfaces = -(-output.channels * PRECISION_BYTES[output.precision_out] // 16)
-            size = output.surface_stride * 16 * (surfaces - 1) + output.width * output.height * 16
+            image = (output.width + output.row_gap) * (output.height - 1) + output.width
+            size = (output.surface_stride * (surfaces - 1) + image) * 16
             rows.append((1, output.address, output.address + size))
     if pool is not None:
         if cost.is_pooling:

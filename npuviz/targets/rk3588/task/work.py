@@ -114,6 +114,7 @@ class Output:
     surface_stride in atoms; to_memory, to_ppu  where results go
     offset, scale, shift  of the output convert
     operand_is_cube  EW reads a value for every position, not one a channel
+    row_gap  atoms from the end of a row to the next one, where whole rows are written
     """
 
     width: int
@@ -140,6 +141,7 @@ class Output:
     operand_address: int
     operand_surface_stride: int
     operand_is_cube: bool = True
+    row_gap: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +294,10 @@ def _elementwise(get: Reader) -> Elementwise:
 
 def _output(get: Reader) -> Output:
     mode, form, channels = get(0x400C, 0), get(0x4010, 0), get(0x403C, 0)
+    width = bits(get(0x4030, 0), 12, 0) + 1
+    is_whole = bits(get(0x405C, width - 1), 12, 0) + 1 == width
     return Output(
-        width=bits(get(0x4030, 0), 12, 0) + 1,
+        width=width,
         height=bits(get(0x4034, 0), 12, 0) + 1,
         channels=bits(channels, 12, 0) + 1,
         original_channels=bits(channels, 28, 16) + 1,
@@ -317,6 +321,7 @@ def _output(get: Reader) -> Output:
         operand_address=get(0x5038, 0),
         operand_surface_stride=bits(get(0x5040, 0), 31, 4),
         operand_is_cube=bits(get(0x5034, 0), 31, 30) != 0,
+        row_gap=bits(get(0x4038, 0), 12, 0) if is_whole else 0,
     )
 
 
