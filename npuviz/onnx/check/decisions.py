@@ -63,6 +63,8 @@ def is_close_call(
     inputs  the reference's inputs of the tensor's node;  share  error allowed of them, of their magnitude
     """
     node = graph.nodes[graph.tensors[tensor].producer]
+    if any(np.asarray(each).dtype.kind not in "biuf" for each in inputs[:2]):
+        return False
     values = [np.asarray(each, np.float64) for each in inputs[:2]]
     if not values or not share:
         return False

@@ -29,7 +29,7 @@ def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
 
     data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree.
     """
-    dtype = numpy_dtype(buffer.dtype)
+    dtype = _plain_dtype(buffer)
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     count = int(np.prod(buffer.shape, dtype=np.int64))
     if buffer.layout == "rows":
@@ -67,6 +67,7 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
 
     Raises ValueFault where they do not fit.
     """
+    _plain_dtype(buffer)
     values = np.ascontiguousarray(values)
     if buffer.layout == "feature" and values.size:
         batches, channels, height, width = cubes_of(buffer.shape)
@@ -82,6 +83,14 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
     if len(data) > buffer.size_bytes:
         raise ValueFault(f"buffer {buffer.name} has {buffer.size_bytes} bytes: {len(data)} are needed")
     return data
+
+
+def _plain_dtype(buffer: Buffer) -> np.dtype:
+    """What the elements are. Raises ValueFault for text, of which memory holds no bytes."""
+    dtype = numpy_dtype(buffer.dtype)
+    if dtype.hasobject:
+        raise ValueFault(f"buffer {buffer.name} holds {buffer.dtype}: its values are not simulated")
+    return dtype
 
 
 def _row_elements(buffer: Buffer) -> int:
