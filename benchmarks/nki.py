@@ -113,7 +113,10 @@ def _corpus(folder: Path) -> list[Row]:
             times.append((path, reference[1], judged))
         else:
             judged = _judged("file", path)
-        for each in judged.get("results") or [judged]:
+        results = judged.get("results") or [judged]
+        said = ", ".join(f"{count} {name}" for name, count in Counter(r["verdict"] for r in results).items())
+        sys.stderr.write(f"{folder.name}/{path.relative_to(folder)}: {said}\n")  # the table comes after hours
+        for each in results:
             found[generation].append({"file": path.name, **each})
     rows = [
         row for generation, results in found.items() if results

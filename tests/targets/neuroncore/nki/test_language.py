@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
 
@@ -119,3 +120,21 @@ def kernel(a, b):
     )
     a, b = random(4, 512, 24), random(4, 512)
     assert np.array_equal(ran(tmp_path, text, {"a": a, "b": b}), a - b[:, :, None])
+
+
+def test_a_constant_is_an_array_or_a_file_of_one(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a, path):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), nl.load(nl.shared_constant(path))))
+    return out
+"""
+    )
+    a, b = random(4, 8), random(4, 8, seed=1)
+    np.save(tmp_path / "b.npy", b)
+    assert np.array_equal(ran(tmp_path, text, {"a": a}, path=str(tmp_path / "b.npy")), a + b)
+    with pytest.raises(KernelError, match=r"kernel.py:9: nl.shared_constant '.*none.npy': no .npy file"):
+        ran(tmp_path, text, {"a": a}, path=str(tmp_path / "none.npy"))

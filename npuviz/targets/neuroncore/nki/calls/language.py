@@ -3,6 +3,7 @@
 import builtins
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -345,7 +346,12 @@ def empty_like(
 
 
 def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """An array in HBM that comes with the program."""
+    """An array, or that of a .npy file, in HBM: it comes with the program. Raises KernelError."""
+    if isinstance(constant, str | Path):
+        try:
+            constant = np.load(constant, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise KernelError(f"nl.shared_constant {str(constant)[:80]!r}: no .npy file: {error}") from None
     array = np.asarray(constant)
     return current().constant(array if dtype is None else array.astype(dtype_of(dtype)))
 
