@@ -12,7 +12,16 @@ from onnx import TensorProto, helper
 
 import npuviz.onnx_backend as backend
 from npuviz.base.errors import NpuvizError, TargetError
-from npuviz.workbench.onnx_backend.cases import HOST, PASS, UNSUPPORTED, load_cases, operator_of, run_case
+from npuviz.workbench.onnx_backend.cases import (
+    COARSE,
+    FAIL,
+    HOST,
+    PASS,
+    UNSUPPORTED,
+    load_cases,
+    operator_of,
+    run_case,
+)
 
 ON_ENGINES = (
     "test_add_bcast",
@@ -111,6 +120,22 @@ def test_parameters_are_those_of_the_run() -> None:
         assert prepared.last is not None
         assert prepared.last.parameters == ("shape",)
         assert not prepared.last.host_nodes
+
+
+def test_weights_are_compiled_in_where_the_machine_wants_constants(cases: dict[str, Any]) -> None:
+    """The NPU multiplies with packed constants in fp16: right, but not to onnx's tolerance."""
+    result = run_case(cases["test_matmul_2d"], "MatMul", backend.ExecutionOptions("rk3588"))
+    assert result.parameters == ("b",)
+    assert result.category == COARSE
+    engines = run_case(cases["test_matmul_2d"], "MatMul", backend.ExecutionOptions("neuroncore"))
+    assert (engines.category, engines.parameters) == (PASS, ())
+
+
+def test_a_wrong_expectation_is_not_excused_by_a_coarse_type(cases: dict[str, Any]) -> None:
+    case = cases["test_matmul_2d"]
+    (inputs, (expected,)) = case.data_sets[0]
+    wrong = dataclasses.replace(case, data_sets=[(inputs, [expected * np.float32(1.05)])])
+    assert run_case(wrong, "MatMul", backend.ExecutionOptions("rk3588")).category == FAIL
 
 
 def test_inputs_by_name() -> None:
