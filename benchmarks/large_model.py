@@ -5,6 +5,7 @@ excitation, branches that are concatenated, attention, gates, pyramids that are 
 one after the other, with made weights.
 """
 
+import math
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -49,8 +50,9 @@ class _Model:
 
     def drawn(self, *shape: int, scale: float = 1.0) -> str:
         """A weight of normal numbers that keeps the size of what it is multiplied with."""
-        fan_in = int(np.prod(shape[1:])) if len(shape) > 2 else shape[0]
-        values = self._generator.normal(0, scale / np.sqrt(max(1, fan_in)), shape)
+        first, *rest = shape
+        fan_in = math.prod(rest) if len(rest) > 1 else first
+        values = self._generator.normal(0, scale / math.sqrt(max(1, fan_in)), shape)
         return self.constant(values.astype(np.float32))
 
     def constant(self, values: "np.ndarray | list[int] | float") -> str:

@@ -142,6 +142,30 @@ def test_a_coarse_type_excuses_rounding_and_no_wrong_expectation(cases: dict[str
     assert run_case(wrong, "Add", options).category == FAIL
 
 
+def _split_in_a_sequence(*, gives_it: bool) -> onnx.ModelProto:
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
+        helper.make_tensor_value_info("k", TensorProto.INT64, []),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    if gives_it:
+        outputs.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [3]))
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["s"], axis=0, keepdims=0),
+        helper.make_node("SequenceAt", ["s", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_sequence_stays_on_the_host_and_is_no_output() -> None:
+    x, options = np.arange(12, dtype=np.float32).reshape(4, 3), backend.ExecutionOptions("rk3588")
+    made = backend.execute(_split_in_a_sequence(gives_it=False), [x, np.int64(2)], options)
+    np.testing.assert_array_equal(made.outputs[0], x[2])
+    with pytest.raises(TargetError, match="s is text, a sequence or an optional, which memory does not hold"):
+        backend.execute(_split_in_a_sequence(gives_it=True), [x, np.int64(2)], options)
+
+
 def test_inputs_by_name() -> None:
     x = np.ones((1, 4), np.float32)
     outputs = backend.run_model(two_layer_model(), {"shape": np.array([4, 1]), "x": x})

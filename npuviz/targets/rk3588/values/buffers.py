@@ -24,12 +24,20 @@ def cubes_of(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     raise ValueFault(f"a feature buffer cannot hold the shape {shape}")
 
 
+def holds_numbers(buffer: Buffer) -> bool:
+    """Whether a buffer is of a tensor of numbers: text, sequences and optionals exist on the Host only."""
+    return not numpy_dtype(buffer.dtype).hasobject
+
+
 def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
     """The elements of a buffer in its dtype and the shape of the graph, a new array.
 
-    data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree.
+    data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree, and for what
+    is no tensor of numbers.
     """
     dtype = numpy_dtype(buffer.dtype)
+    if not holds_numbers(buffer):
+        raise ValueFault(f"{buffer.name} is text, a sequence or an optional, which memory does not hold")
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     count = int(np.prod(buffer.shape, dtype=np.int64))
     if buffer.layout == "rows":
