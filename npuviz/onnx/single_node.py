@@ -113,10 +113,11 @@ def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) ->
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run([graph.tensors[index].name for index in outputs], given)
+        # A sequence may hold tensors of several shapes, which are no array.
+        made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
     except Exception as error:
         # An evaluator in Python raises whatever its operators raise.
         raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
-    made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
     # The evaluator takes some attributes otherwise than the standard has them.
     if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
         raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
