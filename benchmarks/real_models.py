@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,19 @@ def command_of(model: Model, target: str, path: Path) -> list[str]:
 def measure(model: Model, target: str) -> dict[str, Any]:
     """Run a model on a target: seconds, peak memory and what came of it."""
     path = model_file(model)
-    out = folder() / f"{path.stem}_{target}.json"
+    found = run_checked(command_of(model, target, path), folder() / f"{path.stem}_{target}.json")
+    return {**found, **facts(path)}
+
+
+def run_checked(arguments: Sequence[str], out: Path) -> dict[str, Any]:
+    """Run `npuviz` with arguments that print JSON: seconds, peak memory, exit code and what came of it.
+
+    out  where the JSON goes; what is said goes beside it
+    """
     begin = time.perf_counter()
     with out.open("w") as written, out.with_suffix(".txt").open("w") as said:
         process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, *command_of(model, target, path)],
+            [sys.executable, "-c", _RUN, *arguments],
             stdout=written, stderr=said, env={**os.environ, "NPUVIZ_KERNELS": "wait"}, preexec_fn=_limit,
         )  # fmt: skip
         _, status, usage = os.wait4(process.pid, 0)
@@ -134,7 +143,6 @@ def measure(model: Model, target: str) -> dict[str, Any]:
         "megabytes": usage.ru_maxrss / 1024,
         "exit": code,
         "said": out.with_suffix(".txt").read_text()[-2000:],
-        **facts(path),
         **_outcome(out),
     }
 

@@ -172,7 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     preset = options.preset or next(iter(target.presets), "")
     machine = f"{target.title}, preset {preset}" if preset else target.title
-    command = "python -m npuviz.onnx_backend --report docs/onnx-backend.md"
+    command = f"python -m npuviz.onnx_backend --report {chosen.report}"
+    if options.target:
+        command += f" --target {options.target}"
     if chosen.report is not None:
         page = report(results, machine=machine, version=onnx.__version__, command=command)
         chosen.report.write_text(page)

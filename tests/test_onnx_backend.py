@@ -12,7 +12,16 @@ from onnx import TensorProto, helper
 
 import npuviz.onnx_backend as backend
 from npuviz.base.errors import NpuvizError, TargetError
-from npuviz.workbench.onnx_backend.cases import HOST, PASS, UNSUPPORTED, load_cases, operator_of, run_case
+from npuviz.workbench.onnx_backend.cases import (
+    COARSE,
+    FAIL,
+    HOST,
+    PASS,
+    UNSUPPORTED,
+    load_cases,
+    operator_of,
+    run_case,
+)
 
 ON_ENGINES = (
     "test_add_bcast",
@@ -111,6 +120,50 @@ def test_parameters_are_those_of_the_run() -> None:
         assert prepared.last is not None
         assert prepared.last.parameters == ("shape",)
         assert not prepared.last.host_nodes
+
+
+def test_weights_are_compiled_in_where_the_machine_wants_constants(cases: dict[str, Any]) -> None:
+    found = {
+        target: run_case(cases["test_matmul_2d"], "MatMul", backend.ExecutionOptions(target))
+        for target in ("rk3588", "neuroncore")
+    }
+    assert {name: (each.category, each.parameters) for name, each in found.items()} == {
+        "rk3588": (PASS, ("b",)),
+        "neuroncore": (PASS, ()),
+    }
+
+
+def test_a_coarse_type_excuses_rounding_and_no_wrong_expectation(cases: dict[str, Any]) -> None:
+    """The NPU adds in fp16."""
+    case, options = cases["test_add"], backend.ExecutionOptions("rk3588")
+    assert run_case(case, "Add", options).category == COARSE
+    (inputs, (expected,)) = case.data_sets[0]
+    wrong = dataclasses.replace(case, data_sets=[(inputs, [expected * np.float32(1.05)])])
+    assert run_case(wrong, "Add", options).category == FAIL
+
+
+def _split_in_a_sequence(*, gives_it: bool) -> onnx.ModelProto:
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3]),
+        helper.make_tensor_value_info("k", TensorProto.INT64, []),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])]
+    if gives_it:
+        outputs.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [3]))
+    nodes = [
+        helper.make_node("SplitToSequence", ["x"], ["s"], axis=0, keepdims=0),
+        helper.make_node("SequenceAt", ["s", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_sequence_stays_on_the_host_and_is_no_output() -> None:
+    x, options = np.arange(12, dtype=np.float32).reshape(4, 3), backend.ExecutionOptions("rk3588")
+    made = backend.execute(_split_in_a_sequence(gives_it=False), [x, np.int64(2)], options)
+    np.testing.assert_array_equal(made.outputs[0], x[2])
+    with pytest.raises(TargetError, match="s is text, a sequence or an optional, which memory does not hold"):
+        backend.execute(_split_in_a_sequence(gives_it=True), [x, np.int64(2)], options)
 
 
 def test_inputs_by_name() -> None:

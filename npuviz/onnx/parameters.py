@@ -4,7 +4,7 @@ A program of a chip has fixed sizes, so such inputs are made constants with the 
 as a just-in-time compiler does.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import onnx
@@ -55,6 +55,29 @@ PARAMETERS: Mapping[str, tuple[int, ...]] = {
     "Upsample": (1,),
 }
 """Operator -> positions of the inputs that decide about sizes or about what is done."""
+WEIGHTS: Mapping[str, tuple[int, ...]] = {
+    "BatchNormalization": (1, 2, 3, 4),
+    "Conv": (1, 2),
+    "ConvInteger": (1, 2, 3),
+    "ConvTranspose": (1, 2),
+    "DeformConv": (1, 3),
+    "DequantizeLinear": (1, 2),
+    "GRU": (1, 2, 3),
+    "Gemm": (1, 2),
+    "GroupNormalization": (1, 2),
+    "InstanceNormalization": (1, 2),
+    "LSTM": (1, 2, 3, 7),
+    "LayerNormalization": (1, 2),
+    "MatMul": (1,),
+    "MatMulInteger": (1, 2, 3),
+    "PRelu": (1,),
+    "QLinearConv": (1, 2, 3, 4, 5, 6, 7, 8),
+    "QLinearMatMul": (1, 2, 3, 4, 5, 6, 7),
+    "QuantizeLinear": (1, 2),
+    "RMSNormalization": (1,),
+    "RNN": (1, 2, 3),
+}
+"""Operator -> positions of the inputs that networks have as weights."""
 _DATA_FREE = frozenset(("Shape", "Size"))
 """Their results do not depend on values, so nothing before them is a parameter."""
 
@@ -91,6 +114,18 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
     ]
 
 
+def weight_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> list[str]:
+    """Graph inputs with values that nodes read where networks have weights, and nowhere else."""
+    weights: set[str] = set()
+    data = {value.name for value in model.graph.output}
+    for node in _all_nodes(model.graph):
+        positions = WEIGHTS.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ()
+        for at, name in enumerate(node.input):
+            (weights if at in positions else data).add(name)
+    names = [value.name for value in model.graph.input]
+    return [name for name in names if name in weights - data and name in values]
+
+
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """The nodes of a graph and of the graphs inside of it."""
     for node in graph.node:
@@ -109,12 +144,15 @@ def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return found
 
 
-def specialise(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> tuple[onnx.ModelProto, list[str]]:
+def specialise(
+    model: onnx.ModelProto, values: Mapping[str, np.ndarray], weights: Collection[str] = ()
+) -> tuple[onnx.ModelProto, list[str]]:
     """A copy of the model whose parameters are weights with the given values, and their names.
 
+    weights  inputs that become weights, too
     Open dimensions of the other inputs become those of their values.
     """
-    names = parameter_inputs(model, values)
+    names = list(dict.fromkeys((*parameter_inputs(model, values), *weights)))
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph

@@ -4,11 +4,11 @@ A graph's `source` leaves large weights out; here they come back from `Graph.con
 copy where ONNX Runtime allows it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import TensorProto, version_converter
+from onnx import TensorProto, helper, version_converter
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import first_line, open_hint
@@ -37,17 +37,11 @@ def run_reference(
     results = {tensor: value for tensor, value in found.items() if value is not None}
     if not wanted:
         return results
-    session = _open(graph, wanted, threads)
-    names = [graph.tensors[tensor].name for tensor in wanted]
+    session = _Session(graph, wanted, threads)
     arrays = {graph.tensors[tensor].name: value for tensor, value in given.items()}
-    has_objects = any(graph.tensors[tensor].dtype in ("string", "opaque") for tensor in (*given, *wanted))
     try:
         with limited(_loops(graph)) as options:
-            if has_objects:
-                values = [np.asarray(value) for value in session.run(names, arrays, options)]
-            else:
-                feeds = {name: _feed(value) for name, value in arrays.items()}
-                values = [value.numpy() for value in session.run_with_ort_values(names, feeds, options)]
+            values = session.run(arrays, options)
     except Exception as error:
         raise _refused(graph, error) from error
     results.update(zip(wanted, values, strict=True))
@@ -72,14 +66,12 @@ class ReferenceSession:
         self, graph: Graph, tensors: Sequence[int], change: Callable[[onnx.ModelProto], None] | None = None
     ) -> None:
         self._graph = graph
-        self._names = [graph.tensors[tensor].name for tensor in tensors]
-        self._session = _open(graph, tensors, 1, change)
+        self._session = _Session(graph, tensors, 1, change)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Values of the tensors for these inputs. Raises FormatError when ONNX Runtime refuses."""
         try:
-            feeds = {name: _feed(value) for name, value in inputs.items()}
-            return [value.numpy() for value in self._session.run_with_ort_values(self._names, feeds)]
+            return self._session.run(inputs)
         except Exception as error:
             raise _refused(self._graph, error) from error
 
@@ -89,50 +81,114 @@ def _refused(graph: Graph, error: Exception) -> FormatError:
     return FormatError(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
 
 
-def as_declared(values: np.ndarray, name: str) -> np.ndarray:
-    """Values in their declared type; ONNX Runtime hands out 8-bit floats as their raw bytes."""
-    is_raw = values.dtype == np.uint8 and name.startswith("float8")
-    return values.view(numpy_dtype(name)) if is_raw else values
-
-
 def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
-    data = np.asarray(value, order="C")
-    if data.dtype.isbuiltin == 1:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(data)
-    kind = onnx.helper.np_dtype_to_tensor_dtype(data.dtype)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(data, kind)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"))
 
 
-def _open(
-    graph: Graph,
-    tensors: Sequence[int],
-    threads: int,
-    change: Callable[[onnx.ModelProto], None] | None = None,
-) -> onnxruntime.InferenceSession:
-    """A session that also returns the given tensors. Nothing is optimised, so that all of them exist."""
-    if not graph.source:
-        raise FormatError(graph.name or "model", found="no ONNX model behind this graph")
-    model = onnx.ModelProto.FromString(graph.source)
-    if change is not None:
-        change(model)
-    present = {value.name for value in model.graph.output}
-    for tensor in sorted(set(tensors)):
-        name = graph.tensors[tensor].name
-        if name not in present:
-            model.graph.output.append(onnx.ValueInfoProto(name=name))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    _return_weights(graph, model, options)
-    try:
-        model = _for_runtime(model)
-        return onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+_AS_FLOAT = "__npuviz_float32"
+"""What the names end with under which values go in and out that ONNX Runtime does not exchange."""
+
+
+def _travels_as_float(dtype: str) -> bool:
+    """Whether numbers of a type go in and out as float32, which holds all of them: those that numpy has
+    not itself (fewer than 8 bits, which ONNX Runtime packs; 8-bit floats; bfloat16)."""
+    return numpy_dtype(dtype).isbuiltin != 1
+
+
+class _Session:
+    """A graph in ONNX Runtime that also returns the given tensors. Nothing is optimised, so that all of them
+    exist."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        tensors: Sequence[int],
+        threads: int,
+        change: Callable[[onnx.ModelProto], None] | None = None,
+    ) -> None:
+        if not graph.source:
+            raise FormatError(graph.name or "model", found="no ONNX model behind this graph")
+        model = onnx.ModelProto.FromString(graph.source)
+        if change is not None:
+            change(model)
+        read = [graph.tensors[tensor] for tensor in tensors]
+        present = {value.name for value in model.graph.output}
+        for held in sorted(set(read), key=lambda each: each.id):
+            if held.name not in present:
+                model.graph.output.append(onnx.ValueInfoProto(name=held.name))
+        self._narrow = {
+            graph.tensors[tensor].name
+            for tensor in graph.inputs
+            if _travels_as_float(graph.tensors[tensor].dtype)
+        }
+        self._names = [each.name for each in read]
+        self._types = [each.dtype for each in read]
+        self._has_objects = any(
+            each.dtype in ("string", "opaque") for each in (*read, *(graph.tensors[i] for i in graph.inputs))
         )
-    except Exception as error:
-        raise _refused(graph, error) from error
+        _exchange_as_float(model, self._narrow, [each.name for each in read if _travels_as_float(each.dtype)])
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        _return_weights(graph, model, options)
+        try:
+            model = _for_runtime(model)
+            self._session = onnxruntime.InferenceSession(
+                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:
+            raise _refused(graph, error) from error
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], options: onnxruntime.RunOptions | None = None
+    ) -> list[np.ndarray]:
+        """Values of the tensors, in their declared types. Raises what ONNX Runtime raises."""
+        given = {
+            name + _AS_FLOAT if name in self._narrow else name: (
+                value.astype(np.float32) if name in self._narrow else value
+            )
+            for name, value in inputs.items()
+        }
+        names = [
+            name + _AS_FLOAT if _travels_as_float(dtype) else name
+            for name, dtype in zip(self._names, self._types, strict=True)
+        ]
+        if self._has_objects:
+            values = [np.asarray(value) for value in self._session.run(names, given, options)]
+        else:
+            feeds = {name: _feed(value) for name, value in given.items()}
+            values = [value.numpy() for value in self._session.run_with_ort_values(names, feeds, options)]
+        return [
+            value.astype(numpy_dtype(dtype)) if _travels_as_float(dtype) else value
+            for value, dtype in zip(values, self._types, strict=True)
+        ]
+
+
+def _exchange_as_float(model: onnx.ModelProto, inputs: Collection[str], outputs: Iterable[str]) -> None:
+    """Let inputs of these names come in, and tensors of these go out, as float32 under names of their own."""
+    graph = model.graph
+    before: list[onnx.NodeProto] = []
+    for value in graph.input:
+        if value.name in inputs:
+            kind, name = value.type.tensor_type.elem_type, value.name
+            value.name, value.type.tensor_type.elem_type = name + _AS_FLOAT, TensorProto.FLOAT
+            attributes = {"saturate": 0} if "FLOAT8" in TensorProto.DataType.Name(kind) else {}
+            before.append(helper.make_node("Cast", [value.name], [name], to=kind, **attributes))
+    after: list[onnx.NodeProto] = []
+    for name in dict.fromkeys(outputs):
+        after.append(helper.make_node("Cast", [name], [name + _AS_FLOAT], to=TensorProto.FLOAT))
+        graph.output.append(onnx.ValueInfoProto(name=name + _AS_FLOAT))
+        kept = [value for value in graph.output if value.name != name]
+        del graph.output[:]
+        graph.output.extend(kept)
+    if before or after:
+        nodes = [*before, *graph.node, *after]
+        del graph.node[:]
+        graph.node.extend(nodes)
+        if not any(opset.domain in ("", "ai.onnx") for opset in model.opset_import):
+            model.opset_import.append(helper.make_opsetid("", RUNTIME_OPSET))
 
 
 def _return_weights(graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.onnx.reference import run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 
@@ -18,6 +18,9 @@ Run = Callable[[Graph, Node, Mapping[int, np.ndarray]], dict[int, np.ndarray]]
 """A node and values of its inputs -> its results by tensor id. Raises FormatError where it cannot."""
 
 _MOST_NODES = 64
+MAX_EVALUATED_ELEMENTS = 1 << 21
+"""Inputs and results of a node that ONNX's evaluator, which is in Python, computes; above, that takes too
+long."""
 
 
 def computed_from(
@@ -71,7 +74,8 @@ def compute_from(
 
 
 def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id, in their declared types. Raises FormatError when ONNX Runtime refuses.
+    """Results of a node by tensor id, in their declared types; of an operator that ONNX Runtime has not for
+    these types, those of ONNX's evaluator. Raises FormatError when both refuse.
 
     arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
     A result whose shape depends on values may have another shape than the graph declares.
@@ -79,11 +83,45 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
     outputs = [index for index in node.outputs if index >= 0]
     single = single_node_graph(graph, node)
     given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
-    results = run_reference(single, given, outputs)
-    return {
-        index: as_declared(np.asarray(values), graph.tensors[index].dtype)
-        for index, values in results.items()
-    }
+    try:
+        return run_reference(single, given, outputs)
+    except FormatError as refusal:
+        try:
+            made = evaluate_node(graph, node, arrays)
+        except FormatError:
+            raise refusal from None
+    types = {index: numpy_dtype(graph.tensors[index].dtype) for index in outputs}
+    return {index: values.astype(types[index], copy=False) for index, values in made.items()}
+
+
+def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Results of a node by tensor id, by ONNX's evaluator, in whatever types it computes. Raises FormatError
+    where it fails or would take too long.
+
+    arrays  as of `run_node`; floats may be wider
+    """
+    # Slow to import, and seldom needed.
+    from onnx.reference import ReferenceEvaluator
+
+    outputs = [index for index in node.outputs if index >= 0]
+    sizes = [arrays[index].size for index in node.inputs if index >= 0]
+    if sum(sizes) + sum(graph.tensors[index].num_elements for index in outputs) > MAX_EVALUATED_ELEMENTS:
+        raise FormatError(graph.name, field=f"node {node.name}", found="too many elements for the evaluator")
+    single = single_node_graph(graph, node)
+    given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
+    model = onnx.ModelProto.FromString(single.source)
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run([graph.tensors[index].name for index in outputs], given)
+        # A sequence may hold tensors of several shapes, which are no array.
+        made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
+    except Exception as error:
+        # An evaluator in Python raises whatever its operators raise.
+        raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
+    # The evaluator takes some attributes otherwise than the standard has them.
+    if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
+        raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
+    return made
 
 
 def single_node_graph(graph: Graph, node: Node) -> Graph:

@@ -178,6 +178,8 @@ class RegisterDatabase:
 def writer(block: str) -> Callable[..., Word]:
     """What makes words of one block: (register, field=value ...) -> word, see `RegisterDatabase.encode`."""
 
+    # Programs write the same words over and over, those of their tables above all.
+    @lru_cache(maxsize=1 << 16)
     def write(register: str, **fields: int) -> Word:
         return _written(block, register, tuple(fields.items()))
 

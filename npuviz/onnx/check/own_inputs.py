@@ -3,16 +3,10 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import onnx
-from onnx.reference import ReferenceEvaluator
 
-from npuviz.base.errors import FormatError
-from npuviz.onnx.single_node import Held, computed_from, single_node_graph
+from npuviz.onnx.single_node import Held, computed_from, evaluate_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
-
-MAX_EXACT_ELEMENTS = 1 << 21
-"""Inputs and results of a node that is evaluated in float64; above, that takes too long."""
 
 
 class OwnInputs:
@@ -48,25 +42,8 @@ class OwnInputs:
 def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Results of a node by tensor id with all floats in float64, by ONNX's evaluator. Raises FormatError
     where it fails or would take too long."""
-    outputs = [index for index in node.outputs if index >= 0]
-    sizes = [arrays[index].size for index in node.inputs if index >= 0]
-    if sum(sizes) + sum(graph.tensors[index].num_elements for index in outputs) > MAX_EXACT_ELEMENTS:
-        raise FormatError(graph.name, field=f"node {node.name}", found="too many elements for float64")
-    single = single_node_graph(graph, node)
-    tensors = [graph.tensors[index] for index in single.inputs]
-    given = {tensor.name: _widened(arrays[tensor.id], tensor.dtype) for tensor in tensors}
-    model = onnx.ModelProto.FromString(single.source)
-    try:
-        with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(model).run([graph.tensors[index].name for index in outputs], given)
-    except Exception as error:
-        # An evaluator in Python raises whatever its operators raise: then there is no better reference.
-        raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
-    made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
-    # The evaluator takes some attributes otherwise than the standard has them.
-    if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
-        raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
-    return made
+    wide = {index: _widened(values, graph.tensors[index].dtype) for index, values in arrays.items()}
+    return evaluate_node(graph, node, wide)
 
 
 def _widened(values: np.ndarray, dtype: str) -> np.ndarray:

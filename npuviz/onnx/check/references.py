@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from npuviz.onnx.reference import as_declared, run_reference
+from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 
 _GROUP_BYTES = 256 << 20
@@ -26,7 +26,7 @@ class References:
         self._kept: OrderedDict[int, dict[int, np.ndarray]] = OrderedDict()
 
     def get(self, tensor: int) -> np.ndarray:
-        """Values of a tensor in its declared type; also of inputs and constants. Raises FormatError when
+        """Values of a tensor; also of inputs and constants. Raises FormatError when
         ONNX Runtime refuses the model."""
         given = self._graph.constants.get(tensor)
         if given is None:
@@ -40,7 +40,7 @@ class References:
                 self._kept.popitem(last=False)
             found = self._kept[number] = run_reference(self._graph, self.inputs, self._groups[number])
         self._kept.move_to_end(number)
-        return as_declared(np.asarray(found[tensor]), self._graph.tensors[tensor].dtype)
+        return np.asarray(found[tensor])
 
 
 def _groups(graph: Graph, tensors: Sequence[int]) -> Iterator[list[int]]:

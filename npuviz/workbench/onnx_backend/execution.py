@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,11 +11,12 @@ import onnx
 
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
-from npuviz.onnx.parameters import specialise
+from npuviz.onnx.parameters import specialise, weight_inputs
 from npuviz.onnx.passes.optimization import KEEP_NODES
+from npuviz.program.program import Program
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
-from npuviz.sim.target import LoadRequest, Target
+from npuviz.sim.target import CheckResult, LoadRequest, Target
 from npuviz.workbench.choosing import targets
 
 TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"
@@ -52,6 +53,7 @@ class Execution:
     nodes       operators that ran, after function bodies were written out
     host_nodes  those of them that ran on the host: operator -> reason
     cycles      of the whole run
+    check       compares every tensor with ONNX Runtime by the machine's own tolerances; raises NpuvizError
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -59,6 +61,7 @@ class Execution:
     nodes: tuple[str, ...]
     host_nodes: Mapping[str, str]
     cycles: int
+    check: Callable[[], CheckResult]
 
 
 def choose_onnx_target(wanted: str = "") -> Target:
@@ -81,9 +84,16 @@ def execute(
     """Compile a model for these inputs, run it to the end and read its outputs.
 
     inputs  arrays or TensorProto, one for each input of the graph that is no initialiser, in order
+    Where operators run on the host, and fewer do if what networks have as weights is compiled in, it is.
     Raises NpuvizError: TargetError for what no machine can hold, ExecutionFault when it gets stuck.
     """
-    machine, parameters = compiled_machine(model, inputs, options or ExecutionOptions())
+    chosen = options or ExecutionOptions()
+    machine, parameters = compiled_machine(model, inputs, chosen)
+    weights = weight_inputs(model, _named_inputs(model, inputs)) if _on_host(machine.program) else []
+    if weights:
+        other, known = compiled_machine(model, inputs, chosen, weights)
+        if len(_on_host(other.program)) < len(_on_host(machine.program)):
+            machine, parameters = other, known
     program = machine.program
     stop = machine.advance(MAX_CYCLES, NO_STOPS, None)
     if stop.kind != StopKind.FINISHED:
@@ -98,24 +108,29 @@ def execute(
             raise ExecutionFault(f"the machine holds no values of the output {value.name}")
         outputs.append(np.asarray(array))
     reasons = {note.node: note.reason.limit for note in program.notes if note.reason is not None}
-    host = {
-        graph.nodes[node].op_type: reasons.get(node, "")
-        for node, place in program.placement.items()
-        if place == ON_HOST
-    }
+    host = {graph.nodes[node].op_type: reasons.get(node, "") for node in _on_host(program)}
     nodes = tuple(node.op_type for node in graph.nodes)
-    return Execution(tuple(outputs), tuple(parameters), nodes, host, machine.cycle)
+    return Execution(
+        tuple(outputs), tuple(parameters), nodes, host, machine.cycle,
+        lambda: choose_onnx_target(chosen.target).check(machine, NoProgress()),
+    )  # fmt: skip
+
+
+def _on_host(program: Program) -> list[int]:
+    """Nodes that the host runs."""
+    return [node for node, place in program.placement.items() if place == ON_HOST]
 
 
 def compiled_machine(
-    model: onnx.ModelProto, inputs: Sequence[object], options: ExecutionOptions
+    model: onnx.ModelProto, inputs: Sequence[object], options: ExecutionOptions, weights: Collection[str] = ()
 ) -> tuple[Machine, list[str]]:
     """A machine at cycle 0 with a model compiled for these inputs, and the inputs that were compiled in.
 
+    weights  inputs that are compiled in beside those that decide about sizes
     Raises NpuvizError.
     """
     arrays = _named_inputs(model, inputs)
-    made, parameters = specialise(model, arrays)
+    made, parameters = specialise(model, arrays, weights)
     if len(made.graph.node) == 1:
         made.metadata_props.add(key=KEEP_NODES[0], value=KEEP_NODES[1])
     target = choose_onnx_target(options.target)

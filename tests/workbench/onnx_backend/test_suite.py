@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuviz.workbench.onnx_backend.cases import CaseResult, is_rounding
+from npuviz.workbench.onnx_backend.cases import CaseResult, is_rounding, is_within
 from npuviz.workbench.onnx_backend.execution import ExecutionOptions
 from npuviz.workbench.onnx_backend.report import not_on_engines, report, summary
 from npuviz.workbench.onnx_backend.suite import read_results, run_suite
@@ -42,10 +42,10 @@ def test_a_begun_case_is_known(tmp_path: Path) -> None:
 def test_the_page_counts_and_explains() -> None:
     page = report(RESULTS, machine="chip", version="1.0", command="make it")
     assert "| engines | 1 |" in page
-    assert "| Abs (body) | 1 |  | 1 |  |  |  |  | Det: a / reason (1) |" in page
+    assert "| Abs (body) | 1 |  |  | 1 |  |  |  |  | Det: a / reason (1) |" in page
     assert "| Det | 2 |" in page
     assert "- `test_c`" in page
-    assert summary(RESULTS).startswith("4 cases: engines 1, host 1,")
+    assert summary(RESULTS).startswith("4 cases: engines 1, engines, coarser 0, host 1,")
     text = not_on_engines(RESULTS)
     assert "test_b" in text
     assert "test_a:" not in text
@@ -58,3 +58,12 @@ def test_rounding_is_no_more_than_two_units() -> None:
     assert not is_rounding(expected + np.float32(0.01), expected)
     assert not is_rounding(np.array([1, 2]), np.array([1, 3]))
     assert not is_rounding(np.array([np.inf, 0], np.float32), expected)
+
+
+def test_what_a_coarser_type_may_be_off() -> None:
+    expected = np.array([4.0, np.inf, -1.0], np.float32)
+    assert is_within(expected + np.float32(0.003), expected, 1e-3)
+    assert not is_within(expected + np.float32(0.005), expected, 1e-3)
+    assert not is_within(np.array([4.0, 4.0, -1.0], np.float32), expected, 1e-3)
+    assert not is_within(np.array([np.nan, np.inf, -1.0], np.float32), expected, 1e-3)
+    assert not is_within(np.array([7, 8]), np.array([7, 9]), 0.5)

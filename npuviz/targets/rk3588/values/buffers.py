@@ -24,12 +24,20 @@ def cubes_of(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     raise ValueFault(f"a feature buffer cannot hold the shape {shape}")
 
 
+def holds_numbers(buffer: Buffer) -> bool:
+    """Whether a buffer is of a tensor of numbers: text, sequences and optionals exist on the Host only."""
+    return not numpy_dtype(buffer.dtype).hasobject
+
+
 def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
     """The elements of a buffer in its dtype and the shape of the graph, a new array.
 
-    data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree.
+    data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree, and for what
+    is no tensor of numbers.
     """
-    dtype = _plain_dtype(buffer)
+    dtype = numpy_dtype(buffer.dtype)
+    if not holds_numbers(buffer):
+        raise ValueFault(f"{buffer.name} is text, a sequence or an optional, which memory does not hold")
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     count = int(np.prod(buffer.shape, dtype=np.int64))
     if buffer.layout == "rows":
@@ -67,7 +75,6 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
 
     Raises ValueFault where they do not fit.
     """
-    _plain_dtype(buffer)
     values = np.ascontiguousarray(values)
     if buffer.layout == "feature" and values.size:
         batches, channels, height, width = cubes_of(buffer.shape)
@@ -83,14 +90,6 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
     if len(data) > buffer.size_bytes:
         raise ValueFault(f"buffer {buffer.name} has {buffer.size_bytes} bytes: {len(data)} are needed")
     return data
-
-
-def _plain_dtype(buffer: Buffer) -> np.dtype:
-    """What the elements are. Raises ValueFault for text, of which memory holds no bytes."""
-    dtype = numpy_dtype(buffer.dtype)
-    if dtype.hasobject:
-        raise ValueFault(f"buffer {buffer.name} holds {buffer.dtype}: its values are not simulated")
-    return dtype
 
 
 def _row_elements(buffer: Buffer) -> int:

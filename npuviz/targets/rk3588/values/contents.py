@@ -10,7 +10,7 @@ from npuviz.program.graph import Graph
 from npuviz.sim.machine import HOST_OPERATOR
 from npuviz.sim.replay.contents import Edit, Report
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
-from npuviz.targets.rk3588.values.buffers import decoded, encoded, from_graph, to_graph
+from npuviz.targets.rk3588.values.buffers import decoded, encoded, from_graph, holds_numbers, to_graph
 from npuviz.targets.rk3588.values.host import run_host_node
 from npuviz.targets.rk3588.values.memory import Kept, Memory, ValueFault
 from npuviz.targets.rk3588.values.task import Tasks
@@ -71,7 +71,7 @@ class DdrContents:
             results = run_host_node(self._graph, call.node, lambda tensor: self.held(tensor, call.reads))
             for number in call.writes:
                 buffer = self._tables.buffers[number]
-                if buffer.tensor in results:
+                if buffer.tensor in results and holds_numbers(buffer):
                     self._store(buffer, from_graph(buffer, results[buffer.tensor]))
             return
         for place, number in enumerate(call.writes):
@@ -138,7 +138,8 @@ class DdrContents:
         )
         if number < 0:
             return self.input_of(tensor) if tensor in self._graph.inputs else None
-        return None if self._tables.buffers[number].layout == "weight" else self.held_in(number)
+        buffer = self._tables.buffers[number]
+        return None if buffer.layout == "weight" or not holds_numbers(buffer) else self.held_in(number)
 
     def held_in(self, number: int) -> np.ndarray:
         """A buffer's tensor in the graph's shape and type. Raises ValueFault."""
