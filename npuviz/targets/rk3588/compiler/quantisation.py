@@ -15,6 +15,11 @@ class Quantisation:
     scale: float
     zero_point: int
 
+    def rounded(self, real: np.ndarray) -> np.ndarray:
+        """Real numbers as 8 bits hold them, again as real numbers."""
+        stored = np.clip(np.rint(real / self.scale) + self.zero_point, -128, 127)
+        return (stored - self.zero_point) * self.scale
+
 
 @dataclass(frozen=True, slots=True)
 class QuantisedSource:
