@@ -10,7 +10,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
+from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -179,7 +179,12 @@ class Planner:
         operands = self._activations(node)
         if not operands:
             return alone
-        return self._quantised(node, operands) or self._half(node, operands) or alone
+        return (
+            self._quantised(node, operands)
+            or self._half(node, operands)
+            or self._moved(node, operands)
+            or alone
+        )
 
     def _is_empty(self, node: Node) -> bool:
         """Whether a node has a tensor without elements; an empty constant is an input that is left out."""
@@ -339,6 +344,18 @@ class Planner:
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
         inputs = tuple(Stored(tensor) for tensor in operands)
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
+
+    def _moved(self, node: Node, operands: list[int]) -> Layer | None:
+        """An operator that moves 8-bit tensors of one scale, with no conversions around it."""
+        tensors = [tensor for tensor in (*operands, *node.outputs) if tensor >= 0]
+        scales = {self.quantised.stored.get(tensor) for tensor in tensors}
+        if node.op_type not in MOVES or len(scales) != 1 or None in scales:
+            return None
+        if any(self.graph.tensors[tensor].dtype not in ("int8", "uint8") for tensor in tensors):
+            return None
+        stored = [Stored(tensor, self.quantised.stored[tensor]) for tensor in tensors]
+        ends = stored[len(operands) :]
+        return Layer(node, (node.id,), tuple(stored[: len(operands)]), ends[0], others=tuple(ends[1:]))
 
     def _with_floats(self, layers: list[Layer], covered: set[int]) -> list[Layer]:
         """Put back the DequantizeLinear nodes whose float tensors somebody reads."""
