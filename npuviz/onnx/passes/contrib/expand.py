@@ -1,4 +1,4 @@
-"""A model in which operators of language models are written with those of the standard."""
+"""A model in which operators of language models and on 8-bit tensors are written with plainer ones."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -8,6 +8,7 @@ from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
+from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
 from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
@@ -21,9 +22,10 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "RotaryEmbedding": write_rotary,
     "SkipLayerNormalization": write_skip,
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
+    **QUANTISED,
     **RECURRENT,
 }
-_STANDARD = frozenset(("RotaryEmbedding", *RECURRENT))
+_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *RECURRENT))
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
 program has them written where the cache lies, instead of a copy of the whole cache."""
@@ -36,14 +38,17 @@ Whole = Callable[[NodeProto], bool]
 
 
 def only_recurrent(node: NodeProto) -> bool:
-    """Recurrent operators stay as they are, all others are written out."""
-    return node.op_type in RECURRENT
+    """Recurrent operators and those on 8-bit tensors stay as they are, all others are written out."""
+    return node.op_type in RECURRENT or node.op_type in QUANTISED
 
 
 def in_plain_form(names: Collection[str]) -> Whole:
-    """Those of the given names that have one result, and of an attention no bias, padding mask or cache."""
+    """Those of the given names that have one result, and of an attention no bias, padding mask or cache;
+    and all on 8-bit tensors."""
 
     def is_plain(node: NodeProto) -> bool:
+        if node.op_type in QUANTISED:
+            return True
         given = {number for number, name in enumerate(node.input) if name}
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
         return node.op_type in names and is_bare and len([name for name in node.output if name]) == 1
@@ -71,7 +76,7 @@ def expand_contrib(
     writer = Writer(shapes, draft.weights, opset_of(draft.proto))
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
-    with reading(draft.path, "operators of language models"):
+    with reading(draft.path, "operators of ONNX Runtime"):
         for index, node in enumerate(draft.proto.graph.node):
             name = node.name or f"{node.op_type}_{index}"
             if not _is_wanted(node, whole):

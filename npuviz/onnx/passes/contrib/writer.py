@@ -23,6 +23,7 @@ class Writer:
 
     nodes    new nodes in order, since the last `begin`
     weights  constants that they read, by name; of all nodes so far
+    opset    version of the standard's operator set
     only_new_rows  whether a cache is given as its new rows only
     """
 
@@ -30,7 +31,7 @@ class Writer:
         self, types: Mapping[str, TypeAndShape], constants: Mapping[str, np.ndarray], opset: int
     ) -> None:
         self._types = types
-        self._opset = opset
+        self.opset = opset
         self._constants = constants
         self._shared: dict[tuple[Any, ...], str] = {}
         self._before: dict[tuple[Any, ...], str] = {}
@@ -125,7 +126,7 @@ class Writer:
 
     def widened(self, name: str, axes: Sequence[int]) -> str:
         """A tensor with new axes of size 1, at these places of the result."""
-        if self._opset < LISTS_ARE_INPUTS:
+        if self.opset < LISTS_ARE_INPUTS:
             return self.add("Unsqueeze", [name], axes=list(axes))
         text = "_".join(map(str, axes))
         return self.add("Unsqueeze", [name, self.constant(f"axes_{text}", np.array(axes, np.int64))])
@@ -134,7 +135,7 @@ class Writer:
         """A tensor cut along an axis."""
         if len(sizes) == 1:
             return [name]
-        if self._opset < LISTS_ARE_INPUTS:
+        if self.opset < LISTS_ARE_INPUTS:
             return self.add_many("Split", [name], [""] * len(sizes), axis=axis, split=list(sizes))
         text = "_".join(map(str, sizes))
         parts = self.constant(f"parts_{text}", np.array(sizes, np.int64))

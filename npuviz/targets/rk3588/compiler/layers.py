@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
+from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -19,6 +19,8 @@ POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 _OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose")
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 LIMITS = ("Relu", "Clip")
+MOST_STEPS = 2
+"""Of a result, by which it may differ where a table takes sums that the model rounds to 8 bits before."""
 _TIMES_ITSELF = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
 """x * f(x) that has a name of its own."""
 
@@ -36,12 +38,14 @@ class Activation:
     """An activation function of a graph: `function` is an operator type, or "Silu" for two nodes.
 
     node  that has the attributes; nodes  all it stands for; output  tensor behind the last
+    taken  how the 8-bit tensor before it is scaled, where the head's sums go into the table unrounded
     """
 
     function: str
     node: Node
     nodes: tuple[int, ...]
     output: int
+    taken: Quantisation | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,12 @@ class Layer:
     def is_quantised(self) -> bool:
         """Whether the layer computes in int8."""
         return self.output.quantisation is not None
+
+    @property
+    def sums(self) -> Quantisation | None:
+        """How the head's results are scaled: before its table, where it has one."""
+        taken = self.activation.taken if self.activation is not None else None
+        return taken or self.output.quantisation
 
 
 def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
@@ -169,7 +179,12 @@ class Planner:
         operands = self._activations(node)
         if not operands:
             return alone
-        return self._quantised(node, operands) or self._half(node, operands) or alone
+        return (
+            self._quantised(node, operands)
+            or self._half(node, operands)
+            or self._moved(node, operands)
+            or alone
+        )
 
     def _is_empty(self, node: Node) -> bool:
         """Whether a node has a tensor without elements; an empty constant is an input that is left out."""
@@ -254,7 +269,7 @@ class Planner:
             if source is None:
                 return None
             inputs.append(Stored(source.stored, source.quantisation))
-        nodes, activation, made = self._body(node, may_look_up=False)
+        nodes, activation, made = self._looked_up(node) or self._body(node, may_look_up=False)
         target = self.quantised.targets.get(made)
         scaled = quantisation_of(self.graph.constants, target) if target is not None else None
         if target is None or scaled is None:
@@ -269,6 +284,39 @@ class Planner:
             others.append(Stored(target_of.outputs[0], end))
         output = Stored(target.outputs[0], scaled)
         return Layer(node, tuple(covered), tuple(inputs), output, activation, others=tuple(others))
+
+    def _looked_up(self, node: Node) -> tuple[tuple[int, ...], Activation, int] | None:
+        """A product in int8 whose sums go straight into a table: as `_body`, over the tensor in between."""
+        between = self.quantised.targets.get(node.outputs[0])
+        back = self._only_reader(between.outputs[0]) if between is not None else None
+        if node.op_type not in PRODUCTS or between is None or back is None:
+            return None
+        found = self._activation(back.outputs[0]) if back.op_type == "DequantizeLinear" else None
+        end = self.quantised.targets.get(found.output) if found is not None else None
+        if found is None or end is None or found.function in LIMITS:
+            return None
+        taken, out = (quantisation_of(self.graph.constants, scaled) for scaled in (between, end))
+        if taken is None or out is None or self._steps_off(found, taken, out) > MOST_STEPS + 0.5:
+            return None
+        nodes = (node.id, between.id, back.id, *found.nodes)
+        return nodes, replace(found, taken=taken), found.output
+
+    def _steps_off(self, activation: Activation, taken: Quantisation, out: Quantisation) -> float:
+        """How many steps of its result an activation of unrounded numbers is off at most."""
+        attributes = attributes_of(activation.node)
+        whole = activation_function(activation.function, attributes)
+        inner = activation_function(activation.node.op_type, attributes)
+        if whole is None or inner is None:
+            return math.inf
+        exact = (np.arange(-128, 127, 1 / 16) - taken.zero_point) * taken.scale
+        rounded = taken.rounded(exact)
+        made = inner.function(rounded)
+        if len(activation.nodes) > 2:
+            between = quantisation_of(self.graph.constants, self.graph.nodes[activation.nodes[1]])
+            made = made if between is None else between.rounded(made)
+        if activation.function != activation.node.op_type:
+            made = made * rounded
+        return float(np.abs(out.rounded(whole.function(exact)) - out.rounded(made)).max()) / out.scale
 
     def _conversion(self, node: Node) -> Layer | None:
         """A QuantizeLinear or DequantizeLinear of its own: between fp16 and int8."""
@@ -296,6 +344,18 @@ class Planner:
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
         inputs = tuple(Stored(tensor) for tensor in operands)
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
+
+    def _moved(self, node: Node, operands: list[int]) -> Layer | None:
+        """An operator that moves 8-bit tensors of one scale, with no conversions around it."""
+        tensors = [tensor for tensor in (*operands, *node.outputs) if tensor >= 0]
+        scales = {self.quantised.stored.get(tensor) for tensor in tensors}
+        if node.op_type not in MOVES or len(scales) != 1 or None in scales:
+            return None
+        if any(self.graph.tensors[tensor].dtype not in ("int8", "uint8") for tensor in tensors):
+            return None
+        stored = [Stored(tensor, self.quantised.stored[tensor]) for tensor in tensors]
+        ends = stored[len(operands) :]
+        return Layer(node, (node.id,), tuple(stored[: len(operands)]), ends[0], others=tuple(ends[1:]))
 
     def _with_floats(self, layers: list[Layer], covered: set[int]) -> list[Layer]:
         """Put back the DequantizeLinear nodes whose float tensors somebody reads."""

@@ -7,6 +7,12 @@ import numpy as np
 
 from npuviz.program.graph import Graph, Node
 
+MOVES = (
+    "Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze",
+)  # fmt: skip
+"""Operators whose results are some of their inputs: 8-bit tensors keep their scale."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
@@ -14,6 +20,11 @@ class Quantisation:
 
     scale: float
     zero_point: int
+
+    def rounded(self, real: np.ndarray) -> np.ndarray:
+        """Real numbers as 8 bits hold them, again as real numbers."""
+        stored = np.clip(np.rint(real / self.scale) + self.zero_point, -128, 127)
+        return (stored - self.zero_point) * self.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,8 @@ class QuantisedGraph:
         for node in graph.nodes:
             if node.op_type == "DequantizeLinear":
                 self._dequantise(graph, node)
+            elif node.op_type in MOVES:
+                self._move(graph, node)
             elif node.op_type == "QuantizeLinear":
                 scaled = quantisation_of(graph.constants, node)
                 if scaled is not None:
@@ -64,6 +77,14 @@ class QuantisedGraph:
                 readers = consumers[node.inputs[0]]
                 if readers == [node.id] and node.inputs[0] not in graph.outputs:
                     self.targets[node.inputs[0]] = node
+
+    def _move(self, graph: Graph, node: Node) -> None:
+        taken = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+        scales = {self.stored.get(tensor) for tensor in taken}
+        scaled = scales.pop() if len(scales) == 1 else None
+        for tensor in node.outputs:
+            if scaled is not None and tensor >= 0 and graph.tensors[tensor].dtype in ("int8", "uint8"):
+                self.stored[tensor] = scaled
 
     def _dequantise(self, graph: Graph, node: Node) -> None:
         stored = graph.tensors[node.inputs[0]]
@@ -91,6 +112,8 @@ def _constant(
         if np.ptp(np.reshape(zero, -1)):
             return None
         values = values.astype(np.int32) - _first(zero)
+        if values.size and values.min() >= -128 and values.max() <= 127:
+            values = values.astype(np.int8)
     return QuantisedConstant(values, np.array(scale, np.float64).flatten(), node.id)
 
 

@@ -91,6 +91,7 @@ def quantise(
     per_channel: bool = False,
     kind: QuantType = QuantType.QInt8,
     operators: Sequence[str] | None = None,
+    form: QuantFormat = QuantFormat.QDQ,
 ) -> Path:
     """The model in 8 bits, by ONNX Runtime."""
     logging.getLogger().setLevel(logging.ERROR)
@@ -99,7 +100,7 @@ def quantise(
         str(path),
         str(result),
         _Inputs(shape),
-        quant_format=QuantFormat.QDQ,
+        quant_format=form,
         activation_type=kind,
         weight_type=QuantType.QInt8,
         per_channel=per_channel,

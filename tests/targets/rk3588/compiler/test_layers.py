@@ -10,7 +10,7 @@ from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner, upper_limit
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph
-from tests.targets.rk3588.compiler.models import Model, checked
+from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 
 def planned(path: Path) -> tuple[Graph, list[Layer]]:
@@ -99,3 +99,36 @@ def test_the_note_says_why(tmp_path: Path, operator: str, reason: str) -> None:
         inputs += [model.constant(np.float32(value)) for value in (-1, 1)]
     model.add(operator, *inputs)
     assert reason in checked(model.save(tmp_path)).host_reasons[0]
+
+
+def silu_behind_a_convolution(channels: int) -> Model:
+    model = Model(1, 16, 12, 12)
+    x = model.conv("x", 16, channels, 3, 3, pads=[1, 1, 1, 1])
+    x = model.add("Mul", x, model.add("Sigmoid", x))
+    model.conv(x, channels, 16, 1, 1)
+    return model
+
+
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_table_takes_sums_that_the_model_rounds_before(
+    tmp_path: Path, kind: QuantType, per_channel: bool
+) -> None:
+    path = silu_behind_a_convolution(24).save(tmp_path, quantised=True, kind=kind, per_channel=per_channel)
+    graph, layers = planned(path)
+    work = [layer for layer in layers if layer.head.op_type not in CONVERSIONS]
+    assert [layer.head.op_type for layer in work] == ["Conv", "Conv"]
+    assert {"Sigmoid", "Mul"} <= {graph.nodes[node].op_type for node in work[0].nodes}
+    assert len(on_npu(path).work) == 2
+
+
+def test_a_table_takes_rounded_numbers_where_rounding_matters(tmp_path: Path) -> None:
+    model = Model(1, 16, 12, 12)
+    x = model.add("Conv", "x", model.weight(16, 16, 1, 1), model.constant(np.full(16, -6, np.float32)))
+    x = model.add("Mul", x, model.add("Sigmoid", x))
+    path = model.save(tmp_path, quantised=True)
+    assert [layer.head.op_type for layer in planned(path)[1] if layer.head.op_type not in CONVERSIONS] == [
+        "Conv",
+        "Sigmoid",
+    ]
+    on_npu(path)

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
-from npuviz.targets.rk3588.compiler.activation_functions import activation_function
+from npuviz.targets.rk3588.compiler.activation_functions import ActivationFunction, activation_function
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages, requantisation
 from npuviz.targets.rk3588.compiler.dpu_task import emit, homes
@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import (
     half_table,
     stand_alone_table,
 )
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 
 
 def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -29,10 +30,7 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
         if taken is None or out is None:
             table = table_of_halves(layer.activation)
         else:
-            found = activation_function(layer.activation.function, attributes_of(layer.activation.node))
-            if found is None:
-                raise CannotLower("no table is known for it")
-            table = stand_alone_table(found.function, taken, out)
+            table = stand_alone_table(_function_of(layer.activation).function, taken, out)
         stages = Stages(bias_constant=table.bias_constant, main_factor=table.main_factor)
         emit(b, layer, source, target, None, lambda _: stages, table=table)
         return
@@ -47,10 +45,22 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 def table_of_halves(activation: Activation) -> ActivationTable:
     """The table of an activation in the fp16 pipeline."""
+    found = _function_of(activation)
+    return half_table(found.function, found.low, found.high)
+
+
+def table_of_sums(activation: Activation, taken: Quantisation, out: Quantisation) -> ActivationTable:
+    """The table of an activation behind int8 sums; it ends where the tensor before it would saturate."""
+    function = _function_of(activation).function
+    low, high = ((end - taken.zero_point) * taken.scale for end in (-128, 127))
+    return stand_alone_table(lambda x: function(np.clip(x, low, high)), taken, out)
+
+
+def _function_of(activation: Activation) -> ActivationFunction:
     found = activation_function(activation.function, attributes_of(activation.node))
     if found is None:
         raise CannotLower("no table is known for it")
-    return half_table(found.function, found.low, found.high)
+    return found
 
 
 def held_limit(limit: float, step: float = 0.0) -> int:

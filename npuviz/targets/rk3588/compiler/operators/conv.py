@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import frexp
 
 import numpy as np
 
@@ -21,7 +22,13 @@ from npuviz.targets.rk3588.compiler.builder import (
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, rdma_word, requantisation, with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, with_table
 from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner
-from npuviz.targets.rk3588.compiler.operators.activation import held_limit, limit_of, table_of_halves
+from npuviz.targets.rk3588.compiler.lookup_table import INPUT_FACTOR, ActivationTable
+from npuviz.targets.rk3588.compiler.operators.activation import (
+    held_limit,
+    limit_of,
+    table_of_halves,
+    table_of_sums,
+)
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import FP16, INT8
@@ -141,7 +148,7 @@ def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
 
 def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
     """The numbers of a layer: int8 with folded zero point, or fp16."""
-    quantisation, source = layer.output.quantisation, layer.inputs[0].quantisation
+    quantisation, source = layer.sums, layer.inputs[0].quantisation
     if quantisation is None or source is None:
         real = weights.astype(np.float64) * scales.reshape(-1, *[1] * (weights.ndim - 1))
         return Operands(real.astype(np.float16), bias.astype(np.float32))
@@ -195,10 +202,11 @@ def convolve_into(
     activation = layer.activation if fuses else None
     name = layer.head.name or layer.head.op_type
     weights = b.constant(f"{name} weights", _packed(shape, operands, dtype))
-    stages = _stages(b, name, activation, operands)
     table = None
     if activation is not None and limit_of(b.graph.constants, activation) is None:
-        table = table_of_halves(activation)
+        taken, out = activation.taken, layer.output.quantisation
+        table = table_of_halves(activation) if not (taken and out) else table_of_sums(activation, taken, out)
+    stages = _stages(b, name, activation, operands, table)
     channels = operands.weights.shape[0 if shape.is_depthwise else 1]
     rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
@@ -225,7 +233,7 @@ def convolve_into(
             part = _from_kernel(stages, tile.kernel)
             words = _words(tile.task, part)
             if table is not None:
-                words = with_table(words, table, b.needs_table(tile.core, table), to_half=True)
+                words = with_table(words, table, b.needs_table(tile.core, table), to_half=dtype == "float16")
             b.task(layer.head.id, tile.core, words, _enables(part))
 
 
@@ -244,8 +252,14 @@ def _enables(stages: Stages) -> int:
     return CONV_RDMA_ENABLES if stages.reads_memory else CONV_ENABLES
 
 
-def _stages(b: Builder, name: str, activation: Activation | None, operands: Operands) -> Stages:
-    """What the DPU does behind the sums."""
+def _stages(
+    b: Builder,
+    name: str,
+    activation: Activation | None,
+    operands: Operands,
+    table: ActivationTable | None = None,
+) -> Stages:
+    """What the DPU does behind the sums, before the table."""
     bias = None
     if np.any(operands.bias):
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
@@ -254,6 +268,12 @@ def _stages(b: Builder, name: str, activation: Activation | None, operands: Oper
     if operands.factors is None:
         return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
     largest = float(operands.factors.max())
+    if table is not None:
+        # One step of int8 is INPUT_FACTOR of what the table takes; BN brings each kernel to it.
+        shift = SCALE_BITS - frexp(largest * INPUT_FACTOR)[1]
+        shares = np.rint(operands.factors * INPUT_FACTOR * 2.0**shift).astype(np.int16)
+        address = b.constant(f"{name} scales", filled_up(shares), "bias").address
+        return Stages(bias_address=bias, scale_address=address, scale_shift=shift)
     held = held_limit(limit, largest * operands.out_scale) if limit is not None else 0
     end = requantisation(largest, operands.offset)
     stages = Stages(bias_address=bias, relu=relu, limit=held, out=end)

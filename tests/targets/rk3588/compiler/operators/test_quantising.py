@@ -1,0 +1,62 @@
+"""Operators on 8-bit tensors: those of ONNX Runtime's own format, and moves with no conversions around."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnxruntime.quantization import QuantFormat, QuantType
+
+from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_detector_in_operators_of_8_bits_runs_on_the_npu(tmp_path: Path, per_channel: bool) -> None:
+    model = Model(1, 3, 16, 16)
+    x = model.conv("x", 3, 32, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    x = model.add("Mul", x, model.add("Sigmoid", x))
+    pooled = model.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    wide = model.add(
+        "Resize",
+        pooled,
+        "",
+        model.constant(np.array([1, 1, 2, 2], np.float32)),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    joined = model.add("Concat", x, wide, axis=1)
+    x = model.add("Add", model.conv(joined, 64, 32, 1, 1), x)
+    x = model.add("GlobalAveragePool", x)
+    model.add("Gemm", model.add("Flatten", x), model.weight(32, 10), model.weight(10))
+    path = model.save(
+        tmp_path, quantised=True, kind=QuantType.QUInt8, per_channel=per_channel, form=QuantFormat.QOperator
+    )
+    finished = on_npu(path)
+    kinds = {node.op_type for node in finished.program.graph.nodes}
+    assert {"Conv", "MaxPool", "Resize"} <= kinds
+    assert not any(kind.startswith("QLinear") for kind in kinds)
+
+
+def scaled(model: Model, scale: float, point: int) -> list[str]:
+    return [model.constant(np.float32(scale)), model.constant(np.uint8(point))]
+
+
+def test_weights_of_uint8_that_fit_int8(tmp_path: Path) -> None:
+    model = Model(4, 32)
+    x = model.add("QuantizeLinear", "x", *scaled(model, 0.03, 128))
+    x = model.add("DequantizeLinear", x, *scaled(model, 0.03, 128))
+    weights = model.constant(np.random.default_rng(1).integers(0, 256, (32, 16), np.uint8))
+    x = model.add("MatMul", x, model.add("DequantizeLinear", weights, *scaled(model, 0.01, 128)))
+    x = model.add("QuantizeLinear", x, *scaled(model, 0.1, 128))
+    model.add("DequantizeLinear", x, *scaled(model, 0.1, 128))
+    finished = on_npu(model.save(tmp_path))
+    assert [task.work.convolution is not None for task in finished.work] == [True]
+
+
+def test_parts_of_other_scales_are_not_joined_in_8_bits(tmp_path: Path) -> None:
+    model = Model(1, 16, 4, 4)
+    one = model.add("QuantizeLinear", "x", *scaled(model, 0.03, 128))
+    two = model.add("QuantizeLinear", "x", *scaled(model, 0.05, 120))
+    joined = model.add("Concat", one, two, axis=1)
+    model.add("DequantizeLinear", joined, *scaled(model, 0.03, 128))
+    assert checked(model.save(tmp_path)).nodes_on_host() == {"Concat"}
