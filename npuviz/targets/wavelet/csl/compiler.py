@@ -57,6 +57,8 @@ def compile_program(
 
 def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wafer:
     """Lower all PE programs of an elaborated layout."""
+    session = elaboration.comptime.session
+    known = len(session.warnings)
     with frontend.deep_calls(elaboration.files):
         programs = lower_programs(elaboration, elaboration.codes, half)
     program_of = np.full((elaboration.rows, elaboration.columns), -1, np.int32)
@@ -77,7 +79,7 @@ def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wa
         texts=tuple(file.text for file in elaboration.files),
         exported={name: (str(kind), mutable) for name, (kind, mutable) in elaboration.exported.items()},
         params=elaboration.params,
-        warnings=elaboration.warnings,
+        warnings=(*elaboration.warnings, *frontend.warning_lines(session, session.warnings[known:])),
     )
 
 

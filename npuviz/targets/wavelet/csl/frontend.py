@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,11 +247,18 @@ def _warnings(
     everything = list(session.warnings)
     for code in codes:
         everything += code.registry.warnings
-    for at, text in everything:
-        lines[_line(session, None if at is None else SourcePlace(at.file, at.line, at.column), text)] = None
+    lines.update(dict.fromkeys(warning_lines(session, everything)))
     for place, text in check_routes(merged, columns, rows):
         lines[_line(session, place, text)] = None
     return tuple(lines)
+
+
+def warning_lines(session: Session, warnings: Iterable[tuple[tree.Span | None, str]]) -> list[str]:
+    """Warnings as lines with their place."""
+    return [
+        _line(session, None if at is None else SourcePlace(at.file, at.line, at.column), text)
+        for at, text in warnings
+    ]
 
 
 def _line(session: Session, place: SourcePlace | None, text: str) -> str:

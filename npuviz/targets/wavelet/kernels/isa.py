@@ -82,7 +82,7 @@ OP_MATH = 52  # r[a] = function imm of r[b] (and r[c]) as type
 OP_DSD_SET = 60  # r[a] = r[b] with field imm (F_...) replaced by r[c]
 OP_DSD_MOVE = 61  # r[a] = r[b] with the base address moved by r[c] * imm bytes
 OP_DSD = 62  # DSD operation; imm = row of the operation table (OPERATION_WORDS)
-OP_DSR_LOAD = 63  # DSR (a = file, b = id) = r[c]; imm = row of the settings table
+OP_DSR_LOAD = 63  # DSR (a = file, b = id) = r[c]; imm = row of the settings table, or DSR_BASE
 OP_MAP_OPEN = 64  # cursor a of the @map = r[b] (a DSD, or a DSR word); type = its elements
 OP_MAP_TEST = 65  # if any of the first a cursors is exhausted: close them, pc = imm
 OP_MAP_READ = 66  # r[a] = next element of cursor b; waits for the fabric
@@ -160,6 +160,7 @@ S_STOP = 34  # the PE halts
 
 # ---- descriptors: one 64-bit word each
 KIND_NONE = 0
+DSR_BASE = -2  # imm of OP_DSR_LOAD: r[c] is only the base address of what the DSR describes
 KIND_MEM1D = 1
 KIND_MEM4D = 2
 KIND_CIRCBUF = 3

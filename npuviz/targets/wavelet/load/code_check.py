@@ -174,7 +174,7 @@ class _Code:
         full = _registers_needed(table)[at] if len(table) else nothing
         part = table[:, _SETTINGS].max(axis=1)[at] if len(table) else nothing
         runs = named & (full < self._room)
-        loads = (row == -1) | (named & (part < self._room))
+        loads = (row == -1) | (row == isa.DSR_BASE) | (named & (part < self._room))
         return (self._is(isa.OP_DSD) & ~runs) | (self._is(isa.OP_DSR_LOAD) & ~loads)
 
     def _wrong_numbers(self) -> np.ndarray:

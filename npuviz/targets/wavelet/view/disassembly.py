@@ -61,7 +61,8 @@ def _other(op: int, typed: str, words: tuple[int, int, int, int, int]) -> str:
         + (f", r{c}" if c >= 0 else ""),
         k.OP_DSD_SET: f"set_{isa.name_of('F_', imm)} r{a}, r{b}, r{c}",
         k.OP_DSD_MOVE: f"move_dsd r{a}, r{b}, r{c} * {imm}",
-        k.OP_DSR_LOAD: f"load_dsr {('dest', 'src0', 'src1')[a] if 0 <= a < 3 else a}{b}, r{c}",
+        k.OP_DSR_LOAD: f"{'dsr_base' if imm == k.DSR_BASE else 'load_dsr'} "
+        f"{('dest', 'src0', 'src1')[a] if 0 <= a < 3 else a}{b}, r{c}",
         k.OP_MAP_OPEN: f"{typed} cursor{a}, r{b}",
         k.OP_MAP_READ: f"map_read r{a}, cursor{b}",
         k.OP_MAP_WRITE: f"map_write cursor{b}, r{a}",

@@ -134,3 +134,26 @@ def test_a_stream_that_is_not_used_leaves_a_typed_param_at_its_default(
     stop, machine = run(tmp_path, STREAMS % stream, arch="wse2")
     assert stop.kind is StopKind.FINISHED
     assert variable(machine, "found") == number
+
+
+def test_a_dsr_goes_on_from_another_base_address(tmp_path: Path) -> None:
+    text = """
+    var rows = [6]f32 { 1.0, 2.0, 3.0, 4.0, 5.0, 6.0 };
+    var sums = @zeros([4]f32);
+    fn main() void {
+      const from = @get_dsr(dsr_src1, 0);
+      const to = @get_dsr(dsr_src0, 1);
+      @load_to_dsr(from, @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{2} -> rows[i] }));
+      @load_to_dsr(to, @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{2} -> sums[i] }));
+      for (@range(i16, 2)) |i| {
+        @set_dsr_base_addr(from, @ptrcast([*]f32, &(rows[2 * i + 2])));
+        @set_dsr_base_addr(to, &sums[2 * i]);
+        @fmacs(to, to, from, 10.0);
+      }
+      sys.unblock_cmd_stream();
+    }
+    """
+    stop, machine = run(tmp_path, text, arch="wse2")
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "sums").tolist() == [30, 40, 50, 60]
+    assert any("@set_dsr_base_addr is of an earlier SDK" in text for text in machine.wafer.warnings)

@@ -20,6 +20,7 @@ RUNTIME_BUILTINS = frozenset(
         *("activate", "block", "unblock", "map", "assert", "system"),
         *("ptrcast", "random16", "set_active_prng"),
         *("load_to_dsr", "load_to_dsr_xdsr", "load_to_dsr_xdsr_sr", "queue_flush"),
+        "set_dsr_base_addr",
         *("set_fifo_read_length", "set_fifo_write_length"),
         *("set_config", "get_config", "set_config_unchecked", "get_config_unchecked"),
     )

@@ -243,7 +243,10 @@ def start_operation(machine, pe, operation, t):
 
 @kernel
 def load_dsr(machine, pe, instruction, word):
-    """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now."""
+    """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now.
+
+    With DSR_BASE for a row it goes on with what it has, from the base address `word`.
+    """
     wafer, program = machine.wafer, machine.program
     file, number, settings = instruction.a, instruction.b, instruction.imm
     layout = LAYOUT(program, pe.layout)
@@ -252,6 +255,14 @@ def load_dsr(machine, pe, instruction, word):
         return
     registers = registers_of(wafer, pe)
     dsr = dsr_of(pe, layout, number, file)
+    if settings == isa.DSR_BASE:
+        kind = field(dsr.word, 0, 7)
+        if kind != isa.KIND_MEM1D and kind != isa.KIND_MEM4D:
+            fault(wafer, pe.node, FAULT_DSR, number)
+            return
+        place = isa.MASK_BASE << isa.SHIFT_BASE
+        dsr.word = (dsr.word & ~place) | ((word << isa.SHIFT_BASE) & place)
+        return
     dsr.word = word
     dsr.settings = settings
     dsr.activate = dsr.unblock = dsr.control_id = dsr.ut = -1

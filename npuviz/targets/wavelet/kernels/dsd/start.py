@@ -6,6 +6,8 @@ from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, RATE, VARIABLE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
+    FLAG_PAIR,
+    FLAG_PAIR_ANY,
     IS_PLAIN,
     KIND_BITS,
     KIND_FIFO,
@@ -90,12 +92,15 @@ def _set_rate(program, thread):
     if rate.two and _memory_sources(thread) >= 2:
         cycles = rate.two
     destination = thread.operands[0]
-    per_word = 0
+    per_word = words = 0
     for i in range(4):
         operand = thread.operands[i]
-        is_fabric = operand.kind == KIND_INPUT or operand.kind == KIND_OUTPUT
-        if is_fabric and operand.per_word > per_word:
-            per_word = operand.per_word
+        if operand.kind == KIND_INPUT or operand.kind == KIND_OUTPUT:
+            is_pair = operand.flags & (FLAG_PAIR | FLAG_PAIR_ANY) != 0 and not program.swap
+            words = 2 if is_pair and words != 1 else 1
+            if operand.per_word > per_word:
+                per_word = operand.per_word
+    per_word *= words
     reduces = thread.reduces != 0
     if destination.kind == KIND_LINE and destination.step == 0 and not reduces:
         for i in range(1, 3):

@@ -45,6 +45,7 @@ from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
     FLAG_INDEX,
     FLAG_PAIR,
+    FLAG_PAIR_ANY,
     FLAG_TRANSFORM,
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
@@ -67,13 +68,20 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_OUTPUT,
     ZERO,
 )
-from npuviz.targets.wavelet.kernels.router.ring import has_room, head_entry, is_full
+from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry, room_for
 from npuviz.targets.wavelet.kernels.router.swap import swap_has_room
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 KIND_MASK = (1 << KIND_BITS) - 1
 KIND_SCALAR = 1
+_PAIRS = FLAG_PAIR | FLAG_PAIR_ANY
+
+
+@inlined
+def _words_needed(thread, operand):
+    """Words of the fabric without which an operand takes no step."""
+    return 2 if operand.flags & FLAG_PAIR and thread.left > 2 else 1
 
 
 @kernel
@@ -90,20 +98,21 @@ def can_step(machine, pe, thread, t):
         kind = operand.kind
         if kind == KIND_INPUT:
             queue = QUEUE(wafer, operand.record)
-            needed = 2 if operand.flags & FLAG_PAIR and thread.left >= 4 else 1
+            needed = _words_needed(thread, operand)
             if queue.count < needed:
                 thread.wait = WAIT_INPUT
                 return 0
-            ready = head_entry(queue).ready
+            ready = entry_behind(queue, needed - 1).ready
             if ready > t:
                 thread.wait = WAIT_INPUT
                 if ready > later:
                     later = ready
         elif kind == KIND_OUTPUT and i == 0:
             channel = CHANNEL(wafer, operand.record)
-            if not has_room(channel, ZERO, t):
+            needed = _words_needed(thread, operand) if channel.limit_ramp > 1 else 1
+            if room_for(channel, ZERO, t) < needed:
                 thread.wait = WAIT_OUTPUT
-                if is_full(channel, ZERO):
+                if channel.ports[0].count + needed > channel.limit_ramp:
                     return 0
                 # The word that left in this cycle makes room in the next one.
                 later = t + 1
@@ -347,6 +356,22 @@ def _fifo_count(machine, pe, thread, count):
     return count
 
 
+@kernel
+def _pair_count(machine, thread, count, t):
+    """Elements of a step of two words an operand, `count` at most: of one where no second is at hand."""
+    wafer = machine.wafer
+    for i in range(4):
+        operand = thread.operands[i]
+        if operand.kind == KIND_INPUT:
+            queue = QUEUE(wafer, operand.record)
+            second = entry_behind(queue, ONE)
+            if queue.count < 2 or second.ready > t or second.payload & MARK_CONTROL:
+                return min(count, operand.per_word)
+        elif operand.kind == KIND_OUTPUT and room_for(CHANNEL(wafer, operand.record), ZERO, t) < 2:
+            return min(count, operand.per_word)
+    return count
+
+
 @inlined
 def _kind_of(kinds, number):
     return (kinds >> (KIND_BITS * number)) & KIND_MASK
@@ -412,6 +437,9 @@ def step_operation(machine, pe, number, t):
         count = thread.left
     if not is_plain:
         count = _fifo_count(machine, pe, thread, count)
+        operands = thread.operands
+        if (operands[0].flags | operands[1].flags | operands[2].flags) & _PAIRS:
+            count = _pair_count(machine, thread, count, t)
     if is_watched(machine):
         _watch_memory(machine, pe, thread, count, t)
     if is_plain:

@@ -72,10 +72,16 @@ def is_full(channel, port):
 
 
 @inlined
+def room_for(channel, port, t):
+    """Words that a port's ring takes at cycle `t`."""
+    limit = channel.limit_ramp if port == 0 else channel.limit
+    return limit - visible_count(channel, port, t)
+
+
+@inlined
 def has_room(channel, port, t):
     """Whether a port's ring takes another word at cycle `t`."""
-    limit = channel.limit_ramp if port == 0 else channel.limit
-    return visible_count(channel, port, t) < limit
+    return room_for(channel, port, t) > 0
 
 
 @inlined
@@ -166,6 +172,13 @@ def push_queue(pe, queue, payload, identity, ready):
 def head_entry(queue):
     """The word at the head of an input queue."""
     return ENTRY(queue, QUEUE.ring, queue.head)
+
+
+@inlined
+def entry_behind(queue, count):
+    """The word so many places behind the head of an input queue, which has fewer than its length."""
+    place = queue.head + count
+    return ENTRY(queue, QUEUE.ring, place - queue.limit if place >= queue.limit else place)
 
 
 @inlined

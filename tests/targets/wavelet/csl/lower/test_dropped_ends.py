@@ -71,6 +71,43 @@ def test_extents_count_the_halves_of_words(mode: str, tmp_path: Path) -> None:
     assert of_kind(machine, "operand-lengths") == []
 
 
+def test_two_words_a_step_leave_the_datapath_to_others(tmp_path: Path) -> None:
+    text = """
+    var words = @zeros([128]u16);
+    var own = @zeros([512]u16);
+    const message = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{128} -> words[i] });
+    const all = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{512} -> own[i] });
+    const out = @get_dsd(fabout_dsd, .{
+      .extent = 127, .output_queue = oq, .simd_mode = .{ .MODE = true } });
+    const in = @get_dsd(fabin_dsd, .{ .extent = 127, .input_queue = iq, .simd_mode = .{ .MODE = true } });
+    var end = @zeros([3]u16);
+    const time = @import_module("<time>");
+    fn main() void {
+      if (x == 0) {
+        for (@range(u16, 128)) |i| { words[i] = 10 + i; }
+        time.enable_tsc();
+        @mov16(out, message, .{ .async = true, .priority = .{ .high = true } });
+        @add16(all, all, 1);
+        @add16(all, all, 1);
+        time.get_timestamp(&end);
+      } else {
+        @mov16(message, in);
+      }
+      sys.unblock_cmd_stream();
+    }
+    """
+    cycles: dict[str, int] = {}
+    for mode in ("simd_32", "simd_32_or_64", "simd_64"):
+        (tmp_path / mode).mkdir()
+        program = RECEIVE + text.replace("MODE", mode)
+        stop, machine = run(tmp_path / mode, program, 2, EASTWARD, "wse2")
+        assert stop.kind is StopKind.FINISHED
+        assert variable(machine, "words", 1).tolist()[:127] == list(range(10, 137))
+        cycles[mode] = int(variable(machine, "end")[0])
+    assert 25 <= cycles["simd_32"] - cycles["simd_64"] <= 40
+    assert cycles["simd_64"] <= cycles["simd_32_or_64"] <= cycles["simd_32"]
+
+
 def test_calls_nest_as_deep_as_their_frames_fit(tmp_path: Path) -> None:
     text = """
     fn sum(n: i32) i32 { if (n == 0) { return 0; } return n + sum(n - 1); }

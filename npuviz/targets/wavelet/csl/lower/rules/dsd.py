@@ -62,7 +62,7 @@ def _tensor_access(f: FunctionLowering, node: tree.TensorAccess, want: t.Type | 
     f.can_share = False
     kind = t.I8 if len(strides) == 1 else t.I16
     fields: dict[str, Operand] = {
-        "base_address": _address_of(f, base),
+        "base_address": address_of(f, base),
         "offset": Known(Scalar(t.I16, offset)),
         "stride": Known(tuple_of([Scalar(kind, stride) for stride in strides])),
         "extent": Known(tuple_of([Scalar(t.U16, extent) for extent in extents])),
@@ -70,7 +70,7 @@ def _tensor_access(f: FunctionLowering, node: tree.TensorAccess, want: t.Type | 
     return Parts(t.anonymous_struct(tuple(fields), tuple(part.type for part in fields.values())), fields)
 
 
-def _address_of(f: FunctionLowering, node: tree.Expression) -> Held:
+def address_of(f: FunctionLowering, node: tree.Expression) -> Held:
     """The address of a tensor: of an array itself, or what a pointer holds."""
     operand = base_of(f, node)
     if isinstance(operand, Place) and isinstance(operand.kind, t.ArrayType):
@@ -294,7 +294,7 @@ def _dsd(f: FunctionLowering, node: tree.Expression, allowed: tuple[t.Type, ...]
 def _set_base(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     dsd, base = dispatch.arguments(node, 2)
     held = _dsd(f, dsd, (t.MEM1D, t.MEM4D), node.name)
-    return _changed(f, held, k.F_BASE, _address_of(f, base).register, into)
+    return _changed(f, held, k.F_BASE, address_of(f, base).register, into)
 
 
 @dispatch.builtin("set_dsd_length")

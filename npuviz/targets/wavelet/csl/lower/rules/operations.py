@@ -9,7 +9,13 @@ from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS, DsdOperation, describe_forms
 from npuviz.targets.wavelet.csl.lower.rules.calls import can_activate, id_of, id_operand
-from npuviz.targets.wavelet.csl.lower.rules.dsd import PRIORITIES, known_choice, known_flag, struct_fields
+from npuviz.targets.wavelet.csl.lower.rules.dsd import (
+    PRIORITIES,
+    address_of,
+    known_choice,
+    known_flag,
+    struct_fields,
+)
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa as k
@@ -259,9 +265,7 @@ def _load_dsr(
     settings: tree.Expression | None,
     row: Row,
 ) -> Operand:
-    dsr = f.require_known(dsr_node, "a DSR")
-    if not isinstance(dsr, Scalar) or dsr.kind not in t.DSR_FILES:
-        raise CslError(dsr_node.at, f"expected a DSR, found {dsr.type}")
+    dsr = _dsr(f, dsr_node)
     dsd = f.hold(lower(f, dsd_node), dsd_node.at)
     file = t.DSR_FILES[dsr.kind]
     if dsd.kind not in t.DSD_KINDS:
@@ -275,6 +279,24 @@ def _load_dsr(
     f.at(node)
     f.emitter.emit(k.OP_DSR_LOAD, file, dsr.integer, dsd.register, f.pe.tables.operation(row))
     return VOID_HELD
+
+
+@builtin("set_dsr_base_addr")
+def _set_base(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
+    dsr_node, base = arguments(node, 2)
+    f.comptime.session.note_old(node.at, "@set_dsr_base_addr", "@set_dsd_base_addr and @load_to_dsr")
+    dsr = _dsr(f, dsr_node)
+    address = address_of(f, base)
+    f.at(node)
+    f.emitter.emit(k.OP_DSR_LOAD, t.DSR_FILES[dsr.kind], dsr.integer, address.register, k.DSR_BASE)
+    return VOID_HELD
+
+
+def _dsr(f: FunctionLowering, node: tree.Expression) -> Scalar:
+    dsr = f.require_known(node, "a DSR")
+    if not isinstance(dsr, Scalar) or dsr.kind not in t.DSR_FILES:
+        raise CslError(node.at, f"expected a DSR, found {dsr.type}")
+    return dsr
 
 
 @builtin("load_to_dsr_xdsr")
