@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 EVENTS = 5000
 """On each machine."""
 SETTLE_EVERY = 50
+RUN_SECONDS = 1.0
+"""What runs for longer is cancelled."""
+CANCEL_SECONDS = 30.0
+"""So soon anything must have ended that was cancelled, on a busy computer too."""
 KEYS = (
     "F11 F4 F10 Shift+F4 F5 F6 F7 Shift+F5 F8 F12 F9 Escape Tab Shift+Tab Return Space Delete Up Down "
     "Left Right PgUp PgDown Home End Ctrl+Z Ctrl+Y Ctrl+F Ctrl+C Ctrl+T Ctrl+B Ctrl+P Ctrl+Shift+P "
@@ -67,8 +71,8 @@ def play(target: str, count: int, seed: int) -> list[str]:
             for number in range(count):
                 monkey.act()
                 if number % SETTLE_EVERY == SETTLE_EVERY - 1:
-                    _settle(window)
-            _settle(window)
+                    failures += _settle(window)
+            failures += _settle(window)
             failures += _after(window)
         finally:
             application.close()
@@ -163,19 +167,27 @@ def _open(window: "MainWindow") -> None:
         raise RuntimeError(f"the sample was not opened: {window.model.failure.text}")
 
 
-def _settle(window: "MainWindow") -> None:
-    """Let the window finish what it does, but end runs that take long."""
+def _settle(window: "MainWindow") -> list[str]:
+    """Let the window finish what it does, but cancel what takes long; returns what cannot be cancelled."""
+    from PySide6.QtTest import QTest
+
+    if not _wait_idle(window, RUN_SECONDS):
+        window.model.cancel()
+        if not _wait_idle(window, CANCEL_SECONDS):
+            return [f"busy {CANCEL_SECONDS:.0f} s after Cancel: {window.status.work.text}"]
+    QTest.qWait(1)
+    return []
+
+
+def _wait_idle(window: "MainWindow", seconds: float) -> bool:
+    """Whether the window has nothing to do before this time is over."""
     from PySide6.QtCore import QDeadlineTimer
     from PySide6.QtTest import QTest
 
-    deadline = QDeadlineTimer(20_000)
+    deadline = QDeadlineTimer(round(seconds * 1000))
     while window.model.is_busy and not deadline.hasExpired():
         QTest.qWait(5)
-    if window.model.is_busy:
-        window.model.cancel()
-        while window.model.is_busy:
-            QTest.qWait(5)
-    QTest.qWait(1)
+    return not window.model.is_busy
 
 
 def _after(window: "MainWindow") -> list[str]:
@@ -184,11 +196,11 @@ def _after(window: "MainWindow") -> list[str]:
     window.palette_box.dismiss()
     for command in ("view.layout.stepping", "view.reset_layout", "debug.restart"):
         window.commands.run(command)
-        _settle(window)
+        _wait_idle(window, CANCEL_SECONDS)
     if window.model.session is None or window.model.cycle != 0:
         failures.append(f"Restart leads to cycle {window.model.cycle}")
     window.model.step()
-    _settle(window)
+    _wait_idle(window, CANCEL_SECONDS)
     if window.model.cycle != 1:
         failures.append(f"a step from cycle 0 leads to {window.model.cycle}")
     shown = [name for name, dock in window.docks.all.items() if not dock.isHidden()]

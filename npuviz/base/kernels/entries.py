@@ -60,6 +60,22 @@ def _helper(group: str) -> Helper:
     return Helper(group)
 
 
+_asked_first: "dict[Entry, float]" = {}
+"""When code was first asked for that had not come when it was looked for last."""
+
+
+def awaited() -> dict[str, float]:
+    """Groups of which a helper compiles code for this process, with the seconds since that was asked for."""
+    now = time.monotonic()
+    found: dict[str, float] = {}
+    for entry, since in tuple(_asked_first.items()):
+        if entry.has_come or not _helper(entry.group).is_at_work:
+            _asked_first.pop(entry, None)
+        else:
+            found[entry.group] = max(found.get(entry.group, 0.0), now - since)
+    return found
+
+
 @contextlib.contextmanager
 def light_optimisation() -> Generator[None]:
     """Compile with LLVM's first level inside: a third less time."""
@@ -83,7 +99,7 @@ class Entry:
 
     def __init__(self, kernel: Any, group: str, is_light: bool, is_repeatable: bool) -> None:
         self._kernel = kernel
-        self._group = group
+        self.group = group
         self._is_light = is_light
         self._is_repeatable = is_repeatable
         self.py_func: Callable[..., Any] = kernel if is_plain else kernel.py_func
@@ -166,12 +182,20 @@ class Entry:
                     self._call = self._kernel
                 return True
             self._asked[types] = time.monotonic()
+            _asked_first.setdefault(self, self._asked[types])
             return False
+
+    @property
+    def has_come(self) -> bool:
+        """Whether all that a helper was asked for is compiled."""
+        # Without the lock, which is held while this process compiles: who asks must not wait.
+        wanted = [types for types in tuple(self._asked) if types not in self._kernel.overloads]
+        return all(self._is_on_disk(types) for types in wanted)
 
     def _ask(self, types: tuple[Any, ...]) -> bool:
         module = self.py_func.__module__
         name = next(name for name, value in vars(sys.modules[module]).items() if value is self)
-        return _helper(self._group).ask(module, name, types)
+        return _helper(self.group).ask(module, name, types)
 
     def _is_on_disk(self, types: tuple[Any, ...]) -> bool:
         """Whether the cache has the compiled code. numba has no question for it, only one that compiles."""

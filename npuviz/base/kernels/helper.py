@@ -34,6 +34,12 @@ class Helper:
         self._lock = threading.Lock()
         self._given: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a process lives that compiles the group, of this program or another one."""
+        process = self._process
+        return (process is not None and process.poll() is None) or is_locked(self.group)
+
     def ask(self, module: str, name: str, types: tuple[Any, ...]) -> bool:
         """Have a kernel compiled for arguments of these types, if that is not under way already.
 

@@ -22,6 +22,7 @@ class LatestJob(QObject):
         super().__init__(parent)
         self._pool: ThreadPoolExecutor | None = None
         self._future: Future[Any] | None = None
+        self._is_late = False
         self._done.connect(self._on_done, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -31,8 +32,8 @@ class LatestJob(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the latest question has no answer yet."""
-        return self._future is not None and not self._future.done()
+        """Whether `finished` is still to come for the latest question."""
+        return self._is_late
 
     def ask(self, question: Callable[[], Any], patience: float) -> bool:
         """Ask; returns whether the answer is there within `patience` seconds. If not, `finished` comes."""
@@ -43,6 +44,7 @@ class LatestJob(QObject):
         try:
             future.exception(patience)
         except TooLate:
+            self._is_late = True
             future.add_done_callback(self._tell)
             return False
         return True
@@ -54,6 +56,7 @@ class LatestJob(QObject):
 
     def drop(self) -> None:
         """Nobody wants the answer any more."""
+        self._is_late = False
         if self._future is not None:
             self._future.cancel()
             self._future = None
@@ -71,4 +74,5 @@ class LatestJob(QObject):
 
     def _on_done(self, future: "Future[Any]") -> None:
         if future is self._future:
+            self._is_late = False
             self.finished.emit()

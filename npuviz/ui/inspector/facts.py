@@ -1,8 +1,8 @@
 """Where the pages of the inspector get their facts from, whatever of it there is."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from npuviz.base.units import format_count
 from npuviz.debug.session import Session
@@ -19,6 +19,9 @@ from npuviz.ui.inspector.page import Cell, count_cell, text_cell
 from npuviz.ui.kit.trace_facts import NodeTimes
 from npuviz.workbench.selection import Selection, selected
 
+Value = TypeVar("Value")
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True)
 class InspectorSource:
@@ -28,6 +31,7 @@ class InspectorSource:
     consumers  tensor id -> nodes that read it
     under_way  what the trace does not hold yet
     answers    computes contents in another thread; without it, the machine is asked at once
+    made       what `made_of` keeps, from one source to the next of the same session
     """
 
     program: Program | None = None
@@ -40,6 +44,14 @@ class InspectorSource:
     consumers: dict[int, list[int]] | None = None
     under_way: Sequence[UnderWay] = ()
     answers: StillAnswers | None = None
+    made: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, tuple[Any, Any]])
+
+    def made_of(self, name: str, value: Value, make: Callable[[Value], Made]) -> Made:
+        """What `make` gives for a value: the same object as the last time while the value is equal."""
+        known = self.made.get(name)
+        if known is None or known[0] != value:
+            known = self.made[name] = value, make(value)
+        return known[1]
 
     def ask(self, key: Hashable, question: Question) -> Any:
         """What the machine, which must stand still, answers; PENDING while that is being computed."""

@@ -23,19 +23,34 @@ class Measure:
     head: Callable[[str], int]
 
 
-def fit_page(page: Page, room: int, folded: Collection[str], measure: Measure) -> Page:
-    """The page with the contents of folded sections left out and of others cut to `room` pixels."""
-    sections = tuple(
-        Section(section.title)
-        if section.title and fold_name(section.title) in folded
-        else replace(
-            section,
-            fields=tuple(_fit_field(item, section.fields, room, measure) for item in section.fields),
-            table=_fit_table(section.table, room, measure) if section.table is not None else None,
-        )
-        for section in page.sections
+def fit_page(
+    page: Page,
+    room: int,
+    folded: Collection[str],
+    measure: Measure,
+    before: tuple[Page, Page] | None = None,
+) -> Page:
+    """The page with the contents of folded sections left out and of others cut to `room` pixels.
+
+    before  a page and what became of it with all else equal: sections that both pages have are taken over
+    """
+    old, fitted = before or (Page("", ""), Page("", ""))
+    known = {id(a): b for a, b in zip(old.sections, fitted.sections, strict=True)}
+    sections = (
+        known.get(id(section)) or _fit_section(section, room, folded, measure) for section in page.sections
     )
-    return replace(page, sections=sections)
+    return replace(page, sections=tuple(sections))
+
+
+def _fit_section(section: Section, room: int, folded: Collection[str], measure: Measure) -> Section:
+    """A section, its title alone if it is folded, else cut to `room` pixels."""
+    if section.title and fold_name(section.title) in folded:
+        return Section(section.title)
+    return replace(
+        section,
+        fields=tuple(_fit_field(item, section.fields, room, measure) for item in section.fields),
+        table=_fit_table(section.table, room, measure) if section.table is not None else None,
+    )
 
 
 def fold_name(title: str) -> str:

@@ -1,12 +1,14 @@
 """Inspector pages of the machine: units, tracks, ranges of cycles, and the overview."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from npuviz.base.names import natural_key
 from npuviz.base.units import format_count, format_cycles_as_time
-from npuviz.program.program import Note
+from npuviz.program.instruction import DetailTable
+from npuviz.program.program import Note, Program
 from npuviz.sim.description import Memory, Queue, Unit
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.schema import Track
@@ -108,15 +110,27 @@ def machine_page(source: InspectorSource) -> Page:
     facts.append(field("Operators", count_cell(len(program.graph.nodes))))
     facts.append(field("Instructions", count_cell(len(program.listing))))
     sections = [Section("", tuple(facts)), _units(source)]
-    sections += listed("Memories", ("Memory", "Size", "Banks"), description.memories, _memory_row, MAX_ROWS)
-    nodes = {node.name: Selection(node=node.id) for node in program.graph.nodes if node.name}
-    for report in source.reports():
-        sections += report_table(report, nodes)
-    sections += listed("Notes", ("Code", "Note"), program.notes, _note_row, MAX_ROWS)
+    sections += source.made_of("memories", description.memories, _memories)
+    for number, report in enumerate(source.reports()):
+        sections += source.made_of(f"report {number}", report, partial(_report, program))
+    sections += source.made_of("notes", program.notes, _notes)
     if description.limits:
         sentences = tuple(text_cell(f"\u2022 {limit}") for limit in description.limits)
         sections.append(Section("What the model does not model", sentences=sentences))
     return Page("Machine", description.title, program.title, tuple(sections))
+
+
+def _memories(memories: Sequence[Memory]) -> list[Section]:
+    return listed("Memories", ("Memory", "Size", "Banks"), memories, _memory_row, MAX_ROWS)
+
+
+def _notes(notes: Sequence[Note]) -> list[Section]:
+    return listed("Notes", ("Code", "Note"), notes, _note_row, MAX_ROWS)
+
+
+def _report(program: Program, report: DetailTable) -> list[Section]:
+    nodes = {node.name: Selection(node=node.id) for node in program.graph.nodes if node.name}
+    return report_table(report, nodes)
 
 
 def bundle_page(source: InspectorSource) -> Page:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,13 +144,17 @@ def changed_cells(old: Page, new: Page) -> set[int]:
     """ids of the cells of a page whose text differs from the same place of an earlier state of it."""
     if (old.kind, old.title, old.subtitle) != (new.kind, new.title, new.subtitle):
         return set()
-    before = {place: cell.text for place, cell in _places(old)}
-    return {id(cell) for place, cell in _places(new) if before.get(place, cell.text) != cell.text}
+    known = {id(section) for section in old.sections}
+    same = {id(section) for section in new.sections if id(section) in known}
+    before = {place: cell.text for place, cell in _places(old, same)}
+    return {id(cell) for place, cell in _places(new, same) if before.get(place, cell.text) != cell.text}
 
 
-def _places(page: Page) -> Iterator[tuple[tuple[str, str, int], Cell]]:
-    """Every value of a page with (section, label or row, number)."""
+def _places(page: Page, left_out: Collection[int]) -> Iterator[tuple[tuple[str, str, int], Cell]]:
+    """Values of a page with (section, label or row, number), without sections of these ids."""
     for section in page.sections:
+        if id(section) in left_out:
+            continue
         for item in section.fields:
             for number, cell in enumerate(item.cells):
                 yield (section.title, item.label, number), cell

@@ -27,6 +27,7 @@ class InspectorPanel(Panel):
         self._consumers: dict[int, list[int]] | None = None
         self._times: NodeTimes | None = None
         self._times_complete = True
+        self._made: dict[str, tuple[Any, Any]] = {}
         self._history: list[Selection] = [NOTHING]
         self._place = 0
         self.view = InspectorView(context.theme, self)
@@ -60,6 +61,7 @@ class InspectorPanel(Panel):
         self._history, self._place = [NOTHING], 0
         self._consumers = program.graph.consumers() if program else None
         self._times = None
+        self._made = {}
         self._answers.move(None)
         if reader is not None and (num_nodes := len(reader.schema.node_names)):
             self._times = NodeTimes(reader, num_nodes)
@@ -143,6 +145,7 @@ class InspectorPanel(Panel):
             consumers=self._consumers,
             answers=self._answers,
             under_way=model.under_way,
+            made=self._made,
         )
         page = make_page(source, self.context.selection.current)
         if self._answers.ask():

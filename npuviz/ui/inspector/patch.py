@@ -1,6 +1,6 @@
 """Changes single values of a page that is on the screen, because laying out all of it costs 30 ms."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from PySide6.QtGui import QTextCursor, QTextDocument, QTextTable
@@ -23,15 +23,36 @@ def values(page: Page) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
     """Every value in a table of a page's document, with its cells."""
     number = HEAD_TABLES
     for section in page.sections:
-        if section.fields:
-            for row, item in enumerate(section.fields):
-                yield Place(number, row, 1), item.cells
-            number += 1
-        if section.table is not None and section.table.rows:
-            for row, cells in enumerate(section.table.rows):
-                for column, cell in enumerate(cells):
-                    yield Place(number, row + 1, column), (cell,)
-            number += 1
+        yield from _values_of(section, number)
+        number += _num_tables(section)
+
+
+def differing(old: Page, new: Page, stale: Collection[Place]) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
+    """Values of a page that differ from those of one with the same frame, or stand at a stale place."""
+    number, tables = HEAD_TABLES, {place.table for place in stale}
+    for a, b in zip(old.sections, new.sections, strict=True):
+        numbers = range(number, number + _num_tables(b))
+        if a is not b or not tables.isdisjoint(numbers):
+            for (place, cells), (_, before) in zip(_values_of(b, number), _values_of(a, number), strict=True):
+                if cells != before or place in stale:
+                    yield place, cells
+        number = numbers.stop
+
+
+def _num_tables(section: Section) -> int:
+    """Tables that a section has in the document."""
+    return bool(section.fields) + (section.table is not None and bool(section.table.rows))
+
+
+def _values_of(section: Section, number: int) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
+    """Values of a section whose first table in the document has this number."""
+    for row, item in enumerate(section.fields):
+        yield Place(number, row, 1), item.cells
+    if section.table is not None:
+        number += bool(section.fields)
+        for row, cells in enumerate(section.table.rows):
+            for column, cell in enumerate(cells):
+                yield Place(number, row + 1, column), (cell,)
 
 
 def table_numbers(page: Page) -> set[int]:
@@ -55,7 +76,7 @@ def has_same_frame(old: Page, new: Page) -> bool:
         len(new.sections),
     ):
         return False
-    return all(_is_same_section(a, b) for a, b in zip(old.sections, new.sections, strict=True))
+    return all(a is b or _is_same_section(a, b) for a, b in zip(old.sections, new.sections, strict=True))
 
 
 def column_is_number(table: Table) -> list[bool]:

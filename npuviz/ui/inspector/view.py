@@ -33,6 +33,7 @@ from npuviz.ui.inspector.page import (
 from npuviz.ui.inspector.patch import (
     Place,
     column_is_number,
+    differing,
     document_tables,
     has_same_frame,
     replace_value,
@@ -77,6 +78,7 @@ class InspectorView(QTextBrowser):
         self.page = Page("", "")
         self.folded: frozenset[str] = frozenset()
         self._fitted = self.page
+        self._last_fit: tuple[object, Page, Page] = None, self.page, self.page
         self._room = 0
         self._fonts: tuple[QFont, ...] = ()
         self._advances: tuple[Callable[[str], int], ...] = ()
@@ -155,7 +157,11 @@ class InspectorView(QTextBrowser):
             before += "\u2248\u00a0" if cell.is_estimated else ""
             return (advance(before) if before else 0) + text(cell, cell.text)
 
-        return fit_page(page, self._room, self.folded, Measure(whole, text, advance_head))
+        same = self._room, self.folded, tuple(font.key() for font in fonts)
+        before = self._last_fit[1:] if self._last_fit[0] == same else None
+        found = fit_page(page, self._room, self.folded, Measure(whole, text, advance_head), before)
+        self._last_fit = same, page, found
+        return found
 
     def _fit_again(self) -> None:
         """Lay the page out for the width of now and for what is folded."""
@@ -172,6 +178,8 @@ class InspectorView(QTextBrowser):
 
     def _marked_places(self) -> set[Place]:
         """Values that are marked as changed."""
+        if not self._changed:
+            return set()
         return {
             place for place, cells in values(self._fitted) if any(id(cell) in self._changed for cell in cells)
         }
@@ -182,12 +190,7 @@ class InspectorView(QTextBrowser):
         if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
             return False
         marked = self._marked_places()
-        stale = marked ^ self._marked
-        changes = [
-            (place, cells)
-            for (place, cells), (_, before) in zip(values(page), values(old), strict=True)
-            if cells != before or place in stale
-        ]
+        changes = list(differing(old, page, marked ^ self._marked))
         tables = document_tables(self.document())
         if any(place.table >= len(tables) for place, _ in changes):
             return False

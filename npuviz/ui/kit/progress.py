@@ -33,6 +33,11 @@ class WorkProgress(QWidget):
         self._delay.timeout.connect(self.show)
         self.hide()
 
+    @property
+    def text(self) -> str:
+        """What is being done, of what was reported last."""
+        return self._text.text()
+
     def report(self, fraction: float, text: str) -> None:
         """Show how far it is; a negative fraction means unknown."""
         if self.isHidden() and not self._delay.isActive():

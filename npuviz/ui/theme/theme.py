@@ -58,6 +58,7 @@ class Theme(QObject):
         self._heat: list[QColor] = []
         self._name = ""
         self._families = ("", "")
+        self._fonts: dict[tuple[object, ...], QFont] = {}
         self._load()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._apply_if_different)
 
@@ -133,20 +134,26 @@ class Theme(QObject):
 
     def font_ui(self, size: int = SIZE_BODY, bold: bool = False) -> QFont:
         """The system's font at a size in pixels."""
-        font = QFont(QGuiApplication.font())
-        if self._families[0]:
-            font.setFamily(self._families[0])
-        font.setPixelSize(size)
-        font.setWeight(QFont.Weight.DemiBold if bold else QFont.Weight.Normal)
-        return font
+        weight = QFont.Weight.DemiBold if bold else QFont.Weight.Normal
+        return self._font(self._families[0], QGuiApplication.font(), (size, weight))
 
     def font_mono(self, size: int = SIZE_BODY) -> QFont:
         """A font whose digits have equal width, for cycles, addresses and bytes."""
-        font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        if self._families[1]:
-            font.setFamily(self._families[1])
-        font.setPixelSize(size)
-        return font
+        fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+        return self._font(self._families[1], fixed, (size, None))
+
+    def _font(self, family: str, system: QFont, look: tuple[int, QFont.Weight | None]) -> QFont:
+        # Copies of one font share what Qt has found out about it: a new one is looked up at every text.
+        key = family, system.key(), *look
+        found = self._fonts.get(key)
+        if found is None:
+            found = self._fonts[key] = QFont(system)
+            if family:
+                found.setFamily(family)
+            found.setPixelSize(look[0])
+            if look[1] is not None:
+                found.setWeight(look[1])
+        return QFont(found)
 
     @property
     def row_height(self) -> int:

@@ -93,7 +93,9 @@ def test_calls_run_uncompiled_until_a_helper_has_compiled(kernels: Any) -> None:
     assert kernels.count_up(words, 3) == 3
     assert not kernels.count_up._kernel.overloads
     assert kernels.twice(words, 1) == 4 + 5
+    assert entries.awaited()[GROUP] >= 0
     _end_helper()
+    assert GROUP not in entries.awaited()
     assert kernels.count_up.is_ready(words, 3)
     assert kernels.count_up(words, 3) == 8
     assert kernels.twice(words, 1) == 9 + 10
@@ -145,6 +147,14 @@ def test_helpers_that_are_killed_are_replaced_and_given_up_then(kernels: Any) ->
     assert not kernels.count_up._kernel.overloads
     assert kernels.count_up(words, 1) == helper.PATIENCE + 1
     assert kernels.count_up._kernel.overloads
+
+
+def test_what_a_killed_helper_was_asked_for_is_not_awaited(kernels: Any) -> None:
+    kernels.count_up(np.zeros(1, np.int64), 1)
+    assert GROUP in entries.awaited()
+    _process().kill()
+    _process().wait()
+    assert GROUP not in entries.awaited()
 
 
 def test_no_helper_can_be_started(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,3 +36,17 @@ def test_only_the_latest_of_slow_questions_is_answered(qtbot: QtBot) -> None:
     assert asked[-1] == 3
     assert len(asked) <= 2, "questions that still waited are never asked"
     job.shut_down()
+
+
+def test_a_late_answer_is_waited_for_until_it_was_told(qtbot: QtBot) -> None:
+    job = LatestJob()
+    gate = threading.Event()
+    assert not job.ask(lambda: gate.wait(30.0), patience=0.0)
+    gate.set()
+    # It is there, but nobody who shows it has heard of it.
+    assert job.answer()
+    assert job.is_waiting
+    with qtbot.waitSignal(job.finished):
+        pass
+    assert not job.is_waiting
+    job.shut_down()

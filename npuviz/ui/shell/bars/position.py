@@ -10,6 +10,7 @@ from npuviz.sim.stop import BROKEN, StopKind
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.plain_text import plain_tip
+from npuviz.ui.shell.bars.compiling import CompilingDisplay
 from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import ClickLabel, StatusLine
 from npuviz.ui.shell.commands.run import stop_text
@@ -46,6 +47,7 @@ class PositionDisplay(QObject):
         model.running_changed.connect(self._running_changed)
         model.progress.connect(self._show_progress)
         status.work.cancelled.connect(model.cancel)
+        CompilingDisplay(status.compiling, self)
 
     @property
     def _has_cycles(self) -> bool:

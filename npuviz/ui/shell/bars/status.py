@@ -7,6 +7,11 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 from npuviz.ui.kit.progress import WorkProgress
 from npuviz.ui.theme.theme import Theme
 
+COMPILING_MEANS = (
+    "A process of lower priority compiles what simulates or draws fast. "
+    "Until then the same is done more slowly, with the same results"
+)
+
 
 class ClickLabel(QLabel):
     """A text that does something when it is clicked, or chosen with the keyboard.
@@ -48,6 +53,7 @@ class StatusLine(QStatusBar):
         self.stop.show()
         self.work = WorkProgress(self)
         self.addWidget(self.work)
+        self.compiling = self._label("status.compiling", COMPILING_MEANS, theme, at_right=True)
         self.speed = self._label("status.speed", "Simulated cycles a second", theme, at_right=True)
         self.events = self._label("status.events", "Recorded events", theme, at_right=True)
         self.hazards = ClickLabel(self)

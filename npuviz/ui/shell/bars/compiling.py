@@ -1,0 +1,28 @@
+"""Says in the status bar that kernels are being compiled beside the window, and for how long already."""
+
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtWidgets import QLabel
+
+from npuviz.base.kernels.entries import awaited
+
+TICK_MS = 1000
+
+
+class CompilingDisplay(QObject):
+    """Looks once a second at what is awaited; the label is empty while that is nothing."""
+
+    def __init__(self, label: QLabel, parent: QObject) -> None:
+        super().__init__(parent)
+        self._label = label
+        self._tick = QTimer(self, interval=TICK_MS)
+        self._tick.timeout.connect(self.refresh)
+        self._tick.start()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what is awaited now."""
+        found = awaited()
+        seconds = max(found.values(), default=0.0)
+        text = f"compiling kernels ({', '.join(sorted(found))}): {seconds:.0f} s" if found else ""
+        if text != self._label.text():
+            self._label.setText(text)
