@@ -174,8 +174,10 @@ def _exchange_as_float(model: onnx.ModelProto, inputs: Collection[str], outputs:
         if value.name in inputs:
             kind, name = value.type.tensor_type.elem_type, value.name
             value.name, value.type.tensor_type.elem_type = name + _AS_FLOAT, TensorProto.FLOAT
-            attributes = {"saturate": 0} if "FLOAT8" in TensorProto.DataType.Name(kind) else {}
-            before.append(helper.make_node("Cast", [value.name], [name], to=kind, **attributes))
+            cast = helper.make_node("Cast", [value.name], [name], to=kind)
+            if "FLOAT8" in TensorProto.DataType.Name(kind):
+                cast.attribute.append(helper.make_attribute("saturate", 0))
+            before.append(cast)
     after: list[onnx.NodeProto] = []
     for name in dict.fromkeys(outputs):
         after.append(helper.make_node("Cast", [name], [name + _AS_FLOAT], to=TensorProto.FLOAT))

@@ -36,8 +36,7 @@ def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
     is no tensor of numbers.
     """
     dtype = numpy_dtype(buffer.dtype)
-    if not holds_numbers(buffer):
-        raise ValueFault(f"{buffer.name} is text, a sequence or an optional, which memory does not hold")
+    _refuse_objects(buffer)
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     count = int(np.prod(buffer.shape, dtype=np.int64))
     if buffer.layout == "rows":
@@ -73,8 +72,9 @@ def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
 def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
     """The bytes (uint8) that hold values of the buffer's dtype and shape.
 
-    Raises ValueFault where they do not fit.
+    Raises ValueFault where they do not fit, and for what is no tensor of numbers.
     """
+    _refuse_objects(buffer)
     values = np.ascontiguousarray(values)
     if buffer.layout == "feature" and values.size:
         batches, channels, height, width = cubes_of(buffer.shape)
@@ -90,6 +90,11 @@ def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
     if len(data) > buffer.size_bytes:
         raise ValueFault(f"buffer {buffer.name} has {buffer.size_bytes} bytes: {len(data)} are needed")
     return data
+
+
+def _refuse_objects(buffer: Buffer) -> None:
+    if not holds_numbers(buffer):
+        raise ValueFault(f"{buffer.name} is text, a sequence or an optional, which memory does not hold")
 
 
 def _row_elements(buffer: Buffer) -> int:
