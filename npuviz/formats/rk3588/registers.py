@@ -178,18 +178,12 @@ class RegisterDatabase:
 def writer(block: str) -> Callable[..., Word]:
     """What makes words of one block: (register, field=value ...) -> word, see `RegisterDatabase.encode`."""
 
-    # Programs write the same words over and over, those of their tables above all.
+    # Most words of a task are those of the task before, and tables are written over and over.
     @lru_cache(maxsize=1 << 16)
     def write(register: str, **fields: int) -> Word:
-        return _written(block, register, tuple(fields.items()))
+        return registers().encode(block, register, **fields)
 
     return write
-
-
-@lru_cache(1 << 14)
-def _written(block: str, register: str, fields: tuple[tuple[str, int], ...]) -> Word:
-    """Most words of a task are those of the task before: all but addresses and sizes."""
-    return registers().encode(block, register, **dict(fields))
 
 
 @cache

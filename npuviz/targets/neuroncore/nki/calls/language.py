@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.base.names import echo
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls import patterns
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
@@ -351,7 +352,9 @@ def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
         try:
             constant = np.load(constant, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise KernelError(f"nl.shared_constant {str(constant)[:80]!r}: no .npy file: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            shown = echo(str(constant))
+            raise KernelError(f"nl.shared_constant {shown!r}: no .npy file: {reason}") from None
     array = np.asarray(constant)
     return current().constant(array if dtype is None else array.astype(dtype_of(dtype)))
 
