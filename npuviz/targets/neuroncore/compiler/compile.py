@@ -1,5 +1,6 @@
 """Compiles any operator graph for the engines of a NeuronCore."""
 
+import sys
 from collections.abc import Callable
 
 from npuviz.base.errors import DoesNotFit, SimulationError
@@ -23,6 +24,8 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
+MAX_INSTRUCTIONS = 100_000
+"""Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
 MAX_EXPANSIONS = 8
 """Rounds in which refused operators become their function bodies; bodies may be refused again."""
 
@@ -141,7 +144,7 @@ class _Driver:
         size = sum(tensor.num_elements * numpy_dtype(tensor.dtype).itemsize for tensor in tensors)
         if size > most:
             raise CannotLower(
-                f"its tensors fit a core's share of HBM, {format_bytes(most)}",
+                f"its tensors are more than a core's share of HBM, {format_bytes(most)}",
                 format_bytes(size),
                 "smaller tensors, or --set hbm_bytes=N",
             )
@@ -151,6 +154,7 @@ class _Driver:
         mark = self.builder.mark()
         try:
             self._check_size(node)
+            self.builder.emitter.longest = len(self.builder.emitter.order) + MAX_INSTRUCTIONS
             with self.builder.node(node.id):
                 emit(self.builder)
         except (CannotLower, DoesNotFit, ValueError) as error:
@@ -163,6 +167,8 @@ class _Driver:
                 "lowering-bug", f"{node.op_type} {node.name}: {error}", node.id, is_warning=True
             )
             return HostReason(f"its lowering has a bug: {error}")
+        finally:
+            self.builder.emitter.longest = sys.maxsize
         return None
 
     def finish(self) -> Compiled:

@@ -1,10 +1,12 @@
 """The instruction streams of a program under construction, one a sequencer, kept as packed bytes."""
 
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region, Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
@@ -70,6 +72,7 @@ class Emitter:
     did nothing else; `schedule` merges the streams of an engine into its program.
 
     core, node, tile  that the next instructions belong to
+    longest           instructions of the program, triggers too, beyond which CannotLower is raised
     """
 
     def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
@@ -88,6 +91,7 @@ class Emitter:
         self.core = 0
         self.node = -1
         self.tile = -1
+        self.longest = sys.maxsize
 
     def core_of(self, channel: int) -> int:
         """The core that a channel belongs to; the host belongs to core 0."""
@@ -126,7 +130,9 @@ class Emitter:
         reads_target  what it writes depends on what was there
         accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
         pattern       packed ARG0, for at most three views
+        Raises CannotLower when the program is too long.
         """
+        self._check_length()
         channel = self.core * NUM_ENGINES + engine
         reads: list[Access] = []
         writes: list[Access] = []
@@ -161,6 +167,10 @@ class Emitter:
         )
         return position
 
+    def _check_length(self) -> None:
+        if len(self.order) >= self.longest:
+            raise CannotLower("more instructions than one operator may have", change="smaller tensors")
+
     def transfer(
         self,
         queue: int,
@@ -176,7 +186,9 @@ class Emitter:
         """Append a trigger and the transfer that it starts; returns the trigger's position.
 
         tiles  whose bytes it moves or uses
+        Raises CannotLower when the program is too long.
         """
+        self._check_length()
         own, channel = self.queue_channel(queue), self.first_trigger + queue
         needs = self.tracker.needs_of(channel, reads, writes, own)
         if needs:

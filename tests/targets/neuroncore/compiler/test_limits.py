@@ -1,0 +1,37 @@
+"""What an operator may ask of the compiler; larger ones are the Host's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import helper
+
+from npuviz.onnx.reader import read_model
+from npuviz.targets.neuroncore.compiler import compile as compiling
+from npuviz.targets.neuroncore.spec import make_spec
+
+SPEC = make_spec()[0]
+
+
+def _reason(folder: Path, shape: tuple[int, ...], **changes: int) -> str:
+    """Why a Relu of this shape goes to the Host; "" if it does not."""
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", ends[:1], ends[1:])
+    path = folder / "relu.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    result = compiling.compile_graph(read_model(path), replace(SPEC, **changes))
+    return next((note.text for note in result.notes if note.code == "host-operator"), "")
+
+
+def test_tensors_fit_the_memory_of_a_core(tmp_path: Path) -> None:
+    size = 2 * 4 * 3 * 1024
+    assert _reason(tmp_path, (3, 1024), hbm_bytes=size) == ""
+    assert "a core's share of HBM" in _reason(tmp_path, (3, 1024), hbm_bytes=size - 1)
+
+
+def test_programs_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (256, 65536)
+    assert _reason(tmp_path, shape) == ""
+    monkeypatch.setattr(compiling, "MAX_INSTRUCTIONS", 50)
+    assert "more instructions than one operator may have" in _reason(tmp_path, shape)
