@@ -12,6 +12,45 @@ if TYPE_CHECKING:
     from npuviz.workbench.headless.run import RunOptions
 
 
+Assertions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assert",
+        metavar="CONDITION",
+        help="Must hold all the time, or, after the word finally, in the end. Repeatable.",
+    ),
+]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="Compare with ONNX Runtime, or a kernel with its --reference, and say what went wrong.",
+    ),
+]
+Findings = Annotated[
+    bool,
+    typer.Option(
+        "--findings/--no-findings",
+        help="At the end, look for reads and writes that nothing orders and for wrong values.",
+    ),
+]
+ExplainError = Annotated[
+    bool,
+    typer.Option(
+        "--explain-error",
+        help="Check, measure which operators make the outputs wrong, and run with those in fp32.",
+    ),
+]
+Decode = Annotated[
+    int,
+    typer.Option("--decode", metavar="N", min=0, help="Run a language model for so many new tokens."),
+]
+Prompt = Annotated[
+    Path | None,
+    typer.Option("--prompt", metavar="IDS.npy", help="Token numbers that --decode begins with."),
+]
+
+
 def command(
     model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
     target: options.Target = "",
@@ -28,43 +67,12 @@ def command(
     until: options.Until = None,
     breaks: options.Break = None,
     exports: options.Export = None,
-    assertions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--assert",
-            metavar="CONDITION",
-            help="Must hold all the time, or, after the word finally, in the end. Repeatable.",
-        ),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Compare with ONNX Runtime, or a kernel with its --reference, and say what went wrong.",
-        ),
-    ] = False,
-    findings: Annotated[
-        bool,
-        typer.Option(
-            "--findings/--no-findings",
-            help="At the end, look for reads and writes that nothing orders and for wrong values.",
-        ),
-    ] = True,
-    explain_error: Annotated[
-        bool,
-        typer.Option(
-            "--explain-error",
-            help="Check, measure which operators make the outputs wrong, and run with those in fp32.",
-        ),
-    ] = False,
-    decode: Annotated[
-        int,
-        typer.Option("--decode", metavar="N", min=0, help="Run a language model for so many new tokens."),
-    ] = 0,
-    prompt: Annotated[
-        Path | None,
-        typer.Option("--prompt", metavar="IDS.npy", help="Token numbers that --decode begins with."),
-    ] = None,
+    assertions: Assertions = None,
+    check: Check = False,
+    findings: Findings = True,
+    explain_error: ExplainError = False,
+    decode: Decode = 0,
+    prompt: Prompt = None,
     as_json: options.Json = False,
 ) -> None:
     """Run a model headless and print a summary.
@@ -78,15 +86,8 @@ def command(
     from npuviz.workbench.headless.run import RunOptions, run_model
     from npuviz.workbench.headless.summary_text import summary_text
 
-    opening = options.open_options(
-        target,
-        preset,
-        config,
-        options.kernel_settings(settings, kernel, shapes, grid, reference),
-        inputs,
-        seed,
-        record,
-    )
+    settings = options.kernel_settings(settings, kernel, shapes, grid, reference)
+    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     chosen = RunOptions(
         opening,
         until,

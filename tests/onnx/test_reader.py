@@ -450,11 +450,12 @@ def test_names_of_output_dimensions_do_not_decide_their_size(tmp_path):
 def test_stored_shapes_that_contradict_the_operators_do_not_count(tmp_path, stored):
     nodes = [
         helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Relu", ["p"], ["y"]),
+        helper.make_node("Relu", ["p"], ["right"]),
+        helper.make_node("Relu", ["right"], ["y"]),
     ]
     path = save(tmp_path / "m.onnx", nodes, [value("x", [1, 2, 8, 8])], [value("y", None)])
     model = onnx.load(path)
-    model.graph.value_info.append(value("p", stored))
+    model.graph.value_info.extend([value("p", stored), value("right", [1, 2, 4, 4])])
     onnx.save(model, path)
     graph = read_model(path, optimize=False)
     assert [tensor(graph, name).shape for name in "py"] == [(1, 2, 4, 4)] * 2

@@ -72,7 +72,7 @@ class Expression:
 
     def value(self, moment: Moment) -> Any:
         """A number, a truth, or None."""
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass has its own
 
     def wakes(self) -> Wakes:
         """When the value may change."""

@@ -18,7 +18,7 @@ class _Remembering(Expression):
         return moment.known[self.slot]
 
     def _next(self, moment: Moment) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # every subclass has its own
 
 
 class Changed(_Remembering):
