@@ -97,3 +97,15 @@ def test_the_files_of_the_example_target_are_in_its_page():
     assert files
     text = (DOCS / "adding-a-target.md").read_text()
     assert [file for file in files if f"`{file}`" not in text] == []
+
+
+def test_every_protocol_that_a_target_may_offer_is_listed():
+    text = (DOCS / "adding-a-target.md").read_text()
+    files = [path for folder in ("sim", "program") for path in (ROOT / "npuviz" / folder).rglob("*.py")]
+    names = [
+        name for file in files for name in re.findall(r"@runtime_checkable\nclass (\w+)\(", file.read_text())
+    ]
+    assert len(names) > 20
+    # What a still or a fabric is made of, and no choice of a target's.
+    parts = {"StillMemories"}
+    assert [name for name in names if name not in parts and f"`{name}`" not in text] == []
