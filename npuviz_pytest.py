@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from npuviz import DebugSession
     from npuviz.testing import Budgets
+    from npuviz.ui.shell.headless import HeadlessWindow
 
 BUDGETS = "budgets.json"
 
@@ -46,6 +47,25 @@ def npuviz_run(npuviz_open: "Callable[..., DebugSession]") -> "Callable[..., Deb
     from npuviz.testing import ran
 
     return lambda path, **arguments: ran(npuviz_open(path, **arguments))
+
+
+@pytest.fixture
+def npuviz_window() -> "Generator[Callable[..., HeadlessWindow]]":
+    """A function as npuviz.open that opens the real window, which nobody sees; closed after the test."""
+    from npuviz.api.opening import chosen_file
+    from npuviz.ui.shell.headless import HeadlessWindow
+
+    opened: list[HeadlessWindow] = []
+
+    def open_window(path: str | Path, theme: str = "light", **arguments: Any) -> "HeadlessWindow":
+        file, options = chosen_file(path, arguments, "open")  # pyright: ignore[reportArgumentType]
+        opened.append(HeadlessWindow(theme))
+        opened[-1].open(file, options)
+        return opened[-1]
+
+    yield open_window
+    for window in opened:
+        window.close()
 
 
 @pytest.fixture

@@ -19,9 +19,13 @@ PROGRAMS = {
     "neuroncore": (SAMPLES / "tiny_cnn.onnx", OpenOptions("neuroncore")),
     "rk3588": (SAMPLES / "tiny_cnn_int8.onnx", OpenOptions("rk3588")),
     "wavelet": (HEAT, OpenOptions("wavelet")),
+    "NKI kernel": (
+        SAMPLES / "nki" / "softmax.py",
+        OpenOptions("neuroncore", settings={"shape.x": "300x64"}),
+    ),
 }
 COUNT = 250_000
-"""Of each target."""
+"""Of each target, and of a kernel's lines and loops."""
 CHECKPOINT_BYTES = 32 << 20
 """Little enough to be full after the first tenth."""
 PROBED = 16
@@ -48,7 +52,7 @@ class Known:
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Every target."""
+    """Every program."""
     for target in PROGRAMS:
         yield play(target, max(1000, round(COUNT * share)))
 
@@ -137,6 +141,9 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
     def place() -> str:
         return f"{choose.randrange(6)},{choose.randrange(6)}"
 
+    def span() -> str:
+        return " ".join(str(cycle) for cycle in sorted(choose.choices(range(known.end + 1), k=2)))
+
     def condition() -> str:
         if choose.random() < 0.3:
             joint = choose.choice(("and", "or", f"within {choose.randrange(1, 40)} cycles after", "and not"))
@@ -157,6 +164,7 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
 
     words = tuple(command.name for command in COMMANDS)
     elements = tuple(command.name for command in COMMANDS if " C,R" in command.usage)
+    areas = tuple(command.name for command in COMMANDS if "[..C,R]" in command.usage)
     ways: tuple[tuple[int, Callable[[], str]], ...] = (
         (20, lambda: f"step {choose.randrange(1, 50)}"),
         (6, lambda: f"back {choose.randrange(1, 50)}"),
@@ -170,7 +178,13 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         (12, lambda: f"print {name(known.probes)}"),
         (6, lambda: f"mem {name(known.memories)} {choose.randrange(1 << 16)} {choose.randrange(65)}"),
         (3, lambda: f"who {name(known.memories)} {choose.randrange(1 << 16)}"),
+        (2, lambda: f"who {choose.choice((name(known.queues), place()))}"),
         (5, lambda: f"why {name(known.units)}"),
+        (2, lambda: f"why {name(known.units)} {choose.randrange(known.end + 1)}"),
+        (2, lambda: f"why {name(known.units)} {span()}"),
+        (1, lambda: f"turn {choose.choice(('block', 'i', 'element'))} {choose.randrange(4)}"),
+        (1, lambda: f"frames {name(known.units)}"),
+        (2, lambda: f"{choose.choice(areas)} {place()}..{place()}"),
         (2, lambda: f"set {name(known.probes)} {choose.randrange(100)}"),
         (12, lambda: choose.choice(("queues", "units", "semaphores", "info", "breakpoints", "help"))),
         (2, lambda: f"deps {choose.randrange(known.instructions)}"),

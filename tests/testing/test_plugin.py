@@ -57,6 +57,37 @@ def test_the_example_repository_passes_and_names_what_got_slower(tmp_path: Path)
     assert "units: Core[0]." in done.stdout
 
 
+WINDOW_TEST = """
+import pytest
+from npuviz.base.errors import NpuvizError, UsageError
+
+
+def test_window(npuviz_window, tmp_path):
+    window = npuviz_window("tiny_cnn.onnx", settings={"batch": 1})
+    window.run()
+    end = window.cycle
+    window.go_to(end // 2)
+    assert 0 < window.cycle == end // 2
+    window.arrange(panels=["timeline"])
+    assert [name for name, dock in window.widget.docks.all.items() if dock.isVisible()] == ["timeline"]
+    timeline = window.picture()
+    window.arrange("stepping", ["queues"])
+    assert timeline.startswith(b"\\x89PNG") and window.picture() != timeline
+    with pytest.raises(UsageError, match="nothing"):
+        window.arrange(panels=["nothing"])
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(NpuvizError, match="bad.onnx"):
+        npuviz_window(tmp_path / "bad.onnx")
+"""
+
+
+def test_a_window_is_driven_from_a_test(tmp_path: Path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_window.py").write_text(WINDOW_TEST)
+    done = pytest_in(tmp_path)
+    assert "1 passed" in done.stdout, done.stdout
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used(tmp_path: Path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     heavy = "[m for m in sys.modules if m.split('.')[0] in ('npuviz', 'numpy')]"
