@@ -118,7 +118,10 @@ def _constant(
 
 
 def quantisation_of(constants: Mapping[int, np.ndarray], node: Node) -> Quantisation | None:
-    """Scale and zero point of a Q or DQ node with one of each for 8 bits, else None."""
+    """Scale and zero point of a Q or DQ node with one of each for 8 bits, else None.
+
+    A scale that is no positive number, as files may hold, is no scale: the Host does what ONNX makes of it.
+    """
     scale = constants.get(node.inputs[1])
     # Without a zero point the type is uint8, the point 0. Ref: ONNX.
     zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.uint8)
@@ -127,8 +130,10 @@ def quantisation_of(constants: Mapping[int, np.ndarray], node: Node) -> Quantisa
     kind = np.asarray(zero).dtype.name
     if kind not in ("int8", "uint8"):
         return None
-    less = 128 if kind == "uint8" else 0
-    return Quantisation(float(np.reshape(scale, -1)[0]), _first(zero) - less)
+    step = float(np.reshape(scale, -1)[0])
+    if not 0 < step < np.inf:
+        return None
+    return Quantisation(step, _first(zero) - (128 if kind == "uint8" else 0))
 
 
 def _first(values: np.ndarray) -> int:

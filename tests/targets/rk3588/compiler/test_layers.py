@@ -9,7 +9,7 @@ from onnxruntime.quantization import QuantType
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner, upper_limit
-from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 
@@ -69,6 +69,16 @@ def test_points_are_those_of_signed_bytes(tmp_path: Path, kind: QuantType) -> No
     )
     # Nothing is below 0 behind Relu.
     assert -128 in {each.zero_point for each in found.stored.values()}
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.5, np.inf, np.nan, 0.5])
+def test_a_scale_is_a_positive_number(tmp_path: Path, scale: float) -> None:
+    model = Model(1, 8, 2, 2)
+    model.add("Relu", "x")
+    graph = read_model(model.save(tmp_path, quantised=True), {}, optimize=True)
+    node = next(node for node in graph.nodes if node.op_type == "QuantizeLinear")
+    constants = {**graph.constants, node.inputs[1]: np.float32(scale)}
+    assert (quantisation_of(constants, node) is not None) == (scale == 0.5)
 
 
 @pytest.mark.parametrize(
