@@ -73,11 +73,11 @@ def test_points_are_those_of_signed_bytes(tmp_path: Path, kind: QuantType) -> No
 
 @pytest.mark.parametrize("scale", [0.0, -0.5, np.inf, np.nan, 0.5])
 def test_a_scale_is_a_positive_number(tmp_path: Path, scale: float) -> None:
-    model = Model(1, 8, 2, 2)
-    model.add("Relu", "x")
+    model = Model(1, 8, 6, 6)
+    model.conv("x", 8, 16, 1, 1)
     graph = read_model(model.save(tmp_path, quantised=True), {}, optimize=True)
     node = next(node for node in graph.nodes if node.op_type == "QuantizeLinear")
-    constants = {**graph.constants, node.inputs[1]: np.float32(scale)}
+    constants = {**graph.constants, node.inputs[1]: np.array(scale, np.float32)}
     assert (quantisation_of(constants, node) is not None) == (scale == 0.5)
 
 
