@@ -48,14 +48,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     argv  None: those of the program, which ends when this does; Ctrl+C has no effect any more then
     """
-    interrupts = Interrupts()
+    interrupts = None
     try:
+        # Inside, because Ctrl+C may come as early as this.
+        interrupts = Interrupts()
         interrupts.begin()
         code = _main(list(sys.argv[1:] if argv is None else argv), interrupts)
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     finally:
-        interrupts.end(is_ignored_after=argv is None)
+        if interrupts is not None:
+            interrupts.end(is_ignored_after=argv is None)
     if code == EXIT_INTERRUPTED:
         print("npuviz: interrupted", file=sys.stderr)
     return code

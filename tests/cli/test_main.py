@@ -253,3 +253,14 @@ def test_an_interrupt_ends_the_program_and_later_ones_find_it_ended(
     finally:
         signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "npuviz: interrupted\n" * 2
+
+
+def test_an_interrupt_before_it_can_be_handled_ends_the_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main_module, "Interrupts", interrupted)
+    assert main([]) == 130
+    assert capsys.readouterr().err == "npuviz: interrupted\n"
