@@ -17,11 +17,13 @@ from npuviz.workbench.onnx_backend.cases import (
     FAIL,
     HOST,
     PASS,
+    RUNTIME,
     UNSUPPORTED,
     load_cases,
     operator_of,
     run_case,
 )
+from npuviz.workbench.onnx_backend.execution import execute
 
 ON_ENGINES = (
     "test_add_bcast",
@@ -66,6 +68,31 @@ def test_what_the_engines_cannot_do_has_a_reason(cases: dict[str, Any]) -> None:
     result = run_case(cases["test_string_concat"], "StringConcat", backend.ExecutionOptions())
     assert result.category == UNSUPPORTED
     assert "is text" in result.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("test_softmax_large_number_expanded", HOST),  # 10000 to 10003 are two numbers in fp16
+        ("test_maxunpool_export_with_output_shape", RUNTIME),
+        ("test_if_seq", UNSUPPORTED),
+    ],
+)
+def test_cases_that_fp16_or_the_host_makes_hard(cases: dict[str, Any], name: str, category: str) -> None:
+    result = run_case(cases[name], operator_of(cases[name], {}), backend.ExecutionOptions("rk3588"))
+    assert result.category == category, result.reasons
+
+
+def test_the_runtime_excuses_its_own_values_only(
+    cases: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, options = cases["test_nonzero_example"], backend.ExecutionOptions()
+    inputs, (expected,) = case.data_sets[0]
+    changed = dataclasses.replace(case, data_sets=[(inputs, [expected + 1])])
+    assert run_case(changed, "NonZero", options).category == RUNTIME
+    wrong = dataclasses.replace(execute(case.model, inputs, options), outputs=(expected + 2,))
+    monkeypatch.setattr("npuviz.workbench.onnx_backend.cases.execute", lambda *_: wrong)
+    assert run_case(changed, "NonZero", options).category == FAIL
 
 
 def test_a_wrong_expectation_is_found(cases: dict[str, Any]) -> None:
@@ -158,11 +185,14 @@ def _split_in_a_sequence(*, gives_it: bool) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_a_sequence_stays_on_the_host_and_is_no_output() -> None:
-    x, options = np.arange(12, dtype=np.float32).reshape(4, 3), backend.ExecutionOptions("rk3588")
+@pytest.mark.parametrize("target", ["rk3588", "systolic"])
+def test_a_sequence_stays_on_the_host_and_is_no_output(target: str) -> None:
+    x, options = np.arange(12, dtype=np.float32).reshape(4, 3), backend.ExecutionOptions(target)
     made = backend.execute(_split_in_a_sequence(gives_it=False), [x, np.int64(2)], options)
     np.testing.assert_array_equal(made.outputs[0], x[2])
-    with pytest.raises(TargetError, match="s is text, a sequence or an optional, which memory does not hold"):
+    with pytest.raises(
+        TargetError, match="output s is text, a sequence or an optional, which no machine holds"
+    ):
         backend.execute(_split_in_a_sequence(gives_it=True), [x, np.int64(2)], options)
 
 

@@ -82,9 +82,14 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
     return found
 
 
+def is_kept(array: np.ndarray) -> bool:
+    """Whether a weight stays in the structure: it is small, or text, which has no bytes of its own."""
+    return array.nbytes <= KEPT_WEIGHT_BYTES or array.dtype.hasobject
+
+
 def declare_weight(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None:
     """Tell a light model of a weight: with its values if it is small, else as an input."""
-    if array.nbytes <= KEPT_WEIGHT_BYTES:
+    if is_kept(array):
         graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
     else:
         kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
@@ -197,7 +202,7 @@ def _take_out_weights(draft: Draft) -> None:
             raise FormatError(draft.path, field=f"initializer {tensor.name}", found="the name twice")
         array = tensor_array(draft.path, tensor)
         draft.weights[tensor.name] = array
-        if array.nbytes <= KEPT_WEIGHT_BYTES:
+        if is_kept(array):
             if tensor.data_location == TensorProto.EXTERNAL:
                 tensor = onnx.numpy_helper.from_array(np.array(array), tensor.name)
             graph.initializer.append(tensor)

@@ -20,11 +20,7 @@ from onnxscript.rewriter.rules.common import (
 )
 
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import (
-    KEPT_WEIGHT_BYTES,
-    Draft,
-    first_line,
-)
+from npuviz.onnx.draft import Draft, first_line, is_kept
 
 # Folding runs operators in Python: bounded, so that a damaged shape cannot take time or memory.
 FOLD_ELEMENTS = 1 << 16
@@ -171,17 +167,25 @@ def _take_apart(draft: Draft, model: ir.Model) -> Draft:
         if value.const_value is None or not (value.uses() or value.is_graph_output()):
             del graph.initializers[name]
             continue
-        array = _compact(value.const_value.numpy())
+        array = _compact(_as_objects(value.const_value.numpy()))
         arrays[name] = array
         value.shape = ir.Shape(array.shape)
         value.dtype = value.const_value.dtype
-        if array.nbytes > KEPT_WEIGHT_BYTES:
+        if not is_kept(array):
             del graph.initializers[name]
             graph.inputs.append(value)
     # The order of the file, then what folding made.
     weights = {name: arrays.pop(name) for name in draft.weights if name in arrays}
     weights.update(arrays)
     return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions)
+
+
+def _as_objects(array: np.ndarray) -> np.ndarray:
+    """Text as objects that are str, as the onnx library reads it; numbers as they are."""
+    if array.dtype.kind not in "SUO":
+        return array
+    texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1).tolist()]
+    return np.array(texts, np.object_).reshape(array.shape)
 
 
 def _compact(array: np.ndarray) -> np.ndarray:

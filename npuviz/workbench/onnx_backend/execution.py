@@ -95,12 +95,17 @@ def execute(
         if len(_on_host(other.program)) < len(_on_host(machine.program)):
             machine, parameters = other, known
     program = machine.program
+    graph = program.graph
+    by_name = {tensor.name: tensor.id for tensor in graph.tensors}
+    for value in model.graph.output:
+        if value.name in by_name and graph.tensors[by_name[value.name]].dtype in ("string", "opaque"):
+            raise TargetError(
+                f"output {value.name} is text, a sequence or an optional, which no machine holds"
+            )
     stop = machine.advance(MAX_CYCLES, NO_STOPS, None)
     if stop.kind != StopKind.FINISHED:
         raise ExecutionFault(f"stopped at cycle {stop.cycle}: {stop.kind} {stop.unit} {stop.detail}".rstrip())
     _check_hazards(machine)
-    graph = program.graph
-    by_name = {tensor.name: tensor.id for tensor in graph.tensors}
     outputs: list[np.ndarray] = []
     for value in model.graph.output:
         array = machine.tensor(by_name[value.name]) if value.name in by_name else None

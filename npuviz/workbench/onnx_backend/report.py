@@ -11,6 +11,7 @@ from npuviz.workbench.onnx_backend.cases import (
     HOST,
     PASS,
     ROUNDING,
+    RUNTIME,
     UNSUPPORTED,
     CaseResult,
 )
@@ -22,6 +23,7 @@ _TITLES = {
     HOST: "host",
     FOLDED: "folded",
     ROUNDING: "rounding",
+    RUNTIME: "runtime's own",
     UNSUPPORTED: "unsupported",
     FAIL: "fail",
 }
@@ -86,6 +88,8 @@ _MEANINGS = {
     FOLDED: "right values, known when compiling: all inputs are parameters",
     ROUNDING: "outside of onnx's tolerance, but within two units in the last place of the tensor's largest "
     "element: another order of rounding, in the expected values, too",
+    RUNTIME: "not the expected values: the operator ran on the host processor, and ONNX Runtime alone "
+    "computes the very same",
     UNSUPPORTED: "refused, with the reason",
     FAIL: "wrong values, or the run did not end",
 }

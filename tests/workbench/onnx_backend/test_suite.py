@@ -42,7 +42,7 @@ def test_a_begun_case_is_known(tmp_path: Path) -> None:
 def test_the_page_counts_and_explains() -> None:
     page = report(RESULTS, machine="chip", version="1.0", command="make it")
     assert "| engines | 1 |" in page
-    assert "| Abs (body) | 1 |  |  | 1 |  |  |  |  | Det: a / reason (1) |" in page
+    assert "| Abs (body) | 1 |  |  | 1 |  |  |  |  |  | Det: a / reason (1) |" in page
     assert "| Det | 2 |" in page
     assert "- `test_c`" in page
     assert summary(RESULTS).startswith("4 cases: engines 1, engines, coarser 0, host 1,")

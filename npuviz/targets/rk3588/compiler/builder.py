@@ -154,7 +154,7 @@ class Builder:
         item = numpy_dtype(dtype).itemsize
         size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
         data = None
-        if constant is not None:
+        if constant is not None and not constant.dtype.hasobject:
             data = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
         scale, zero = (quantisation.scale, quantisation.zero_point) if quantisation else (1.0, 0)
         return Buffer(

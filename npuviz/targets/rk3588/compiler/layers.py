@@ -17,6 +17,7 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 _OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose")
+_REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 LIMITS = ("Relu", "Clip")
 MOST_STEPS = 2
@@ -106,6 +107,7 @@ class Planner:
         self._kept = kept
         self.quantised = QuantisedGraph(graph)
         self._consumers = graph.consumers()
+        self._left: set[int] = set()
 
     def layers(self) -> list[Layer]:
         """All layers in an order in which they can run; nodes that a layer covers are not repeated.
@@ -120,6 +122,7 @@ class Planner:
                 continue
             layer = self._layer(node)
             covered |= set(layer.nodes)
+            self._left |= set(layer.nodes if layer.is_host else ())
             found.append(layer)
         return self._with_floats(found, covered)
 
@@ -141,6 +144,10 @@ class Planner:
             return HostReason("keep_fp32 names it, and the NPU stores fp16", change="take it off keep_fp32")
         if self._is_empty(node):
             return HostReason("it has a tensor without elements")
+        if self._cancels(node):
+            return HostReason(
+                "what it takes off is a maximum or mean of the same tensor: fp16 loses the rest"
+            )
         if node.op_type in PRODUCTS and not all(self.is_constant(tensor) for tensor in node.inputs[1:]):
             return HostReason(
                 "its second operand is no constant", change="store the weights in the file as initialisers"
@@ -172,7 +179,7 @@ class Planner:
 
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
-        if self._is_empty(node) or node.id in self._kept:
+        if self._is_empty(node) or node.id in self._kept or self._cancels(node):
             return alone
         if node.op_type in CONVERSIONS:
             return self._conversion(node) or alone
@@ -191,6 +198,17 @@ class Planner:
         names = [tensor for tensor in node.inputs if not self.is_constant(tensor)]
         found = [self.graph.tensors[tensor] for tensor in (*names, *node.outputs) if tensor >= 0]
         return any(tensor.num_elements == 0 for tensor in found)
+
+    def _cancels(self, node: Node) -> bool:
+        """Whether a Sub takes a reduction off its own tensor, which the NPU did not make: leading digits go,
+        and fp16 would have rounded those behind them away before."""
+        if node.op_type != "Sub" or self.is_constant(node.inputs[0]):
+            return False
+        whole, part = (self.graph.tensors[tensor] for tensor in node.inputs)
+        reduction = self.graph.nodes[part.producer] if part.producer >= 0 else None
+        if reduction is None or reduction.op_type not in _REDUCTIONS or reduction.inputs[0] != whole.id:
+            return False
+        return whole.producer < 0 or whole.producer in self._left
 
     def _activations(self, node: Node) -> list[int]:
         """Inputs of an operator of the NPU that are no constants; none if it cannot be one."""

@@ -76,6 +76,8 @@ class DdrContents:
             return
         for place, number in enumerate(call.writes):
             buffer = self._tables.buffers[number]
+            if not holds_numbers(buffer):
+                continue
             source = self._source(call, place)
             if source >= 0:
                 self._store(buffer, self._converted(self._tables.buffers[source], buffer))
@@ -139,7 +141,9 @@ class DdrContents:
         if number < 0:
             return self.input_of(tensor) if tensor in self._graph.inputs else None
         buffer = self._tables.buffers[number]
-        return None if buffer.layout == "weight" or not holds_numbers(buffer) else self.held_in(number)
+        if not holds_numbers(buffer):
+            return self.input_of(tensor) if tensor in self._graph.inputs else None
+        return None if buffer.layout == "weight" else self.held_in(number)
 
     def held_in(self, number: int) -> np.ndarray:
         """A buffer's tensor in the graph's shape and type. Raises ValueFault."""

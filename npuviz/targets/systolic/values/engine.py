@@ -190,7 +190,9 @@ class ValueEngine:
         """Hexadecimal digest of inputs and writes."""
         made = hashlib.blake2b(digest_size=16)
         for name in sorted(self.inputs):
-            made.update(name.encode() + b"\0" + np.ascontiguousarray(self.inputs[name]).tobytes())
+            values = np.ascontiguousarray(self.inputs[name])
+            data = repr(values.tolist()).encode() if values.dtype.hasobject else values.tobytes()
+            made.update(name.encode() + b"\0" + data)
         event = self._earlier
         if event is not None:
             made.update(event.digest_bytes())
