@@ -15,7 +15,8 @@ class Recipe:
     command: str
 
 
-_PARAMS = "--params=Nx_start:64,Pw:{w},Ph:{h},Algo:{algo},is_allred:{all},step:4"
+_PARAMS = "--params=Nx_start:1,Pw:{w},Ph:{h},Algo:{algo},is_allred:{all},step:4"
+"""As in its scripts: 13 vectors from 1 to 4096 words, the length of its arrays."""
 _WAFER = "--fabric-dims={fabric} --fabric-offsets=4,1 -o out --memcpy --channels=1"
 _COMPILE = "cslc {layout} " + _WAFER + " " + _PARAMS
 _RUN = " && cs_python {run} --name out"
@@ -98,6 +99,14 @@ _CONFIG = "--name out --config config/small.toml"
 _ANNEALING = f"cs_python src/build.py {_CONFIG} && cs_python src/run.py {_CONFIG}"
 """What its script does inside a container."""
 
+_WRAPPER = "PYTHONPATH=$PWD/../../sdkwrapper:$PYTHONPATH bash compile_and_run_{script}singularity.sh"
+"""With the host package of the repository, which its README has installed first."""
+_SLIDE = (
+    "cslc layout.csl --fabric-dims={fabric},3 --fabric-offsets=4,1 --params=kernel_width:{width} "
+    "--params=num_elems:{words} -o=out --arch=wse3 --memcpy --channels=1 --max-inlined-iterations=1000000 && cs_python run.py --name=out"
+)
+"""One size of those that its sweep.py goes through."""
+
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "spatial-collectives": _collectives(),
     "WaferLLM": _wafer_models(),
@@ -117,6 +126,17 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "CSR-graph-coloring": (
         Recipe("colors", ".", _COLORS),
         *(Recipe(name, f"spikes/{name}", "commands.sh") for name in _SPIKES),
+    ),
+    "mc_on_accelerators": (
+        Recipe("full", "csl/full_implementation", _WRAPPER.format(script="on_")),
+        Recipe("row reduce", "csl/row_reduce_study", _WRAPPER.format(script="")),
+    ),
+    "sliding-window": (
+        Recipe("duplex", "duplex", _SLIDE.format(fabric=10, width=3, words=500)),
+        *(
+            Recipe(name, name, _SLIDE.format(fabric=15, width=8, words=10))
+            for name in ("fft-duplex", "synchronous-slide", "synchronous-slide-right")
+        ),
     ),
     "SpMM_Cerebras": (Recipe("formats", "src/automated_testing", "bash run_test.sh 16 16 30 4 4 16"),),
 }

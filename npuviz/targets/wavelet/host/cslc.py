@@ -62,6 +62,8 @@ def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
             files.append(word)
             continue
         name, equals, value = word.partition("=")
+        if f"-{name}" in (*_FLAGS, *_VALUES):  # -arch=wse3: the vendor's compiler takes one dash or two
+            name = f"-{name}"
         if name in _FLAGS:
             given.setdefault(name, []).append(value)
         elif name in _VALUES:

@@ -47,6 +47,28 @@ def test_a_task_of_a_color_takes_its_wavelets_without_a_queue(tmp_path: Path) ->
     assert variable(machine, "total", 1) == 42
 
 
+def test_a_queue_was_its_number(tmp_path: Path) -> None:
+    text = """
+    const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c, .output_queue = 3 });
+    var found: u32 = 0;
+    fn main() void {
+      var n: u16 = 1;
+      const in = @get_dsd(fabin_dsd, .{ .extent = n, .fabric_color = c, .input_queue = 2 });
+      if (x == 0) { @mov32(out, @as(u32, 42)); } else { @mov32(&found, in); }
+      sys.unblock_cmd_stream();
+    }
+    comptime { if (x == 1) { @initialize_queue(@get_input_queue(2), .{ .color = c }); } }
+    """
+    stop, machine = run(tmp_path, text, 2, EASTWARD, "wse2")
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "found", 1) == 42
+    assert sum("a number as the output_queue is of an earlier SDK" in t for t in machine.wafer.warnings) == 1
+    with pytest.raises(NpuvizError, match="_queue, found comptime_int"):
+        compiled(tmp_path, text, 2, EASTWARD, "wse3")
+    with pytest.raises(NpuvizError, match="output queue 6"):
+        compiled(tmp_path, text.replace("= 3", "= 6"), 2, EASTWARD, "wse2")
+
+
 @pytest.mark.parametrize(
     ("text", "arch", "reason"),
     [

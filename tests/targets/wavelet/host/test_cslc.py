@@ -28,6 +28,12 @@ def test_import_paths_come_from_the_environment_too(monkeypatch):
     assert options.import_paths == (Path("/c"), Path("/a"), Path("/b"))
 
 
+def test_options_take_one_dash_or_two():
+    options = parse_arguments(["x.csl", "-arch=wse3", "-fabric-dims", "20,20", "-memcpy", "-o", "out_1"])
+    assert (options.arch, options.fabric, options.has_memcpy) == ("wse3", (20, 20), True)
+    assert options.out == Path("out_1")
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -43,6 +49,7 @@ def test_import_paths_come_from_the_environment_too(monkeypatch):
         ("a.csl --params=M:-4", "whole number"),
         ("a.csl --params=M:" + "9" * 5000, "whole number"),
         ("a.csl --colour=1", "unknown option"),
+        ("a.csl -colour=1", "unknown option"),
         ("a.csl -o", "expected a value"),
         ("a.csl --fp16-format=f8", "f16"),
     ],

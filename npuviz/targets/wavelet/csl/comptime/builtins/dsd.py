@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, choice_of, routable, settings_of
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import (
+    CHOICES,
+    choice_of,
+    queue_of,
+    routable,
+    settings_of,
+)
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -76,6 +82,10 @@ def _get_dsd(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     value = comptime.evaluate(node.arguments[1], scope)
     if not isinstance(value, StructValue):
         raise CslError(node.arguments[1].at, f"expected the fields as .{{..}}, found {value.type}")
+    for queue in (t.INPUT_QUEUE, t.OUTPUT_QUEUE):
+        if (given := value.fields.get(str(queue))) is not None:
+            found = queue_of(comptime.session, given, queue, node.at)
+            value = StructValue(value.kind, {**value.fields, str(queue): found})
     dsd = make_dsd(comptime.session.arch, kind, value, node.at)
     pe = scope.instance.pe
     if pe is not None and kind in (t.FABIN, t.FABOUT) and 0 in dsd.extent:
@@ -166,7 +176,7 @@ def _fabric_dsd(kind: t.Type, fields: dict[str, Value], at: Span) -> DsdValue:
         if given is None:
             continue
         if not isinstance(given, Scalar) or given.kind is not wanted:
-            raise CslError(at, f".{name} needs a {wanted}, found {given.type}")
+            raise CslError(at, f".{name} takes {wanted} values, found {given.type}")
         if wanted is t.COLOR:
             color = routable(given, ".fabric_color", at)
         else:

@@ -19,6 +19,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
     Scope,
     TaskBinding,
 )
+from npuviz.targets.wavelet.csl.comptime.session import Session
 from npuviz.targets.wavelet.csl.comptime.values import (
     TRUE,
     VOID,
@@ -175,6 +176,15 @@ def choice_of(value: Value, choices: dict[str, int], what: str, at: Span) -> int
             return choices[chosen[0]]
     text = " or ".join(f".{{ .{name} = true }}" for name in choices)
     raise CslError(at, f"{what} is written as {text}")
+
+
+def queue_of(session: Session, value: Value, kind: t.Type, at: Span) -> Value:
+    """The queue of a descriptor, which older SDKs take as a number on WSE-2. Raises CslError."""
+    if session.arch == "wse2" and isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
+        session.note_old(at, f"a number as the {kind}", f"@get_{kind}(n)")
+        most = 7 if kind is t.INPUT_QUEUE else OUTPUT_QUEUES[session.arch] - 1
+        return Scalar(kind, check_range(value.integer, 0, most, str(kind).replace("_", " "), at))
+    return value
 
 
 def number_of(value: Value, kind: t.Type, what: str, at: Span) -> int:

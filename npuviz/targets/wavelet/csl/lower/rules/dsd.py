@@ -8,7 +8,7 @@ from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.csl.comptime import tensor
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.dsd import DSD_FIELDS, SIMD_MODES, STEP_TYPES, ZERO_SOURCES
-from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES
+from npuviz.targets.wavelet.csl.comptime.builtins.ids import CHOICES, queue_of
 from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, StructValue, tuple_of
 from npuviz.targets.wavelet.csl.lower import dispatch
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
@@ -188,7 +188,10 @@ def _fabric_dsd(
         raise CslError(at, f"{kind} needs an extent")
     if queue_name not in fields and (f.pe.arch != "wse2" or "fabric_color" not in fields):
         raise CslError(at, f"{kind} needs {queue_name}")
-    word.put("queue", fields.get(queue_name), queue_type)
+    queue = fields.get(queue_name)
+    if isinstance(queue, Known):
+        queue = Known(queue_of(f.comptime.session, queue.value, queue_type, at))
+    word.put("queue", queue, queue_type)
     word.put("color", fields.get("fabric_color"), t.COLOR)
     word.put("extent", _first(fields["extent"]), t.U16)
     for name in ("control", "control_transform", "wavelet_index_offset", "advance_switch"):

@@ -103,7 +103,7 @@ def test_derived_descriptors_leave_their_input(tmp_path: Path) -> None:
         ),
         ("@get_dsd(mem1d_dsd, .{ .base_address = 64, .extent = 4 })", "needs a pointer"),
         ("@get_dsd(fabout_dsd, .{ .extent = 1 })", "needs an .output_queue"),
-        ("@get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = iq })", "needs a output_queue"),
+        ("@get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = iq })", "takes output_queue values"),
         (
             "@get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = iq, .priority = .{ .low = true } })",
             "WSE-3 only",
