@@ -231,18 +231,22 @@ class Wafer:
 # ---- host commands, in the order in which the host gave them
 HOST_COPY_IN = 0  # to a symbol
 HOST_COPY_OUT = 1
-HOST_STREAM_IN = 2  # wavelets of a color to the PEs of the region
+HOST_STREAM_IN = 2  # wavelets of a color to the PEs of the region, through the channels of memcpy
 HOST_STREAM_OUT = 3
 HOST_LAUNCH = 4  # a function on all PEs
-HOST_PORT_IN = 5  # SdkLayout streams
+HOST_PORT_IN = 5  # likewise, through a port of an SdkLayout
 HOST_PORT_OUT = 6
+STREAMS_IN = (HOST_STREAM_IN, HOST_PORT_IN)
+STREAMS_OUT = (HOST_STREAM_OUT, HOST_PORT_OUT)
 
 
 @dataclass(frozen=True)
 class HostCommand:
     """One command of the host. Commands of different colors overlap when `nonblock`, others run in order.
 
-    subject    export name (copy, launch), color (stream) or port name
+    Streams into the wafer overlap only if they have ports.
+
+    subject    export name (copy, launch) or color (stream)
     region     x, y, width, height in rectangle coordinates
     words      32-bit words a PE sends or takes
     data       (height, width, words) uint32 for transfers to the device, arguments (n,) uint32 of a launch

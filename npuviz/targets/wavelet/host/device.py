@@ -177,6 +177,6 @@ KINDS = {
     tables.HOST_STREAM_IN: "stream to color",
     tables.HOST_STREAM_OUT: "stream from color",
     tables.HOST_LAUNCH: "launch of",
-    tables.HOST_PORT_IN: "stream to port",
-    tables.HOST_PORT_OUT: "stream from port",
+    tables.HOST_PORT_IN: "stream to the port of color",
+    tables.HOST_PORT_OUT: "stream from the port of color",
 }

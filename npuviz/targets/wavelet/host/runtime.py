@@ -340,7 +340,7 @@ class SdkRuntime:
         color, (x, y), name = self._stream(port)
         size = array.size if count is None else int(count)
         data = words_of(array.reshape(-1)[:size], (1, 1, size), MemcpyOrder.ROW_MAJOR, f"send to {name}")
-        command = HostCommand(tables.HOST_STREAM_IN, color, (x, y, 1, 1), size, data, False, nonblock)
+        command = HostCommand(tables.HOST_PORT_IN, color, (x, y, 1, 1), size, data, False, nonblock)
         return self._end(self._running().submit(command), nonblock)
 
     def receive(self, port: object, array: np.ndarray, count: int, *, nonblock: bool = False) -> Task:
@@ -349,7 +349,7 @@ class SdkRuntime:
         what = f"receive from {name}"
         target = array.reshape(-1)[:count]
         check_room(target, (1, 1, int(count)), what)
-        command = HostCommand(tables.HOST_STREAM_OUT, color, (x, y, 1, 1), int(count), None, False, nonblock)
+        command = HostCommand(tables.HOST_PORT_OUT, color, (x, y, 1, 1), int(count), None, False, nonblock)
         index = self._running().submit(
             command, lambda words: put_words(words, target, MemcpyOrder.ROW_MAJOR, what)
         )

@@ -221,7 +221,11 @@ def _note_release(machine, index):
 @kernel
 def _may_start(machine, index):
     """Whether a command may start beside those under way: only streams of different colors overlap, and
-    only behind streams that gave the host back. Commands run in order otherwise."""
+    only behind streams that gave the host back. Commands run in order otherwise.
+
+    Streams into the wafer share the channels of `--channels`, so that their words enter one stream after
+    the other; those of ports have a way of their own.
+    """
     wafer, host = machine.wafer, machine.host
     command = COMMAND(host, FIRST_COMMAND, index)
     kind = command.kind
@@ -234,6 +238,8 @@ def _may_start(machine, index):
         if earlier.nonblock == 0 or not (is_stream and other_streams):
             return False
         if is_stream and other_streams and earlier.color == command.color:
+            return False
+        if kind == HOST_STREAM_IN and earlier.kind == HOST_STREAM_IN and command.is_port == 0:
             return False
     return True
 

@@ -10,8 +10,6 @@ HOST_COPY_OUT = 1
 HOST_STREAM_IN = 2
 HOST_STREAM_OUT = 3
 HOST_LAUNCH = 4
-HOST_PORT_IN = 5
-HOST_PORT_OUT = 6
 
 FIRST_COMMAND = 8
 """Word of command 0."""
@@ -30,6 +28,7 @@ COMMAND = Record(
     color="of a stream",
     symbols="word of a SYMBOL per program",
     args="number of arguments of a launch",
+    is_port="1: a stream of a port, which shares its way with no other",
     at_least=16,
 )
 

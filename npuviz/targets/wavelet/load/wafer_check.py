@@ -18,7 +18,7 @@ from npuviz.targets.wavelet.load.code_check import MOST_REGISTERS, Wrong, wrong_
 from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
     HOST_PORT_OUT,
-    HOST_STREAM_IN,
+    STREAMS_IN,
     Channel,
     Export,
     Fifo,
@@ -324,7 +324,7 @@ class _CommandCheck(_Check):
         if command.data is not None:
             is_words = command.data.dtype == np.uint32
             self._demand(is_words, f"{at}, data", "uint32 words", command.data.dtype)
-            if command.kind in (HOST_COPY_IN, HOST_STREAM_IN):
+            if command.kind in (HOST_COPY_IN, *STREAMS_IN):
                 size = width * height * command.words
                 self._demand(command.data.size == size, f"{at}, data", f"{size} words", command.data.size)
 

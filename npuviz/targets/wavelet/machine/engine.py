@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.errors import UsageError
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts.kernel_call import KernelCall
 from npuviz.sim.parts.words import zero_words
@@ -20,10 +20,13 @@ from npuviz.targets.wavelet.machine.team import num_processors, run_together
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
-    HOST_COPY_OUT,
     HOST_LAUNCH,
+    HOST_PORT_IN,
+    HOST_PORT_OUT,
     HOST_STREAM_IN,
     HOST_STREAM_OUT,
+    STREAMS_IN,
+    STREAMS_OUT,
     Export,
     HostCommand,
     PeProgram,
@@ -37,6 +40,8 @@ LONG_RUN = 16
 MOST_PLAIN_NODES = 1 << 12
 """Larger wafers wait for compiled kernels: one of their cycles would take seconds, and is never cut."""
 MAX_COMMANDS = 1 << 20
+_KINDS_OF_PORTS = {HOST_PORT_IN: HOST_STREAM_IN, HOST_PORT_OUT: HOST_STREAM_OUT}
+"""What the kernels have for streams of ports, which they mark."""
 
 
 class Engine:
@@ -214,20 +219,19 @@ class Engine:
                 f"{self.wafer.rows} PEs"
             )
         size = width * height * command.words
-        if command.kind in (HOST_COPY_IN, HOST_STREAM_IN):
+        is_stream = command.kind in (*STREAMS_IN, *STREAMS_OUT)
+        if command.kind in (HOST_COPY_IN, *STREAMS_IN):
             if command.data is None or command.data.size != size:
                 found = 0 if command.data is None else command.data.size
                 raise UsageError(f"transfer to {command.subject}: expected {size} words, found {found}")
             data = np.ascontiguousarray(command.data).reshape(-1).astype(np.uint32).astype(np.int64)
-        elif command.kind in (HOST_COPY_OUT, HOST_STREAM_OUT):
-            data = np.zeros(size, np.int64)
         elif command.kind == HOST_LAUNCH:
             data = self._arguments(command)
         else:
-            raise TargetError("streams to ports at the edge are not modelled")
-        symbols = [] if command.kind in (HOST_STREAM_IN, HOST_STREAM_OUT) else self._symbols(command)
+            data = np.zeros(size, np.int64)
+        symbols = [] if is_stream else self._symbols(command)
         row = hk.COMMAND.make(
-            kind=command.kind,
+            kind=_KINDS_OF_PORTS.get(command.kind, command.kind),
             x=x,
             y=y,
             width=width,
@@ -236,8 +240,9 @@ class Engine:
             is_16bit=command.is_16bit,
             nonblock=command.nonblock,
             args=len(data) if command.kind == HOST_LAUNCH else 0,
+            is_port=command.kind in _KINDS_OF_PORTS,
         )
-        if command.kind in (HOST_STREAM_IN, HOST_STREAM_OUT):
+        if is_stream:
             if not isinstance(command.subject, int) or not 0 <= command.subject < 24:
                 raise UsageError(f"stream of color {command.subject}: expected a color from 0 to 23")
             hk.COMMAND(row).color = command.subject

@@ -15,7 +15,7 @@ from npuviz.targets.wavelet.kernels.router.link import CYCLE_BITS, KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view import description
 from npuviz.targets.wavelet.view.listing import WaveletListing
-from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, HOST_STREAM_IN
+from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, STREAMS_IN
 
 NUM_LINKS = 4
 """Of a router, beside the ramp."""
@@ -32,7 +32,7 @@ _HOST_WORDS = {
     HOST_COPY_IN: "copy to",
     HOST_COPY_OUT: "copy from",
     HOST_LAUNCH: "launch",
-    HOST_STREAM_IN: "stream in",
+    **dict.fromkeys(STREAMS_IN, "stream in"),
 }
 _ID_WORDS = {k.ID_LOCAL: "local task", k.ID_DATA: "data task", k.ID_CONTROL: "control task",
              k.ID_COLOR: "teardown of color", k.ID_OUTPUT_QUEUE: "empty queue"}  # fmt: skip

@@ -47,6 +47,22 @@ def test_a_task_of_a_color_takes_its_wavelets_without_a_queue(tmp_path: Path) ->
     assert variable(machine, "total", 1) == 42
 
 
+def test_a_task_could_be_called(tmp_path: Path) -> None:
+    text = """
+    var seen: u16 = 0;
+    const again_id = @get_local_task_id(10);
+    task again() void { seen += 1; if (seen == 1) { @activate(again_id); return; } sys.unblock_cmd_stream(); }
+    fn main() void { again(); seen *= 5; }
+    comptime { @bind_local_task(again, again_id); }
+    """
+    stop, machine = run(tmp_path, text, arch="wse2")
+    assert stop.kind is StopKind.FINISHED
+    assert variable(machine, "seen") == 6
+    assert any("a call of a task is of an earlier SDK" in text for text in machine.wafer.warnings)
+    with pytest.raises(NpuvizError, match="again is a task; tasks are activated, not called"):
+        compiled(tmp_path, text)
+
+
 def test_a_queue_was_its_number(tmp_path: Path) -> None:
     text = """
     const out = @get_dsd(fabout_dsd, .{ .extent = 1, .fabric_color = c, .output_queue = 3 });
@@ -179,3 +195,12 @@ def test_a_dsr_goes_on_from_another_base_address(tmp_path: Path) -> None:
     assert stop.kind is StopKind.FINISHED
     assert variable(machine, "sums").tolist() == [30, 40, 50, 60]
     assert any("@set_dsr_base_addr is of an earlier SDK" in text for text in machine.wafer.warnings)
+
+
+def test_notes_for_debugging_had_no_key(tmp_path: Path) -> None:
+    text = """
+    const notes = @import_module("<debug>", .{ .buffer_size = 4 });
+    fn main() void { notes.trace_u16(5); sys.unblock_cmd_stream(); }
+    """
+    stop, _ = run(tmp_path, text)
+    assert stop.kind is StopKind.FINISHED

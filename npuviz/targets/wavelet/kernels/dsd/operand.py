@@ -50,7 +50,15 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import Word, drop_queue_head, head_entry, push_word
 from npuviz.targets.wavelet.kernels.router.swap import push_swapped
-from npuviz.targets.wavelet.kernels.time.events import Stage, band_of, fault, hazard, leave_trail, wake_router
+from npuviz.targets.wavelet.kernels.time.events import (
+    Stage,
+    band_of,
+    fault,
+    hazard,
+    leave_trail,
+    wake_processor,
+    wake_router,
+)
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 MARK = 0xC000_0000
@@ -350,6 +358,8 @@ def pop_queue(wafer, pe, queue, number, t):
     if count >= queue.limit - 1:
         pe.shut = 0
         wake_router(wafer, pe, t + 1)
+        if queue.in_left:
+            wake_processor(wafer, pe, t + 1)
     if count == 1:
         pe.filled &= ~(1 << number)
     return payload

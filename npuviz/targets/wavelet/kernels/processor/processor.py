@@ -62,9 +62,7 @@ def _take_from_host(machine, pe, t):
                 again = queue.in_next
             continue
         if not queue_has_room(queue, t):
-            # A pop wakes this processor.
-            again = t + 1
-            continue
+            continue  # pop_queue wakes this processor
         place = queue.in_at
         identity = (1 << 62) | place
         word = host[place] & 0xFFFF_FFFF

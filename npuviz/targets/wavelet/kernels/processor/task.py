@@ -281,6 +281,8 @@ def start_task(machine, pe, pick, t):
             if is_recording(machine):
                 record_task_start(machine, pe, pe.ready, NO_WORD, t)
             _begin(machine, pe, function, (isa.ID_OUTPUT_QUEUE << 16) | number, t)
+        else:
+            wake_processor(wafer, pe, t + 1)
     else:
         queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
         identity, arrival = head_entry(queue).identity, head_entry(queue).ready

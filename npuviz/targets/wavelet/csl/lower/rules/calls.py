@@ -61,7 +61,9 @@ def callee_of(f: FunctionLowering, node: tree.Expression) -> object:
 def call(f: FunctionLowering, node: tree.Call, callee: FunctionValue, into: int) -> Operand:
     """Call a function that is known."""
     if callee.is_task:
-        raise CslError(node.at, f"{callee.node.name} is a task", "tasks are activated, not called")
+        if f.pe.arch != "wse2":
+            raise CslError(node.at, f"{callee.node.name} is a task", "tasks are activated, not called")
+        f.comptime.session.note_old(node.at, "a call of a task", "a function that the task calls")
     parameters = callee.node.parameters
     if len(parameters) != len(node.arguments):
         raise CslError(
