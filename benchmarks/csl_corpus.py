@@ -1,11 +1,12 @@
 """CSL programs of other authors, as they are: how many run, and how many are right by their own check.
 
-    python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose]
+    python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose] [--report FILE]
 
 Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it is run in a copy, or
 what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is "right" when its
 host program checks values and ends with exit code 0 and without a line that says FAIL, "ran" when it checks
-nothing, "wrong" when its check fails, "failed" for the rest, each with its line.
+nothing, "wrong" when its check fails, "failed" for the rest, each with its line; "cannot" is what no
+simulator runs as it is. A report keeps its lines about repositories that were not tried again.
 """
 
 import argparse
@@ -110,6 +111,34 @@ def table(tries: Sequence[Try]) -> str:
     return "\n".join([*lines, "", *rest])
 
 
+_REPORT = """# CSL of other authors
+
+Written by `python -m benchmarks.csl_corpus FOLDER .. --report docs/csl-corpus.md`: public repositories as
+they are, in the sizes of `benchmarks/csl_recipes.py`. `right`: the host program compares values and is
+satisfied; `ran`: it ran to its end and compares nothing; `wrong`: its comparison fails; `failed`: refused,
+stopped or not done in time; `cannot`: what no simulator runs as it is. Below stands why, line by line.
+"""
+
+
+def report(path: Path, tries: Sequence[Try]) -> str:
+    """The text of a report: rows and reasons of these tries, and of the file's other repositories."""
+    old = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    tried = {one.repository for one in tries}
+    rows = {name: line for line in table(tries).splitlines() if (name := _first_cell(line)) in tried}
+    kept = {name: line for line in old if "+" in (name := _first_cell(line)) and name not in tried}
+    rows = dict(sorted({**kept, **rows}.items()))
+    counts = [[int(cell) for cell in line.split("|")[2:-1]] for line in rows.values()]
+    total = " | ".join(str(sum(column)) for column in zip(*counts, strict=True))
+    reasons = [line for line in old if line.startswith("- ") and line[2:].split("/")[0] not in tried]
+    reasons += [f"- {one.repository}/{one.program}: {one.kind}: {one.line}" for one in tries if one.line]
+    head = table(()).splitlines()[:2]
+    return "\n".join([_REPORT, *head, *rows.values(), f"| together | {total} |", "", *sorted(reasons), ""])
+
+
+def _first_cell(line: str) -> str:
+    return line.split("|")[1].strip() if line.startswith("|") else ""
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command: 0 when nothing is wrong or failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.csl_corpus", description=__doc__)
@@ -117,6 +146,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", help="a regular expression for REPOSITORY/PROGRAM")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each program")
     parser.add_argument("--verbose", action="store_true", help="print what the programs print")
+    parser.add_argument("--report", type=Path, help="a page to write or to bring up to date")
     options = parser.parse_args(arguments)
     tries: list[Try] = []
     for repository in repositories(options.folders):
@@ -130,6 +160,8 @@ def main(arguments: Sequence[str]) -> int:
             if options.verbose:
                 print(output[-6000:], flush=True)
     print(table(tries))
+    if options.report is not None:
+        options.report.write_text(report(options.report, tries), encoding="utf-8")
     return 0 if all(one.kind in (RIGHT, RAN, CANNOT) for one in tries) else 1
 
 

@@ -103,7 +103,8 @@ _WRAPPER = "PYTHONPATH=$PWD/../../sdkwrapper:$PYTHONPATH bash compile_and_run_{s
 """With the host package of the repository, which its README has installed first."""
 _SLIDE = (
     "cslc layout.csl --fabric-dims={fabric},3 --fabric-offsets=4,1 --params=kernel_width:{width} "
-    "--params=num_elems:{words} -o=out --arch=wse3 --memcpy --channels=1 --max-inlined-iterations=1000000 && cs_python run.py --name=out"
+    "--params=num_elems:{words} -o=out --arch=wse3 --memcpy --channels=1 "
+    "--max-inlined-iterations=1000000 && cs_python run.py --name=out"
 )
 """One size of those that its sweep.py goes through."""
 
@@ -153,6 +154,9 @@ INCOMPLETE = {
     "hands-on/ex1-single-PE-GEMV/wafer/commands.sh": "for a cluster, by its batch system",
     "walk-through/wafer-version-wt3-memcpy/commands.sh": "for a cluster, by its batch system",
     "GEMV-Appliance/commands.sh": "for the appliance, through cerebras.sdk.client",
+    "gemv/new_streaming_experiment/commands_wse3.sh": "gives no value for MEMCPYH2D_DATA_3_ID",
+    "gemv/newest_streaming_experiment/commands_wse3.sh": "gives no value for MEMCPYH2D_DATA_3_ID",
+    "fft-duplex": "sets configuration registers that nothing public describes",
     "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
 }
 """Command scripts, by the end of their path, that no simulator runs as they are, and why."""
