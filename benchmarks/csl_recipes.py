@@ -156,6 +156,7 @@ INCOMPLETE = {
     "GEMV-Appliance/commands.sh": "for the appliance, through cerebras.sdk.client",
     "gemv/new_streaming_experiment/commands_wse3.sh": "gives no value for MEMCPYH2D_DATA_3_ID",
     "gemv/newest_streaming_experiment/commands_wse3.sh": "gives no value for MEMCPYH2D_DATA_3_ID",
+    "Tutorial_Code/commands.sh": "an exercise: the whole program is in Reference_Code_Complete",
     "fft-duplex": "sets configuration registers that nothing public describes",
     "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
 }

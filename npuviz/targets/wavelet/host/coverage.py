@@ -143,9 +143,9 @@ def judge(ran: ScriptRun) -> tuple[str, str]:
         return TIMEOUT, ran.last_line()
     if ran.code == 0:
         return PASS, ""
-    position = _POSITION.search(ran.output)
-    if position is not None:
-        text = position.group(0)
+    places = (found.group(0) for found in _POSITION.finditer(ran.output))
+    text = next((place for place in places if ": warning: " not in place), "")
+    if text:
         return (UNSUPPORTED if _UNSUPPORTED.search(text) else FAILED), text[:300]
     if "AssertionError" in ran.output:
         return WRONG, ran.last_line()

@@ -1,10 +1,12 @@
 """debug_util: what PEs hold after a run, in coordinates of the whole fabric."""
 
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from npuviz.base.errors import UsageError
+from npuviz.targets.wavelet.host.device import Device
 from npuviz.targets.wavelet.host.finished import final_state
 from npuviz.targets.wavelet.host.runtime import as_elements
 
@@ -26,14 +28,21 @@ TraceEntry = str | int | float | bool
 
 
 class debug_util:
-    """Reads variables and traces of a run that has ended."""
+    """Reads variables and traces of a run that has ended when it is asked for the first of them."""
 
     def __init__(self, folder: str | Path, cmaddr: str | None = None) -> None:
-        """folder: the compiled program, after its host program ran."""
+        """folder: the compiled program; its host program may not have run yet."""
         if cmaddr:
             raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
-        self._device = final_state(Path(folder))
-        self._offset = self._device.wafer.offset
+        self._folder = Path(folder)
+
+    @cached_property
+    def _device(self) -> Device:
+        return final_state(self._folder)
+
+    @property
+    def _offset(self) -> tuple[int, int]:
+        return self._device.wafer.offset
 
     def get_symbol(self, x: int, y: int, name: str, dtype: str | np.dtype | type) -> np.ndarray:
         """Elements of a variable of one PE."""

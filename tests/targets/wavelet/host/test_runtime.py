@@ -77,12 +77,15 @@ def test_copies_and_launches(tmp_path, arch):
 @ARCHS
 def test_the_recorded_run_gives_the_same_end(tmp_path, arch):
     out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS, 2, 1, arch)
+    live = debug_util(out)  # before the run, as some hosts do
+    with pytest.raises(UsageError, match="has not run yet"):
+        live.get_symbol(5, 1, "a", np.float32)
     runtime = start(out)
     runtime.memcpy_h2d(runtime.get_id("a"), np.arange(8, dtype=np.float32), 0, 0, 2, 1, 4)
     runtime.launch("scale", 3.0, 1)
     runtime.launch("scale", 0.5, 1, nonblock=True)
     runtime.stop()
-    live = debug_util(out)
+    live.get_symbol(5, 1, "a", np.float32)
     forget(out)
     again = debug_util(out)
     for name, dtype in (("a", np.float32), ("h", np.int16)):
