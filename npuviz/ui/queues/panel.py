@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
 from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import restore_sizes, splitter
+from npuviz.ui.kit.parts import fill, muted_label, restore_sizes, splitter
 from npuviz.ui.kit.table_view import add_copying, make_table, on_key
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.queues.delegate import QueueDelegate
@@ -46,6 +46,7 @@ class QueuesPanel(Panel):
         self._tracks: dict[int, Track] = {}
         self._shown_cycle = -1
         self._is_following = False
+        self._is_wanted = False  # whether the chosen queue is one that somebody asked for
         self._estimated: set[int] = set()
         self.table = QueueTable(self._history)
         self.entries = EntryTable()
@@ -64,6 +65,8 @@ class QueuesPanel(Panel):
         entry_header = self.entry_view.horizontalHeader()
         entry_header.setSectionResizeMode(ENTRY, QHeaderView.ResizeMode.Stretch)
         entry_header.setStretchLastSection(False)
+        self._none = muted_label(self.entry_view.viewport(), "queues.none")
+        fill(self.entry_view.viewport(), self._none, 1, margins=(8, 6, 8, 6))
         self._splitter = splitter(Qt.Orientation.Horizontal, (self.view, 3), (self.entry_view, 2))
         self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.view)
@@ -103,12 +106,12 @@ class QueuesPanel(Panel):
         self.table.set_groups(groups if is_grouped else (), folded)
         self.entries.set_entries((), ())
         self.show_page(bool(self._queues))
+        self._is_wanted = False
         self.on_cycle_changed()
         if self._queues:
             wanted = self.view.sizeHintForColumn(NAME)
             least, most = NAME_PIXELS
             self.view.setColumnWidth(NAME, min(max(wanted, least), most))
-            self.view.selectRow(self.table.row_of(0))
 
     def on_cycle_changed(self) -> None:
         session = self.model.session
@@ -134,6 +137,8 @@ class QueuesPanel(Panel):
             states.append(replace(now, is_changed=changed, doc=queue.doc, is_estimated=is_assumed))
         self.table.set_states(states)
         self.table.refresh_history()
+        if not self._is_wanted:
+            self._choose_by_itself()
         self._show_entries()
 
     def on_running_changed(self, running: bool) -> None:
@@ -150,9 +155,8 @@ class QueuesPanel(Panel):
         for place, queue in enumerate(self._queues):
             if queue.unit == unit:
                 # What was selected elsewhere must not be replaced by the unit of this queue.
-                self._is_following = True
-                self.view.selectRow(self.table.row_of(place))
-                self._is_following = False
+                self._choose(place)
+                self._is_wanted = True
                 return
 
     def _unit_of(self, selection: Selection) -> int | None:
@@ -193,6 +197,22 @@ class QueuesPanel(Panel):
         rows = self.view.selectionModel().selectedRows()
         return self.table.place_at(rows[0].row()) if rows else None
 
+    def _choose(self, place: int) -> None:
+        """Select a queue here and nothing elsewhere."""
+        self._is_following = True
+        self.view.selectRow(self.table.row_of(place))
+        self._is_following = False
+
+    def _choose_by_itself(self) -> None:
+        """Until somebody asks for a queue, show one that holds something, and stay as long as it does."""
+        states, chosen = self.table.states, self._chosen()
+        if chosen is not None and (states[chosen].entries or not any(state.entries for state in states)):
+            return
+        shown = [row for row in self.table.rows if isinstance(row, int)]
+        filled = [place for place in shown if states[place].entries]
+        if states:
+            self._choose((filled or shown or [0])[0])
+
     def _clicked(self, index: QModelIndex) -> None:
         """Fold or unfold a group."""
         if index.isValid() and self.table.place_at(index.row()) is None:
@@ -203,13 +223,16 @@ class QueuesPanel(Panel):
         chosen = self._chosen()
         reader = self.model.reader
         names = reader.schema.node_names if reader else ()
-        entries = self.table.states[chosen].entries if chosen is not None else ()
-        self.entries.set_entries(entries, names)
+        state = self.table.states[chosen] if chosen is not None else None
+        self.entries.set_entries(state.entries if state is not None else (), names)
+        self._none.setText(f"{state.name} is empty" if state is not None else "Choose a queue of the group.")
+        self._none.setVisible(not self.entries.rows)
 
     def _queue_chosen(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
         self._show_entries()
         chosen = self._chosen()
         if chosen is not None and self.view.hasFocus() and not self._is_following:
+            self._is_wanted = True
             unit = self._queues[chosen].unit
             self.context.selection.set(selected(unit=unit))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtWidgets import QTableView
+from PySide6.QtWidgets import QLabel, QTableView
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
@@ -199,6 +199,34 @@ def test_entry_selects_its_instruction(stage: Stage, qtbot: QtBot) -> None:
         head.instruction if head.instruction >= 0 else None
     )
     assert stage.context.selection.current.node == (head.node if head.node >= 0 else None)
+
+
+def test_a_queue_that_holds_something_is_shown_until_another_is_asked_for(stage: Stage) -> None:
+    session = stage.open_toy()
+    panel = panel_of(stage)
+    note = panel.entry_view.viewport().findChild(QLabel, "queues.none")
+    assert isinstance(note, QLabel)
+    seen = set[str]()
+    for _ in range(200):
+        session.step()
+        stage.stepped()
+        (row,) = panel.view.selectionModel().selectedRows()
+        place = panel.table.place_at(row.row())
+        assert place is not None
+        chosen = panel.table.states[place]
+        assert bool(chosen.entries) == any(state.entries for state in panel.table.states)
+        assert note.isVisible() == (not chosen.entries)
+        assert note.text() == f"{chosen.name} is empty"
+        seen.add(chosen.name)
+    assert len(seen) > 1
+    empty = next(row for row, shown in enumerate(panel.table.states) if not shown.entries)
+    panel.activateWindow()
+    panel.view.setFocus(Qt.FocusReason.OtherFocusReason)
+    panel.view.selectRow(empty)
+    for _ in range(50):
+        session.step()
+        stage.stepped()
+        assert [row.row() for row in panel.view.selectionModel().selectedRows()] == [empty]
 
 
 def test_csv_has_titles_and_plain_numbers(stage: Stage) -> None:
