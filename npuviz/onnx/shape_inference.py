@@ -31,6 +31,8 @@ from npuviz.program.tensor import Tensor
 
 # (element type, shape); element type 0 stands for sequences, maps and optionals.
 TypeAndShape = tuple[int, tuple[int, ...]]
+MAX_DRAWN_ELEMENTS = 1 << 26
+"""Of all inputs together, for a run that only tells shapes: a second's worth of random numbers."""
 
 
 def bind_dimensions(
@@ -221,13 +223,22 @@ def _contradicts(stored: TypeProto, by_operator: TypeProto | None) -> bool:
 
 
 def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:
-    """The arrays of a run, in the order of the inputs."""
+    """The arrays of a run, in the order of the inputs. Raises FormatError for more than may be drawn."""
     graph = draft.proto.graph
     tensors: list[Tensor] = []
     for value in graph.input:
         if value.name not in draft.weights:
             kind, shape = shapes[value.name]
             tensors.append(Tensor(len(tensors), value.name, shape, element_name(kind), "input"))
+    drawn = sum(tensor.num_elements for tensor in tensors if tensor.name not in given.inputs)
+    if drawn > MAX_DRAWN_ELEMENTS:
+        raise FormatError(
+            draft.path,
+            field="shapes by a run",
+            expected=f"inputs of at most {MAX_DRAWN_ELEMENTS} elements, which are drawn for it",
+            found=f"{drawn}",
+            hint="give them with --input, or store the shapes in the model (value_info)",
+        )
     users = [User(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]
     limits = index_limits(users, {name: shape for name, (_, shape) in shapes.items()}, draft.weights)
     return list(draw(tensors, limits, given).values())

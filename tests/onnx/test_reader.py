@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.base.errors import Cancelled, FormatError, UsageError
 from npuviz.base.progress import CallbackProgress
+from npuviz.onnx import shape_inference
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
@@ -275,6 +276,19 @@ def test_shapes_that_only_a_run_can_tell(tmp_path):
     graph = read_model(path)
     assert tensor(graph, "y").shape == (1, 5)
     assert "those of a run" in graph.assumptions[0]
+
+
+def test_a_run_for_shapes_draws_only_so_many_numbers(tmp_path, monkeypatch):
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["i"]),
+        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
+    ]
+    path = save(tmp_path / "m.onnx", nodes, [value("x", ["n"])], [value("y", None)])
+    monkeypatch.setattr(shape_inference, "MAX_DRAWN_ELEMENTS", 6)
+    assert tensor(read_model(path, {"n": 6}), "y").shape == (1, 6)
+    with pytest.raises(FormatError, match="at most 6 elements.* found 7; give them with --input"):
+        read_model(path, {"n": 7})
+    assert tensor(read_model(path, given=Given({"x": np.ones(7, np.float32)})), "y").shape == (1, 7)
 
 
 def test_a_run_that_fails_names_what_was_assumed(tmp_path):
