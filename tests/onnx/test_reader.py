@@ -286,7 +286,7 @@ def test_a_run_for_shapes_draws_only_so_many_numbers(tmp_path, monkeypatch):
     path = save(tmp_path / "m.onnx", nodes, [value("x", ["n"])], [value("y", None)])
     monkeypatch.setattr(shape_inference, "MAX_DRAWN_ELEMENTS", 6)
     assert tensor(read_model(path, {"n": 6}), "y").shape == (1, 6)
-    with pytest.raises(FormatError, match="at most 6 elements.* found 7; give them with --input"):
+    with pytest.raises(FormatError, match=r"at most 6 elements.* found 7; give them with --input"):
         read_model(path, {"n": 7})
     assert tensor(read_model(path, given=Given({"x": np.ones(7, np.float32)})), "y").shape == (1, 7)
 
