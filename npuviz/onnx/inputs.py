@@ -14,6 +14,7 @@ from npuviz.program.tensor import Tensor
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
 DRAWN_AT_ONCE = 1 << 20
 """Elements; random numbers are twice as wide as most tensors."""
+_ELEMENT_PICKERS = frozenset(("GatherElements", "Scatter", "ScatterElements"))
 _PASSING = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
      "Transpose", "Unsqueeze")
@@ -103,6 +104,7 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
             node.op_type,
             tuple(names[index] if index >= 0 else "" for index in node.inputs),
             tuple(names[index] for index in node.outputs if index >= 0),
+            int(node.attributes.get("axis", 0)),
         )
         for node in graph.nodes
     ]
@@ -131,19 +133,20 @@ def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An operator, and the names of what it reads ("" where nothing is) and makes."""
+    """An operator, the names of what it reads ("" where nothing is) and makes, and its axis if it has one."""
 
     op_type: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    axis: int = 0
 
 
 def index_limits(
     users: Sequence[User], shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
 ) -> dict[str, int]:
     """Name -> one more than the largest integer that those who read it tell apart: rows of the smallest table
-    that they pick from, the depth of a OneHot, the numbers that an Equal compares with. What is only
-    passed on has the limit of what it becomes.
+    that they pick from or put into, the depth of a OneHot, the numbers that an Equal compares with. What is
+    only passed on has the limit of what it becomes.
 
     users  in their order;  constants  known values by name
     """
@@ -160,6 +163,8 @@ def index_limits(
             table = inputs[0] if op_type == "Gather" else inputs[min(2, len(inputs) - 1)]
             for rows in shapes.get(table, ())[:1]:
                 limit((name for name in inputs if name != table), rows)
+        elif op_type in _ELEMENT_PICKERS and shapes.get(inputs[0]):
+            limit(inputs[1:2], shapes[inputs[0]][user.axis])
         elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
             limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
         elif op_type == "Equal":

@@ -239,9 +239,13 @@ def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) 
             found=f"{drawn}",
             hint="give them with --input, or store the shapes in the model (value_info)",
         )
-    users = [User(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]
+    users = [User(node.op_type, tuple(node.input), tuple(node.output), _axis(node)) for node in graph.node]
     limits = index_limits(users, {name: shape for name, (_, shape) in shapes.items()}, draft.weights)
     return list(draw(tensors, limits, given).values())
+
+
+def _axis(node: onnx.NodeProto) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
 
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}

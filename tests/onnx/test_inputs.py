@@ -148,6 +148,14 @@ def test_scalars_stay_scalars() -> None:
     ("users", "limit"),
     [
         ([User("Unsqueeze", ("ids", "axes"), ("a",)), User("Gather", ("table", "a"), ("y",))], 7),
+        (
+            [
+                User("Expand", ("ids", "shape"), ("a",)),
+                User("ScatterElements", ("table", "a", "u"), ("y",), 1),
+            ],
+            3,
+        ),
+        ([User("GatherElements", ("table", "ids"), ("y",))], 7),
         ([User("OneHot", ("ids", "depth", "values"), ("y",))], 11),
         ([User("Expand", ("ids", "shape"), ("a",)), User("Equal", ("a", "counting"), ("y",))], 257),
         ([User("Equal", ("other", "ids"), ("y",))], None),

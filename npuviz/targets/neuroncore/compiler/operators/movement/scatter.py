@@ -37,8 +37,17 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
     indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
     arguments.copy(b, to, of)
-    count = indices.num_elements
+    count, reduction = indices.num_elements, arguments.text(node, "reduction", "none")
     if not count:
+        return
+    if _names_rows(b, node, axis, of.shape):
+        width = math.prod(of.shape[axis + 1 :])
+        rows, values = to.reshape(-1, width), updates.reshape(-1, width)
+        numbers = indices.reshape(-1, width)[:, :1]
+        for begin, end in blocks(numbers.shape[0], NUM_PARTITIONS):
+            with b.tiles.scope():
+                index = wrapped(b, b.dma.fetch(numbers[begin:end]), of.shape[axis])
+                _put(b, rows, index, values[begin:end], reduction)
         return
     if count > MAX_SINGLE:
         raise CannotLower(f"a scatter of {count} single elements, at most {MAX_SINGLE}")
@@ -49,7 +58,21 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
         with b.tiles.scope():
             index = wrapped(b, b.dma.fetch(flat[begin:end]), of.shape[axis])
             index = scaled(b, index, steps[axis], b.dma.fetch(places[begin:end]), of.num_elements)
-            _put(b, to.reshape(-1, 1), index, values[begin:end], arguments.text(node, "reduction", "none"))
+            _put(b, to.reshape(-1, 1), index, values[begin:end], reduction)
+
+
+def _names_rows(b: Builder, node: Node, axis: int, shape: tuple[int, ...]) -> bool:
+    """Whether all elements of a row of the data have one index: an Expand repeats it, as graph networks do.
+
+    shape  of the data
+    """
+    index = b.graph.tensors[arguments.input_id(node, 1)]
+    maker = b.graph.nodes[index.producer] if index.producer >= 0 else None
+    if maker is None or maker.op_type != "Expand" or math.prod(shape[:axis]) != 1:
+        return False
+    given = b.graph.tensors[maker.inputs[0]].shape
+    given = (1,) * (len(index.shape) - len(given)) + given
+    return index.shape[axis + 1 :] == shape[axis + 1 :] and math.prod(given) == given[axis]
 
 
 def lower_scatter_nd(b: Builder, node: Node) -> None:

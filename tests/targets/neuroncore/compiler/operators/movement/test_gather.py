@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.targets.neuroncore.compiler.on_machine import Ran, run_node
+from tests.targets.neuroncore.compiler.onnx_models import check, model, node
 
 RNG = np.random.default_rng(3)
 
@@ -95,6 +96,23 @@ def test_equal_indices_reduce_one_after_the_other(reduction: str, apply: np.ufun
     expected = x.copy()
     apply.at(expected, indices, updates)
     same(run_node("ScatterElements", [x, indices, updates], axis=0, reduction=reduction), expected)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_an_index_that_is_repeated_moves_whole_rows(reduction: str) -> None:
+    """As graph networks sum what comes in along edges; elements would be added one after the other."""
+    x, updates = data(5, 48), data(4, 48) + 1
+    indices = np.array([[3], [-5], [3 if reduction == "add" else 1], [2]], np.int64)
+    nodes = [
+        node("Expand", "i shape", "wide"),
+        node("ScatterElements", "x wide u", axis=0, reduction=reduction),
+    ]
+    inputs = {"x": x, "i": indices, "u": updates}
+    rows = check(model(nodes, inputs, stored={"shape": np.array([4, 48])}), inputs, 0)
+    inputs = {"x": x, "wide": indices.repeat(48, 1), "u": updates}
+    elements = check(model(nodes[1:], inputs), inputs, 0)
+    if reduction == "add":
+        assert 4 * rows.cycles < elements.cycles
 
 
 @pytest.mark.parametrize("is_constant", [False, True])
