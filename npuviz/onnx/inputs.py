@@ -8,7 +8,7 @@ import numpy as np
 
 from npuviz.base.errors import UsageError
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.program.graph import Graph
+from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
@@ -104,7 +104,7 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
             node.op_type,
             tuple(names[index] if index >= 0 else "" for index in node.inputs),
             tuple(names[index] for index in node.outputs if index >= 0),
-            int(node.attributes.get("axis", 0)),
+            _axis(node),
         )
         for node in graph.nodes
     ]
@@ -163,8 +163,10 @@ def index_limits(
             table = inputs[0] if op_type == "Gather" else inputs[min(2, len(inputs) - 1)]
             for rows in shapes.get(table, ())[:1]:
                 limit((name for name in inputs if name != table), rows)
-        elif op_type in _ELEMENT_PICKERS and shapes.get(inputs[0]):
-            limit(inputs[1:2], shapes[inputs[0]][user.axis])
+        elif op_type in _ELEMENT_PICKERS and len(inputs) > 1:
+            shape = shapes.get(inputs[0], ())
+            if -len(shape) <= user.axis < len(shape):
+                limit(inputs[1:2], shape[user.axis])
         elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
             limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
         elif op_type == "Equal":
@@ -176,6 +178,11 @@ def index_limits(
             if sizes:
                 limit(inputs if op_type == "Concat" else inputs[:1], min(sizes))
     return found
+
+
+def _axis(node: Node) -> int:
+    axis = node.attributes.get("axis", 0)
+    return axis if isinstance(axis, int) else 0
 
 
 def _classes(values: np.ndarray) -> int:
