@@ -39,7 +39,9 @@ from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 SCRIPT_PATTERN = "commands*.sh"
 DEFAULT_SCRIPT = "commands_wse3.sh"
 SCRIPT_SECONDS = 600
-_ARCH = re.compile(r"--arch[= ]\s*['\"]?(wse[23])")
+_ARCH = re.compile(r"(?<![\w-])--?arch[= ]\s*['\"]?(wse[23])")
+_FRAME = re.compile(r'^ *File "([^"<>]+)", line (\d+)', re.MULTILINE)
+"""Of Python's tracebacks; the host program's own have no absolute path."""
 _TOOL_PATH = re.compile(r"(?<![\w.$}-])~?/[\w./+-]*/(cslc|cs_python)\b(?![./-])")
 MOST_NEIGHBOURS, MOST_LEVELS = 1000, 5
 TOOLS = ("cslc", "cs_python")
@@ -246,9 +248,11 @@ class ScriptRun:
     output: str
 
     def last_line(self) -> str:
-        """The last line that says something, cut to a readable length."""
+        """The last line that says something, cut to a readable length; behind where a host raised it."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return lines[-1][:300] if lines else ""
+        frames = [frame for frame in _FRAME.findall(self.output) if not Path(frame[0]).is_absolute()]
+        place = "{}:{}: ".format(*frames[-1]) if frames and self.code else ""
+        return place + lines[-1][:300] if lines else ""
 
 
 def run_script(script: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:

@@ -7,6 +7,7 @@ from npuviz.targets.wavelet.load.loader import (
     ScriptRun,
     accepts,
     accepts_folder,
+    arch_of,
     compile_options,
     open_program,
     run_script,
@@ -39,6 +40,14 @@ def test_a_script_runs_in_a_copy_with_its_neighbours(tmp_path):
     assert ran.last_line() == str(tmp_path / "scratch" / "shims" / "cslc")
     assert (ran.folder / "mark").exists()
     assert not (folder / "mark").exists()
+
+
+def test_a_host_that_raises_is_told_with_its_line(tmp_path):
+    folder = folder_with(tmp_path, commands="cs_python run.py || exit 1", other="cslc x.csl -arch=wse3")
+    (folder / "run.py").write_text("def check(x):\n  raise ValueError(f'found {x}')\n\ncheck(4)\n")
+    ran = run_script(folder / "commands.sh", tmp_path / "scratch", 60)
+    assert (ran.code, ran.last_line()) == (1, "run.py:2: ValueError: found 4")
+    assert arch_of(folder / "other.sh") == "wse3"
 
 
 def test_a_script_finds_what_lies_above_it_in_its_repository(tmp_path):
