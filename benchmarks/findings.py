@@ -26,6 +26,13 @@ from tests.targets.wavelet.samples import heat, row_sum
 TARGETS = ("neuroncore", "rk3588", "systolic")
 LIMIT = 20_000_000
 _NO_NUMBERS = ("string", "opaque")
+_SHAPES = {
+    "vector_add": {"a": "256x64", "b": "256x64"},
+    "matmul": {"a_transposed": "256x256", "b": "256x512"},
+    "softmax": {"x": "300x64"},
+    "flash_attention": {"q": "64x256", "k": "64x256", "v": "256x64"},
+}
+"""Parameters of the sample kernels."""
 Made = tuple[str, Callable[[], Machine]]
 
 
@@ -68,8 +75,10 @@ def _node_cases(target: str) -> Iterator[Made]:
 
 
 def _kernels() -> Iterator[Made]:
-    for path in sorted((SAMPLES / "nki").glob("*.py")):
-        yield path.name, lambda path=path: _opened(path, OpenOptions())
+    for name, shapes in _SHAPES.items():
+        path = SAMPLES / "nki" / f"{name}.py"
+        settings = {f"shape.{parameter}": shape for parameter, shape in shapes.items()}
+        yield name, lambda path=path, settings=settings: _opened(path, OpenOptions(settings=settings))
 
 
 def _wafer() -> Iterator[Made]:

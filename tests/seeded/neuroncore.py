@@ -1,7 +1,9 @@
 """Broken NeuronCore programs: compiled ones with a wait, an instruction or an address changed."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.machine.synchronization import link
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded.seed import Seed, sample
 
 MACHINE = "neuroncore"
@@ -57,6 +60,7 @@ def seeds() -> Iterator[Seed]:
         yield from _waits(model)
         yield from _skipped(model)
     yield from _others()
+    yield from _left_out()
 
 
 def _waits(model: str) -> Iterator[Seed]:
@@ -160,3 +164,33 @@ def _others() -> Iterator[Seed]:
                _with("tiny_cnn", one_too_many))  # fmt: skip
     yield Seed("waits for one less", MACHINE, "a semaphore count that is too low", ORDER,
                _with("tiny_cnn", one_too_few))  # fmt: skip
+
+
+HALF = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((256, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    nisa.dma_copy(dst=out[0:128, :], src=tile)
+    return out
+"""
+
+
+def _left_out() -> Iterator[Seed]:
+    """An output that is written in half."""
+
+    def half() -> Machine:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "half.py"
+            path.write_text(HALF)
+            session = open_file(path, OpenOptions(target=MACHINE, settings={"shape.a": "128x64"})).session
+            assert session is not None
+            return session.machine
+
+    yield Seed("half of an output", MACHINE, "an output left out", frozenset({"incomplete"}), half)

@@ -77,6 +77,7 @@ def seeds() -> Iterator[Seed]:
             yield _swapped(model, source, sink)
             yield _left_out(model, source)
             yield _moved(model, source)
+        yield from _on_another(model)
         yield from _hosts(model, tables_of(model))
 
 
@@ -130,6 +131,29 @@ def _moved(model: str, source: int) -> Seed:
 
     return Seed(f"{model}: task {source} writes where nothing is", MACHINE, "out of bounds",
                 frozenset({"fault", "out-of-bounds"}), _with(model, change))  # fmt: skip
+
+
+def _on_another(model: str) -> Iterator[Seed]:
+    """A task between a writer and its reader, of another operator, writes on what lies there."""
+    tables = tables_of(model)
+    for source, sink in {sink: (source, sink) for source, sink in consumers(model)}.values():
+        output = tables.tasks[source].work.output
+        nodes = (tables.tasks[source].node, tables.tasks[sink].node)
+        between = [n for n in range(source + 1, sink) if tables.tasks[n].node not in nodes]
+        other = tables.tasks[between[0]].work.output if between else None
+        if output is None or other is None or not output.to_memory:
+            continue
+
+        def change(tables: Tables, number: int = between[0], address: int = output.address) -> Tables:
+            tasks = list(tables.tasks)
+            work = tasks[number].work
+            assert work.output is not None
+            output = replace(work.output, address=address)
+            tasks[number] = replace(tasks[number], work=replace(work, output=output))
+            return _retasked(tables, tasks)
+
+        yield Seed(f"{model}: task {between[0]} writes on what {sink} reads", MACHINE,
+                   "a living tensor overwritten", ORDER | {"overwritten"}, _with(model, change))  # fmt: skip
 
 
 def _hosts(model: str, tables: Tables) -> Iterator[Seed]:

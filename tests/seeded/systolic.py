@@ -104,6 +104,9 @@ def _moves(model: str) -> Iterator[Seed]:
         chosen = [row for row in mine if code[row, tk.CODE.src0] == entry]
         code[chosen, tk.CODE.src0] = code[mine[0], tk.CODE.src1]
 
+    def half_stored(code: np.ndarray) -> None:
+        code[stores, tk.CODE.n0] = (code[stores, tk.CODE.n0] + 1) // 2
+
     def never_stored(code: np.ndarray) -> None:
         code[stores, tk.CODE.tensor] = -1
 
@@ -116,6 +119,9 @@ def _moves(model: str) -> Iterator[Seed]:
                frozenset({"out-of-bounds"}), _with(model, _coded(before)))  # fmt: skip
     yield Seed(f"{model}: load {first} larger than its half", MACHINE, "capacity",
                frozenset({"capacity", "fault"}), _with(model, _coded(too_large)))  # fmt: skip
+    if (code[stores, tk.CODE.n0] > 1).any():
+        yield Seed(f"{model}: half of the rows are stored", MACHINE, "a result left out",
+                   frozenset({"incomplete"}), _with(model, _coded(half_stored)))  # fmt: skip
     if len(works) and works[0] < int(_tables(model).tiles[0, [tk.TILE.code, tk.TILE.count]].sum()):
         yield Seed(f"{model}: an operand used twice", MACHINE, "a dead transfer",
                    frozenset({"dead-transfer"}), _with(model, _coded(other_operand)))  # fmt: skip

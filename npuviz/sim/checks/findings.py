@@ -6,6 +6,7 @@ from dataclasses import replace
 from npuviz.sim.checks.births import births
 from npuviz.sim.checks.kinds import KINDS
 from npuviz.sim.checks.memory import merged
+from npuviz.sim.checks.overflow import overflows
 from npuviz.sim.machine import (
     ChecksMemory,
     Findings,
@@ -33,14 +34,15 @@ def findings_of(machine: Machine, still: StillMemories | None = None) -> Finding
     noted: Sequence[Hazard] = asked.hazards() if isinstance(asked, HasHazards) else ()
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
     # Who looks at memories knows the place; values only tell that something is wrong.
-    found = merged(orders.hazards, [_mended(each) for each in noted], _born(machine, asked))
+    found = merged(orders.hazards, [_mended(each) for each in noted], _of_values(machine, asked))
     return Findings(tuple(found), orders.not_checked)
 
 
-def _born(machine: Machine, asked: Machine | StillMemories) -> list[Hazard]:
+def _of_values(machine: Machine, asked: Machine | StillMemories) -> list[Hazard]:
     if not machine.is_finished or not isinstance(asked, HasTensors):
         return []
-    return [*births(machine.program.graph, asked.tensor, machine.cycle)]
+    graph, cycle = machine.program.graph, machine.cycle
+    return [*births(graph, asked.tensor, cycle), *overflows(graph, asked.tensor, cycle)]
 
 
 def _mended(hazard: Hazard) -> Hazard:

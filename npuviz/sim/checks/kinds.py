@@ -36,6 +36,16 @@ KINDS = {
         "two write the same bytes, and nothing orders them",
         "let one wait for the other, or give each a buffer of its own",
     ),
+    "overwritten": Kind(
+        "error",
+        "bytes are read that another operator has overwritten, in whatever order",
+        "give the tensor a buffer of its own until it has been read, or correct the address",
+    ),
+    "incomplete": Kind(
+        "warning",
+        "a result is not written as a whole",
+        "write all of it, or make it smaller",
+    ),
     "out-of-bounds": Kind(
         "error",
         "an access lies outside of its memory",
@@ -55,6 +65,11 @@ KINDS = {
         "warning",
         "an operator made an infinity of finite numbers, and an output depends on it",
         "keep the operator's inputs in range, or compute it in a wider type",
+    ),
+    "overflow": Kind(
+        "warning",
+        "an operator computed integers that its result's type does not hold",
+        "compute in a wider type, or clip the operands before",
     ),
     "dead-store": Kind(
         "warning",

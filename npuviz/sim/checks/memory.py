@@ -27,6 +27,7 @@ _KINDS = {
     ok.EARLY_OVERWRITE: "early-overwrite",
     ok.UNORDERED_WRITES: "unordered-writes",
     ok.UNWRITTEN: "unwritten",
+    ok.FOREIGN: "overwritten",
 }
 
 
@@ -139,7 +140,7 @@ def _cut(trail: MemoryTrail, accesses: np.ndarray) -> _Cells:
     banks: list[np.ndarray] = []
     cuts: list[np.ndarray] = []
     first = [0]
-    others = [trail.given] + ([trail.kept] if trail.kept is not None else [])
+    others = [trail.given, *([trail.kept] if trail.kept is not None else []), *trail.results.values()]
     every = np.concatenate([accesses, *others])
     for memory in range(len(trail.sizes)):
         rows = every[every["memory"] == memory]
@@ -179,11 +180,12 @@ class _Walk:
         rows_first = np.searchsorted(self._accesses["step"], numbers)
         found = np.zeros((_MOST_FOUND, 4), np.int64)
         rows = self._cells.rows(self._accesses)
+        origin = (trail.node if len(trail.sources[1]) else np.full(count, -1), *trail.sources)
         walked = (
             (trail.thread.copy(), place, previous, clocks, np.zeros(threads, np.int64), SEATS),
             (order_first, np.ascontiguousarray(trail.orders[:, 0])),
             (rows_first, rows),
-            (self._writer, self._readers, self._given, self._used),
+            (self._writer, self._readers, self._given, self._used, origin),
             found,
         )
         work = count * threads + int((rows[:, 3] * rows[:, 5]).sum())
@@ -195,6 +197,7 @@ class _Walk:
                 yield self._hazard(kind, step, other, cell)
         if trail.kept is not None:
             yield from self._dead(trail.kept)
+            yield from self._missing()
 
     def _hazard(self, kind: int, step: int, other: int, cell: int) -> Hazard:
         trail = self._trail
@@ -209,9 +212,23 @@ class _Walk:
             ok.EARLY_OVERWRITE: f"{name} overwrites {place}, and {them} may not have read it yet",
             ok.UNORDERED_WRITES: f"{name} and {them} both write {place}, and nothing orders them",
             ok.UNWRITTEN: f"{name} reads {place}, which nobody has written",
+            ok.FOREIGN: f"{name} reads {place}, where {them} has put what its operator does not use",
         }[kind]
         cycle = int(trail.cycle[step])
         return hazard_of(_KINDS[kind], cycle, trail.unit(index), index, text, place, second)
+
+    def _missing(self) -> Iterator[Hazard]:
+        """Results of the program of which bytes were never written."""
+        trail = self._trail
+        end = int(trail.cycle.max(initial=0))
+        for name, rows in trail.results.items():
+            cells = np.concatenate([*self._each(rows)])
+            missing = cells[(self._writer[cells] < 0) & ~self._given[cells]]
+            if len(missing):
+                memory, bank, low, high = self._cells.place(int(missing[0]))
+                place = _place(trail.names[memory], bank, low, high)
+                text = f"output {name} is not written as a whole: nobody has written {place}"
+                yield hazard_of("incomplete", end, "", -1, text, place)
 
     def _dead(self, kept: np.ndarray) -> Iterator[Hazard]:
         """Steps that write, and nothing of it was read before it was overwritten or the run ended."""

@@ -15,7 +15,7 @@ from npuviz.base.kernels import entries
 
 READERS = 4
 """Readers of a cell that are remembered; of more the oldest is forgotten."""
-EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN = range(4)
+EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN, FOREIGN = range(5)
 
 SEATLESS = -2
 
@@ -41,14 +41,29 @@ def _note(found, count, made):
 
 
 @_inlined
+def _is_foreign(origin, step, before):
+    """Whether the operator of a step uses nothing of the one that wrote before."""
+    node, first, sources = origin
+    reader, writer = node[step], node[before]
+    if reader < 0 or writer < 0 or reader == writer:
+        return False
+    is_used = False
+    for row in range(first[reader], first[reader + 1]):
+        is_used = is_used or sources[row] == writer
+    return not is_used
+
+
+@_inlined
 def _read(state, found, count, step, cell):
-    thread, place, clocks, writer, readers, _, used = state
+    thread, place, clocks, writer, readers, _, used, origin = state
     before = writer[cell]
     if before >= 0:
         used[before] = True
         owner = thread[before]
         if clocks[step, owner] < place[before]:
             count = _note(found, count, (EARLY_READ, step, before, cell))
+        elif _is_foreign(origin, step, before):
+            count = _note(found, count, (FOREIGN, step, before, cell))
     oldest = 0
     for k in range(READERS):
         other = readers[cell, k]
@@ -64,7 +79,7 @@ def _read(state, found, count, step, cell):
 @_inlined
 def _write(state, found, count, step, target):
     cell, is_dense = target
-    thread, place, clocks, writer, readers, given, used = state
+    thread, place, clocks, writer, readers, given, used, _ = state
     before = writer[cell]
     if before >= 0:
         owner = thread[before]
@@ -116,13 +131,14 @@ def walk(steps, orders, accesses, cells, found):
     orders    first row of each step (n + 1,), earlier steps
     accesses  first row of each step (n + 1,), (m, 7): write, dense, first cell, banks, cells between banks,
               cells of a bank
-    cells     last writer, readers (cells, READERS), given, used by step
+    cells     last writer, readers (cells, READERS), given, used by step, and what tells who may read what:
+              operator of each step (-1: any), first row of each operator (n + 1,), operators it may read of
     """
     thread, place, previous, clocks, last, seats = steps
     order_first, earlier = orders
     first, rows = accesses
-    writer, readers, given, used = cells
-    state = (thread, place, clocks, writer, readers, given, used)
+    writer, readers, given, used, origin = cells
+    state = (thread, place, clocks, writer, readers, given, used, origin)
     count = 0
     for step in range(len(thread)):
         mine = clocks[step]

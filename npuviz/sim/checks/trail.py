@@ -1,6 +1,6 @@
 """What the instructions of a run read and wrote, and what made one wait for another."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,7 +42,10 @@ class MemoryTrail:
     units        name of the unit of an instruction
     shares       whether two steps really touch a byte in common, at least one of them writing it
     is_moved     (n,) bool: the step moves data and computes nothing
-    source       the source place of an instruction, "" where there is none
+    node         (n,) int64: operator whose inputs a step reads and whose results it writes, -1: says nothing
+    sources      by operator: first row (operators + 1,), operators whose results it may read; int64. None
+                 at all: that is not known
+    results      by name: rows as `kept` that hold an output of the program
     """
 
     instruction: np.ndarray
@@ -58,3 +61,8 @@ class MemoryTrail:
     text: Callable[[int], str]
     shares: Callable[[int, int], bool] = field(default=lambda first, second: True)
     is_moved: np.ndarray = field(default_factory=lambda: np.zeros(0, np.bool_))
+    node: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    sources: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.zeros(1, np.int64), np.zeros(0, np.int64))
+    )
+    results: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])

@@ -59,6 +59,7 @@ class TrailMaker:
             text=lambda index: f"instruction {index} ({self._program.listing.describe(index).opcode})",
             shares=share,
             is_moved=entry < 0,
+            results=self._results,
         )
 
     @cached_property
@@ -88,6 +89,14 @@ class TrailMaker:
         """Outputs, and tensors of the graph: people and checks read them."""
         outputs = set(self._tables.outputs.values())
         return self._rows(lambda v: v.kind == "output" or v.id in outputs or v.tensor >= 0)
+
+    @cached_property
+    def _results(self) -> dict[str, np.ndarray]:
+        variables = self._tables.variables
+        return {
+            variables[number].name: self._rows(lambda v, number=number: v.id == number)
+            for number in self._tables.outputs.values()
+        }
 
     def _rows(self, chosen: Callable[[Variable], bool]) -> np.ndarray:
         return accesses_of(

@@ -1,11 +1,12 @@
 """What the tasks and host calls of an RK3588 read and wrote, and in what order they ran."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from npuviz.program.program import Program
+from npuviz.sim.checks.lineage import readable_sources
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, Tables
@@ -85,7 +86,25 @@ class TrailMaker:
             names=["DDR"],
             unit=lambda index: self._unit_name(describe(index).unit),
             text=lambda index: f"{describe(index).opcode} {index}",
+            node=np.array([self._nodes[index] for index in instruction], dtype=np.int64),
+            sources=self._sources,
+            results=self._results,
         )
+
+    @cached_property
+    def _nodes(self) -> list[int]:
+        """Operator of each task, then of each host call; the last is that of steps that are neither."""
+        return [*(each.node for each in (*self._tables.tasks, *self._tables.hosts)), -1]
+
+    @cached_property
+    def _sources(self) -> tuple[np.ndarray, np.ndarray]:
+        return readable_sources(self._program.graph, self._nodes)
+
+    @cached_property
+    def _results(self) -> dict[str, np.ndarray]:
+        tensors, buffers = self._program.graph.tensors, self._tables.buffers
+        homes = {tensors[tensor].name: buffers[number] for tensor, number in self._tables.outputs.items()}
+        return {name: _rows_of([buffer]) for name, buffer in homes.items()}
 
     @cached_property
     def _given(self) -> np.ndarray:
@@ -111,10 +130,9 @@ class TrailMaker:
         return self._ranges(lambda buffer: buffer.tensor >= 0)
 
     def _ranges(self, chosen: Callable[[Buffer], bool]) -> np.ndarray:
-        return accesses_of(
-            [
-                (0, 0, False, True, 0, 1, buffer.address, buffer.address + buffer.size_bytes)
-                for buffer in self._tables.buffers
-                if chosen(buffer)
-            ]
-        )
+        return _rows_of([buffer for buffer in self._tables.buffers if chosen(buffer)])
+
+
+def _rows_of(buffers: Sequence[Buffer]) -> np.ndarray:
+    """Rows of all bytes of buffers."""
+    return accesses_of([(0, 0, False, True, 0, 1, b.address, b.address + b.size_bytes) for b in buffers])

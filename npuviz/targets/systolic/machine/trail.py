@@ -1,5 +1,6 @@
 """What the layers of a systolic program read and wrote in DRAM, and what its tiles do with their entries."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -8,6 +9,7 @@ import numpy as np
 from npuviz.program.memory import Allocation
 from npuviz.program.program import Program
 from npuviz.sim.checks.kinds import hazard_of
+from npuviz.sim.checks.lineage import readable_sources
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.sim.machine import Hazard
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
@@ -67,7 +69,13 @@ class TrailMaker:
             names=["DRAM"],
             unit=lambda index: self._unit_name(describe(index).unit),
             text=self._text,
+            node=self._tables.layers[done, tk.LAYER.node].astype(np.int64),
+            sources=self._sources,
         )
+
+    @cached_property
+    def _sources(self) -> tuple[np.ndarray, np.ndarray]:
+        return readable_sources(self._program.graph, self._tables.layers[:, tk.LAYER.node].tolist())
 
     def _text(self, index: int) -> str:
         nodes = self._program.graph.nodes
@@ -148,8 +156,28 @@ class TrailMaker:
                 for code, tiles in self._templates(layer)
                 for found in (*self._bounds(code, tiles), *self._entries(layer, code, tiles))
             ]
+            + self._incomplete.get(layer, [])
             for layer in range(len(self._tables.layers))
         ]
+
+    @cached_property
+    def _incomplete(self) -> dict[int, list[Hazard]]:
+        """By the last layer that stores it: tensors of which all stores together move too few bytes."""
+        moved, last = Counter[int](), dict[int, tuple[int, int]]()
+        for layer in range(len(self._tables.layers)):
+            for code, tiles in self._templates(layer):
+                for row in np.flatnonzero(UNIT_KIND_OF[code[:, tk.CODE.op]] == _STORE).tolist():
+                    c = tk.CODE(code[row])
+                    moved[int(c.tensor)] += len(tiles) * int(c.n0) * int(c.n1) * int(c.len)
+                    last[int(c.tensor)] = layer, int(tiles[-1, tk.TILE.first]) + row
+        found: dict[int, list[Hazard]] = {}
+        for tensor, (layer, index) in last.items():
+            place = self._places.get(tensor)
+            if place is not None and moved[tensor] < place.size_bytes:
+                name = self._program.graph.tensors[tensor].name
+                text = f"{name} has {place.size_bytes} B, and its stores move {moved[tensor]}"
+                found.setdefault(layer, []).append(self._hazard("incomplete", index, text, f"tensor {name}"))
+        return found
 
     def _hazard(self, kind: str, index: int, text: str, place: str, other: int = -1) -> Hazard:
         unit = self._unit_name(self._program.listing.describe(index).unit)

@@ -1,0 +1,35 @@
+"""Which operators may read what which others wrote, by the graph."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from npuviz.program.graph import Graph
+
+
+def readable_sources(graph: Graph, present: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+    """By operator: first row (operators + 1,) int64, and the operators (int64) whose results it may read.
+
+    present  operators that have steps of their own. What has none is computed with others: it hands on its
+             producers. Who reads the same tensor counts as a source too: it may have laid it out anew.
+    Of lines of a program text nothing is known, so that there are none.
+    """
+    if not any(node.inputs for node in graph.nodes):
+        return np.zeros(len(graph.nodes) + 1, np.int64), np.zeros(0, np.int64)
+    own = set(present)
+    behind: list[frozenset[int]] = []
+    tensors: list[frozenset[int]] = []
+    for node in graph.nodes:
+        inputs = {tensor for tensor in node.inputs if tensor >= 0}
+        before = {graph.tensors[tensor].producer for tensor in inputs} - {-1}
+        # Nodes come in an order in which they can run.
+        passed = [each for each in before if each not in own and each < len(behind)]
+        behind.append(frozenset(before).union(*(behind[each] for each in passed)))
+        tensors.append(frozenset(inputs).union(*(tensors[each] for each in passed)))
+    readers: dict[int, set[int]] = {}
+    for node in graph.nodes:
+        for tensor in tensors[node.id]:
+            readers.setdefault(tensor, set()).add(node.id)
+    rows = [sorted(behind[n].union(*(readers[t] for t in tensors[n]))) for n in range(len(graph.nodes))]
+    first = np.concatenate([[0], np.cumsum([len(row) for row in rows], dtype=np.int64)]).astype(np.int64)
+    return first, np.array([each for row in rows for each in row], dtype=np.int64)
