@@ -24,7 +24,7 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
-MAX_INSTRUCTIONS = 50_000
+MAX_INSTRUCTIONS = 40_000
 """Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
 MAX_EXPANSIONS = 8
 """Rounds in which refused operators become their function bodies; bodies may be refused again."""

@@ -9,6 +9,8 @@ Key = tuple[int, int, str, str, int, int, tuple[tuple[int, int], ...]]
 
 MAX_SEARCHED = 48
 """Copies of a variable, the newest, that are searched for one that contains a pattern."""
+SWEPT_EVERY = 128
+"""So many new patterns of a variable, then those whose tiles are gone are removed: a write looks at all."""
 
 
 def key_of(source: HbmView, dtype: str) -> Key:
@@ -51,6 +53,11 @@ class TileCache:
 
     def __init__(self) -> None:
         self._of_variable: dict[int, dict[Key, _Copy]] = {}
+        self._swept_at: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """Patterns that are kept, of tiles that are gone too."""
+        return sum(map(len, self._of_variable.values()))
 
     def find(self, source: HbmView, dtype: str) -> View | None:
         """A view (partitions, *free) of `source` from partition 0, or None."""
@@ -93,6 +100,10 @@ class TileCache:
         copies.pop(key, None)
         copies[key] = _Copy(source, view, box)
         view.tile.keys[key] = view.box()
+        if len(copies) > self._swept_at.get(source.variable, 0) + SWEPT_EVERY:
+            for old in [old for old, copy in copies.items() if old not in copy.view.tile.keys]:
+                del copies[old]
+            self._swept_at[source.variable] = len(copies)
 
     def forget_range(self, variable: int, box: Box) -> None:
         """The bytes of a variable change: copies of them are none any more."""
@@ -109,6 +120,7 @@ class TileCache:
     def clear(self) -> None:
         """Forget everything."""
         self._of_variable.clear()
+        self._swept_at.clear()
 
 
 def _part(copy: _Copy, held: Key, wanted: Key, free: tuple[int, ...]) -> View | None:

@@ -10,6 +10,7 @@ from npuviz.program.dtypes import dtype_name
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.builder.cache import SWEPT_EVERY
 from npuviz.targets.neuroncore.isa import (
     ARG0,
     ARG1,
@@ -193,6 +194,17 @@ def test_copies_in_use_are_not_evicted() -> None:
         with b.tiles.scope():
             b.tiles.sbuf(128, (128,), "float32")
     assert b.dma.fetch(b.hbm[0]).tile is not held.tile
+
+
+def test_copies_of_tiles_that_are_gone_are_not_kept() -> None:
+    """Each write looks at all of them: a long program would take quadratic time."""
+    b = new_builder(sbuf_partition_bytes="2048")
+    for row in range(128):
+        for first in range(0, 64, 8):
+            with b.tiles.scope():
+                b.dma.fetch(b.hbm[0][row : row + 1, first : first + 8])
+    assert len(b.emitter.transfers) == 1024
+    assert len(b.tiles.cache) <= 2048 // 32 + SWEPT_EVERY + 1
 
 
 @pytest.mark.parametrize("preset", ["inf1", "trn1", "trn2"])
