@@ -24,8 +24,10 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
-MAX_INSTRUCTIONS = 40_000
+MAX_INSTRUCTIONS = 100_000
 """Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
+MAX_TRANSFERS = 30_000
+"""Of one operator; each takes the compiler longer than an instruction (Assumed)."""
 MAX_EXPANSIONS = 8
 """Rounds in which refused operators become their function bodies; bodies may be refused again."""
 
@@ -151,10 +153,11 @@ class _Driver:
 
     def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> HostReason | None:
         """Emit, or leave no trace and return the reason."""
-        mark = self.builder.mark()
+        mark, emitter = self.builder.mark(), self.builder.emitter
         try:
             self._check_size(node)
-            self.builder.emitter.longest = len(self.builder.emitter.order) + MAX_INSTRUCTIONS
+            emitter.longest = len(emitter.order) + MAX_INSTRUCTIONS
+            emitter.most_transfers = len(emitter.transfers) + MAX_TRANSFERS
             with self.builder.node(node.id):
                 emit(self.builder)
         except (CannotLower, DoesNotFit, ValueError) as error:
@@ -168,7 +171,7 @@ class _Driver:
             )
             return HostReason(f"its lowering has a bug: {error}")
         finally:
-            self.builder.emitter.longest = sys.maxsize
+            emitter.longest = emitter.most_transfers = sys.maxsize
         return None
 
     def finish(self) -> Compiled:

@@ -33,5 +33,8 @@ def test_tensors_fit_the_memory_of_a_core(tmp_path: Path) -> None:
 def test_programs_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = (256, 65536)
     assert _reason(tmp_path, shape) == ""
-    monkeypatch.setattr(compiling, "MAX_INSTRUCTIONS", 50)
-    assert "more instructions than one operator may have" in _reason(tmp_path, shape)
+    with monkeypatch.context() as patch:
+        patch.setattr(compiling, "MAX_INSTRUCTIONS", 50)
+        assert "more instructions than one operator may have" in _reason(tmp_path, shape)
+    monkeypatch.setattr(compiling, "MAX_TRANSFERS", 50)
+    assert "more transfers than one operator may have" in _reason(tmp_path, shape)

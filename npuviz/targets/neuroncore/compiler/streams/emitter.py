@@ -72,7 +72,8 @@ class Emitter:
     did nothing else; `schedule` merges the streams of an engine into its program.
 
     core, node, tile  that the next instructions belong to
-    longest           instructions of the program, triggers too, beyond which CannotLower is raised
+    longest, most_transfers  instructions of the program, triggers too, and transfers, beyond which
+                      CannotLower is raised
     """
 
     def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
@@ -91,7 +92,7 @@ class Emitter:
         self.core = 0
         self.node = -1
         self.tile = -1
-        self.longest = sys.maxsize
+        self.longest = self.most_transfers = sys.maxsize
 
     def core_of(self, channel: int) -> int:
         """The core that a channel belongs to; the host belongs to core 0."""
@@ -170,6 +171,8 @@ class Emitter:
     def _check_length(self) -> None:
         if len(self.order) >= self.longest:
             raise CannotLower("more instructions than one operator may have", change="smaller tensors")
+        if len(self.transfers) >= self.most_transfers:
+            raise CannotLower("more transfers than one operator may have", change="smaller tensors")
 
     def transfer(
         self,
