@@ -187,6 +187,17 @@ def test_programs_run_only_where_that_is_allowed(folder: Path):
     assert "session: s1" in tools.open("tiny_cnn.onnx", {"settings": {"batch": 1}})
 
 
+@pytest.mark.parametrize("root", ["", "row_sum"])
+def test_a_folder_of_csl_runs_its_script(folder: Path, root: str):
+    """Beside it lie other files of the server's folder, or what the server may not list."""
+
+    async def work(client: Client, call: Call) -> None:
+        assert "target: wavelet" in await call("open", path=str(folder / "row_sum"))
+        assert "stop: finished" in await call("run")
+
+    converse(folder / root, work)
+
+
 def test_a_client_that_goes_away_leaves_no_process(folder: Path):
     words = parameters(folder)
     server = subprocess.Popen(

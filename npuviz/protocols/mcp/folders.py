@@ -88,7 +88,11 @@ class Guard:
         self._is_on = False
 
     def start(self) -> None:
-        """Begin to refuse."""
+        """Begin to refuse. Names without a folder are from then on those of the scratch folder.
+
+        The hook is not told that a name is relative to an open folder, as in `shutil.rmtree`.
+        """
+        os.chdir(self._writable[0])
         self._is_on = True
         sys.addaudithook(self._audit)
 
@@ -104,7 +108,9 @@ class Guard:
             is_written = bool(flags & WRITES) if isinstance(flags, int) else "r" not in (mode or "r")
             self._check(path, is_written=is_written)
         elif event in CHANGES:
-            for path in arguments[:2] if event != "os.mkdir" else arguments[:1]:
+            # What a symbolic link names is neither read nor changed: who opens the link is checked then.
+            changed = arguments[1:2] if event == "os.symlink" else arguments[:2]
+            for path in changed if event != "os.mkdir" else changed[:1]:
                 self._check(path, is_written=True)
         elif event in LISTINGS:
             self._check(arguments[0], is_written=False)

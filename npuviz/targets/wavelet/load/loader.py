@@ -277,7 +277,12 @@ def _copy(source: Path, place: Path) -> Path:
     folder = place / source.relative_to(top)
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))
     for level in levels:
-        for neighbour in islice(level.iterdir(), MOST_NEIGHBOURS):
+        # What may not be listed has no neighbours.
+        try:
+            neighbours = [*islice(level.iterdir(), MOST_NEIGHBOURS)]
+        except PermissionError:
+            continue
+        for neighbour in neighbours:
             link = place / neighbour.relative_to(top)
             if not source.is_relative_to(neighbour) and neighbour.name != ".git":
                 link.symlink_to(neighbour)
