@@ -69,7 +69,7 @@ class _Watcher:
             )
             verdict, reason = ("right", "") if expected else verdict_of(call.excinfo.value)
             self.found.append({"name": item.name, "verdict": verdict, "reason": reason})
-        elif call.when == "call":
+        elif call.excinfo is None and call.when == "call":
             self.found.append({"name": item.name, "verdict": "right", "reason": ""})
 
     def pytest_collectreport(self, report: Any) -> None:

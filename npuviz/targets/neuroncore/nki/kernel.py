@@ -285,7 +285,11 @@ def _viewed(values: np.ndarray, output: Tensor) -> np.ndarray:
 
 
 def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Note, ...]) -> Run:
-    """Run a lowered kernel to its end. Raises KernelError if the chip stops before it."""
+    """Run a lowered kernel to its end.
+
+    Raises KernelError if the chip stops before it, or could not execute an instruction; IndexError for an
+    access out of bounds.
+    """
     from pathlib import Path
 
     from npuviz.sim.stop import NO_STOPS, StopKind
@@ -304,6 +308,8 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     for hazard in hazards:
         if hazard.kind == "out-of-bounds":
             raise IndexError(hazard.text.rpartition(": ")[2])
+        if hazard.kind == "fault":
+            raise KernelError(f"the chip misbehaved: {hazard.text}")
     tables = lowered.compiled.tables
     names = {variable.name: variable.id for variable in tables.variables}
     outputs = tuple(

@@ -214,10 +214,11 @@ def partition_reduce(build: Build) -> Plan:
 def stream_shuffle(build: Build) -> Plan:
     """DST partition p = SRC0 partition mask[p % 32] of p's quadrant; mask 255 keeps DST.
 
-    The mask is the 16 bytes of sizes and steps of ARG0, then those of ARG1 (both PATTERN).
+    SRC0 may have fewer partitions than DST, as where one is spread over a quadrant. The mask is the 16
+    bytes of sizes and steps of ARG0, then those of ARG1 (both PATTERN).
     """
     source, target = build.source(SRC0), build.target(DST)
-    a, out = build.arrange(source, target)
+    a, out = build.arrange(source, target, any_partitions=True)
     if a.dtype != out.dtype:
         raise ValueFault("STREAM_SHUFFLE does not cast")
     data = b""

@@ -109,24 +109,25 @@ class Build:
         self.writes.append(found.view)
         return found
 
-    def arrange(self, *operands: Operand) -> list[np.ndarray]:
-        """Views of equal shape; the last operand is the one written.
+    def arrange(self, *operands: Operand, any_partitions: bool = False) -> list[np.ndarray]:
+        """Views of equal shape, but for `any_partitions`; the last operand is the one written.
 
         Raises ValueFault where operands differ in partitions or elements.
         """
         first = operands[0]
-        shape = first.view.shape
-        if all(other.view.shape == shape for other in operands[1:]):
+        begin = int(any_partitions)
+        if all(other.view.shape[begin:] == first.view.shape[begin:] for other in operands[1:]):
             return [operand.view for operand in operands]
         for other in operands[1:]:
-            if other.partitions != first.partitions or other.count != first.count:
+            is_other = other.partitions != first.partitions and not any_partitions
+            if is_other or other.count != first.count:
                 raise ValueFault(
                     f"operands of {first.partitions} x {first.count} and {other.partitions} x {other.count} "
                     "elements do not match"
                 )
         fine = common_shape([operand.view.shape[1:] for operand in operands], first.count)
         if fine is not None:
-            return [operand.view.reshape((first.partitions, *fine), copy=False) for operand in operands]
+            return [operand.view.reshape((operand.partitions, *fine), copy=False) for operand in operands]
         return self._staged(operands)
 
     def _staged(self, operands: Sequence[Operand]) -> list[np.ndarray]:

@@ -224,6 +224,38 @@ def test_peoples_own_scripts_run_unmodified(tmp_path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
 
 
+def test_an_instruction_that_the_chip_cannot_execute_is_no_result(tmp_path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        SECOND
+        + """
+import numpy as np
+
+@nki.jit
+def spread(x, source):
+    out = nl.ndarray((4, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    row = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    rows = nl.ndarray((4, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=row, src=x)
+    nisa.nc_stream_shuffle(dst=rows, src=row, shuffle_mask=[source] * 32)
+    nisa.dma_copy(dst=out, src=rows)
+    return out
+
+x = np.arange(8, dtype=np.float32)[None]
+assert (nki.simulate(spread)(x, 0) == x).all()
+try:
+    nki.simulate(spread)(x, 5)
+except Exception as error:
+    print(error)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "shuffle mask 5 of partition 0 is outside its quadrant" in done.stdout
+
+
 def test_the_stand_ins_are_written_to_a_folder_but_never_over_another_package(tmp_path, capsys) -> None:
     assert run("shims", [str(tmp_path / "shims")]) == 0
     assert run("shims", [str(tmp_path / "shims")]) == 0

@@ -209,10 +209,8 @@ def test_searches_with_equal_values() -> None:
     assert values_at(engine, nowhere).tolist() == [[0xFFFFFFFF] * 8]
 
 
-def test_stream_shuffle() -> None:
-    values, before = floats(128, 6), floats(128, 6)
-    mask = RANDOM.integers(0, 32, 32)
-    mask[5] = 255
+def shuffled(values: np.ndarray, before: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """What `before` becomes when it takes partitions of `values`."""
     halves = mask.astype(np.uint8).reshape(2, 16)
     arguments = []
     for half in halves:
@@ -222,7 +220,21 @@ def test_stream_shuffle() -> None:
     maker = Maker()
     a, out = maker.load(values), maker.load(before, 1024)
     maker.run(Opcode.STREAM_SHUFFLE, dst=out, src0=a, arg0=arguments[0], arg1=arguments[1])
+    return values_at(maker.finish(), out)
+
+
+def test_stream_shuffle() -> None:
+    values, before = floats(128, 6), floats(128, 6)
+    mask = RANDOM.integers(0, 32, 32)
+    mask[5] = 255
     expected = np.array(
         [before[p] if mask[p % 32] == 255 else values[p - p % 32 + mask[p % 32]] for p in range(128)]
     )
-    np.testing.assert_array_equal(values_at(maker.finish(), out), expected)
+    np.testing.assert_array_equal(shuffled(values, before, mask), expected)
+
+
+@pytest.mark.parametrize("partitions", [4, 32])
+def test_stream_shuffle_spreads_a_partition(partitions: int) -> None:
+    values, before = floats(1, 6), floats(partitions, 6)
+    found = shuffled(values, before, np.zeros(32, int))
+    np.testing.assert_array_equal(found, np.repeat(values, partitions, axis=0))
