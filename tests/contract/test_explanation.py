@@ -16,6 +16,8 @@ from npuviz.workbench.opening import OpenOptions, open_file
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 CNN = SAMPLES / "tiny_cnn.onnx"
+TRANSFORMER = SAMPLES / "tiny_transformer.onnx"
+ROW_SUM = SAMPLES / "csl" / "row_sum"
 CASES = [("neuroncore", {}), ("rk3588", {"batch": "1"}), ("systolic", {})]
 
 
@@ -39,23 +41,51 @@ def test_predicted_and_real_gains_agree(target: str, settings: dict[str, str]) -
     assert "critical path" in explanation_text(found)
 
 
+def test_of_several_remedies_the_run_that_gains_most_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = OpenOptions(target="wavelet", preset="wse3")
+    gains = {"hop": 3, "turn": 9, "ramp": 6}
+
+    def cycles(_opened: object, settings: dict[str, str], _progress: object) -> int:
+        return 375 - gains.get(next(iter(settings)), 0)
+
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.cycles_with", cycles)
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.default_jobs", lambda: 1)
+    found = explain_run(ROW_SUM, options, (True, ()), NoProgress())
+    assert found["cycles"] == 375
+    remedy = next(cost["remedy"] for cost in found["costs"] if cost["kind"] == "words")
+    assert remedy["settings"] == {"turn": "0"}
+    assert (remedy["verified_gain"], remedy["predicted_gain"]) == (9, None)
+    assert "not predictable; run again: 9 cycles" in explanation_text(found)
+
+
+def test_a_prediction_that_does_not_hold_is_said() -> None:
+    found = explain_run(CNN, OpenOptions(target="neuroncore"), (True, ("dve_hz=480000000",)), NoProgress())
+    assert "does not hold" not in explanation_text(found)
+    found["what_if"][0]["error"] = 0.051
+    assert explanation_text(found).count("5.1% of the run apart, so that the prediction does not hold") == 1
+
+
 @pytest.mark.parametrize(
-    ("target", "text", "is_predicted"),
+    ("model", "target", "text", "is_predicted"),
     [
-        ("neuroncore", "dma_start_ns=650", True),
-        ("neuroncore", "dve_hz=480000000", True),
-        ("neuroncore", "num_dma_engines=4", False),
-        ("rk3588", "ddr_hz=780000000 job_driver_ns=4000", True),
-        ("rk3588", "cores=3", False),
-        ("systolic", "core_freq=500", False),
+        (CNN, "neuroncore", "dma_start_ns=650", True),
+        (CNN, "neuroncore", "dve_hz=480000000", True),
+        (CNN, "neuroncore", "num_dma_engines=4", False),
+        (CNN, "rk3588", "ddr_hz=780000000 job_driver_ns=4000", True),
+        (CNN, "rk3588", "cores=3", False),
+        (CNN, "systolic", "core_freq=500", False),
+        (TRANSFORMER, "systolic", "gelu_latency=4000 div_latency=2000", True),
+        (TRANSFORMER, "systolic", "exp_latency=4000", False),
     ],
 )
-def test_any_setting_may_be_asked_for_and_is_run(target: str, text: str, is_predicted: bool) -> None:
+def test_any_setting_may_be_asked_for_and_is_run(
+    model: Path, target: str, text: str, is_predicted: bool
+) -> None:
     options = OpenOptions(target=target)
-    found = explain_run(CNN, options, (True, (text,)), NoProgress())
+    found = explain_run(model, options, (True, (text,)), NoProgress())
     answer = found["what_if"][0]
     settings = dict(pair.split("=") for pair in text.split())
-    real = cycles_with(open_file(CNN, options), settings, NoProgress())
+    real = cycles_with(open_file(model, options), settings, NoProgress())
     assert answer["verified"] == real != found["cycles"]
     assert (answer["predicted_gain"] is not None) == is_predicted
     if is_predicted:

@@ -16,7 +16,7 @@ from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
 from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
-from npuviz.sim.remedy import Remedy
+from npuviz.sim.remedy import Knob, Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
 from npuviz.targets.systolic.presets import PRESETS
 
@@ -62,6 +62,12 @@ class SystolicTarget:
         from npuviz.targets.systolic.remedies import remedies
 
         return remedies(request)
+
+    def knobs(self, request: LoadRequest) -> Sequence[Knob]:
+        """Settings that times are proportional to; see npuviz.sim.remedy."""
+        from npuviz.targets.systolic.remedies import knobs
+
+        return knobs(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Read and compile; see the contract."""

@@ -8,6 +8,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.machine import Machine
+from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
 from npuviz.targets.wavelet.spec import PRESETS
 
@@ -58,6 +59,12 @@ class WaveletTarget:
         from npuviz.targets.wavelet.spec import list_settings
 
         return list_settings(request)
+
+    def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
+        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        from npuviz.targets.wavelet.remedies import remedies
+
+        return remedies(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
         """Compile, or read what is compiled, with the recorded commands of its host; see the contract."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from npuviz.trace.reader import TraceReader
 
 SHOWN_COSTS = 5
+PREDICTED_WITHIN = 0.05
+"""Share of a run within which predicted and real gains should agree."""
 WORTH_A_PROCESS = 3.0
 """Seconds of a run from which on others run in processes of their own: beginning one takes about two."""
 
@@ -56,11 +58,11 @@ def explain_run(
     chosen = _remedies(opened, found, retimer)
     again = _Again(opened, time.perf_counter() - begin, progress)
     if wanted[0]:
-        again.run([each.settings for each in (*chosen.values(), *questions) if each.settings])
+        tried = [remedy for remedies in chosen.values() for remedy in remedies]
+        again.run([each.settings for each in (*tried, *questions) if each.settings])
     rows = {
-        kind: again.gain(remedy.settings, found.cycles, _gain(remedy, found, retimer))
-        | {"text": remedy.text, "settings": dict(remedy.settings)}
-        for kind, remedy in chosen.items()
+        kind: max((_remedy_row(each, again, found, retimer) for each in remedies), key=_worth)
+        for kind, remedies in chosen.items()
     }
     return {
         "file": str(path),
@@ -131,15 +133,28 @@ def _answer(question: _Question, again: "_Again", retimer: Retimer, cycles: int)
     return {"question": question.text, "predicted_cycles": None if gain is None else cycles - gain, **row}
 
 
-def _remedies(opened: Opened, found: RunCauses, retimer: Retimer) -> dict[str, Remedy]:
-    """The best remedy for each of the costliest kinds that have one."""
+def _remedies(opened: Opened, found: RunCauses, retimer: Retimer) -> dict[str, list[Remedy]]:
+    """For each of the costliest kinds the best remedy by prediction, and those that only a run can judge."""
     remedies = remedies_of(opened)
-    best: dict[str, Remedy] = {}
+    chosen: dict[str, list[Remedy]] = {}
     for cost in found.costs[:SHOWN_COSTS]:
         fitting = [each for each in remedies if cost.kind_name in each.kinds]
+        predicted = [each for each in fitting if each.effects]
+        best = [max(predicted, key=lambda each: gain_of(each, found, retimer) or 0.0)] if predicted else []
         if fitting:
-            best[cost.kind_name] = max(fitting, key=lambda each: _gain(each, found, retimer) or 0.0)
-    return best
+            chosen[cost.kind_name] = best + [each for each in fitting if not each.effects]
+    return chosen
+
+
+def _remedy_row(remedy: Remedy, again: "_Again", found: RunCauses, retimer: Retimer) -> dict[str, Any]:
+    gains = again.gain(remedy.settings, found.cycles, gain_of(remedy, found, retimer))
+    return {**gains, "text": remedy.text, "settings": dict(remedy.settings)}
+
+
+def _worth(row: Mapping[str, Any]) -> tuple[bool, float]:
+    """What runs showed before what was predicted only."""
+    verified, predicted = row["verified_gain"], row["predicted_gain"]
+    return verified is not None, float(predicted or 0 if verified is None else verified)
 
 
 def _cost_row(
@@ -174,7 +189,8 @@ def changes_of(effects: Sequence[Effect], reader: "TraceReader") -> list[Change]
     return found
 
 
-def _gain(remedy: Remedy, found: RunCauses, retimer: Retimer) -> float | None:
+def gain_of(remedy: Remedy, found: RunCauses, retimer: Retimer) -> float | None:
+    """Cycles less, predicted; None where only a run can tell."""
     if not remedy.effects:
         return None
     return found.cycles - retimer.cycles(changes_of(remedy.effects, found.reader))
@@ -282,7 +298,10 @@ def _gains(row: Mapping[str, Any], total: int) -> str:
     if row["verified_gain"] is None:
         return f"{what}; {row['note']}"
     what += f"; run again: {_gain_text(row['verified_gain'], total)}"
-    return what + (f", {row['error']:.1%} of the run apart" if "error" in row else "")
+    if "error" not in row:
+        return what
+    what += f", {row['error']:.1%} of the run apart"
+    return what + (", so that the prediction does not hold" if row["error"] > PREDICTED_WITHIN else "")
 
 
 def _gain_text(gain: int, total: int) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from npuviz.program.program import Program
-from npuviz.sim.remedy import Remedy
 from npuviz.trace.causes.what_if import Change, Retimer
 from npuviz.trace.reader import TraceReader
-from npuviz.workbench.causes.explanation import changes_of, remedies_of
+from npuviz.workbench.causes.explanation import gain_of, remedies_of
 from npuviz.workbench.causes.run import Cost, RunCauses, run_causes
 from npuviz.workbench.opening import Opened
 
@@ -40,12 +39,6 @@ class CausesOverview:
     units: Mapping[str, Mapping[str, int]]
 
 
-def _gain(remedy: Remedy, run: RunCauses, retimer: Retimer) -> int | None:
-    if not remedy.effects:
-        return None
-    return run.cycles - round(retimer.cycles(changes_of(remedy.effects, run.reader)))
-
-
 def causes_overview(opened: Opened, reader: TraceReader, program: Program | None) -> CausesOverview:
     """Find the critical path and time the trace again for its costliest parts; nothing is run."""
     run = run_causes(reader, program)
@@ -57,8 +50,9 @@ def causes_overview(opened: Opened, reader: TraceReader, program: Program | None
             shown.append(ShownCost(cost, None, "", None))
             continue
         free = run.cycles - round(retimer.cycles([Change(0.0, None, frozenset((cost.kind,)))]))
-        gains = [(_gain(each, run, retimer), each) for each in remedies if cost.kind_name in each.kinds]
+        gains = [(gain_of(each, run, retimer), each) for each in remedies if cost.kind_name in each.kinds]
         gain, best = max(gains, key=lambda pair: pair[0] or 0, default=(None, None))
         settings = " ".join(f"{name}={value}" for name, value in best.settings.items()) if best else ""
-        shown.append(ShownCost(cost, free, f"{best.text} ({settings})" if best else "", gain))
+        text = f"{best.text} ({settings})" if best else ""
+        shown.append(ShownCost(cost, free, text, None if gain is None else round(gain)))
     return CausesOverview(run, tuple(shown), run.units(MOST_UNITS))
