@@ -1,8 +1,8 @@
 """Program texts that instructions were compiled from, for listings that know them."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +99,11 @@ class HasSource(Protocol):
     def entries(self) -> Sequence[Entry]:
         """Tasks and functions, by name."""
         ...
+
+
+def line_of(listing: object, instruction: int) -> str:
+    """ "kernel.py:12" of an instruction, "" if that is not known."""
+    if not isinstance(listing, HasSource) or not 0 <= instruction < len(cast(Sized, listing)):
+        return ""
+    place = listing.place_of(instruction)
+    return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""

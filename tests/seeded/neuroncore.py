@@ -39,19 +39,18 @@ def _tables(machine: NeuronMachine) -> Tables:
 
 def _with(model: str, change: Change) -> Callable[[], Machine]:
     """A machine whose instructions are changed."""
+    return lambda: changed(_base(model), change)
 
-    def make() -> Machine:
-        base = _base(model)
-        payload = base.program.payload
-        assert isinstance(payload, Payload)
-        code = payload.tables.instructions.copy()
-        change(code)
-        tables = replace(payload.tables, instructions=code)
-        return NeuronMachine(
-            base._engine.spec, replace(base.program, payload=replace(payload, tables=tables))
-        )
 
-    return make
+def changed(base: Machine, change: Change) -> NeuronMachine:
+    """A fresh machine with the program of another, its instructions changed."""
+    assert isinstance(base, NeuronMachine)
+    payload = base.program.payload
+    assert isinstance(payload, Payload)
+    code = payload.tables.instructions.copy()
+    change(code)
+    tables = replace(payload.tables, instructions=code)
+    return NeuronMachine(base._engine.spec, replace(base.program, payload=replace(payload, tables=tables)))
 
 
 def seeds() -> Iterator[Seed]:
@@ -60,7 +59,7 @@ def seeds() -> Iterator[Seed]:
         yield from _waits(model)
         yield from _skipped(model)
     yield from _others()
-    yield from _left_out()
+    yield from _kernels()
 
 
 def _waits(model: str) -> Iterator[Seed]:
@@ -182,15 +181,37 @@ def kernel(a):
 """
 
 
-def _left_out() -> Iterator[Seed]:
-    """An output that is written in half."""
+NEVER_BEGUN = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
 
-    def half() -> Machine:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "half.py"
-            path.write_text(HALF)
-            session = open_file(path, OpenOptions(target=MACHINE, settings={"shape.a": "128x64"})).session
-            assert session is not None
-            return session.machine
 
-    yield Seed("half of an output", MACHINE, "an output left out", frozenset({"incomplete"}), half)
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    total = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    tile = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+"""
+
+
+def kernel(text: str) -> Machine:
+    """The machine of a kernel whose parameter `a` has the shape (128, 64)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.py"
+        path.write_text(text)
+        session = open_file(path, OpenOptions(target=MACHINE, settings={"shape.a": "128x64"})).session
+        assert session is not None
+        return session.machine
+
+
+def _kernels() -> Iterator[Seed]:
+    """An output that is written in half, and a sum that nobody began."""
+    yield Seed("half of an output", MACHINE, "an output left out", frozenset({"incomplete"}),
+               lambda: kernel(HALF))  # fmt: skip
+    yield Seed("a sum that nobody began", MACHINE, "an uninitialised read", frozenset({"unwritten"}),
+               lambda: kernel(NEVER_BEGUN))  # fmt: skip

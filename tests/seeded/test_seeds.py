@@ -1,5 +1,6 @@
 """Seeded bugs are found, and the programs that they are made from have none."""
 
+import numpy as np
 import pytest
 
 from npuviz.debug.session import Session
@@ -9,6 +10,7 @@ from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED, exit_of
 from npuviz.workbench.headless.run import findings_at, run_hazards
 from tests.seeded import Seed, found_in, seeds
+from tests.seeded.neuroncore import NEVER_BEGUN, changed, kernel
 from tests.seeded.seed import LIMIT, sample
 from tests.seeded.wavelet import right
 
@@ -55,6 +57,36 @@ def test_a_race_is_no_success_even_if_its_values_are_right(target: str) -> None:
     assert (code, reason.split()[0]) == (EXIT_MISBEHAVED, "hazard")
     assert all(hazard["mend"] for hazard in hazards if hazard["kind"] in seed.expected)
     assert findings_at(session, StopReason(StopKind.UNTIL, session.cycle)) == findings
+
+
+def _line_with(text: str, part: str) -> int:
+    """The last one."""
+    return max(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def test_a_finding_of_a_kernel_names_its_line() -> None:
+    machine = kernel(NEVER_BEGUN)
+    machine.advance(LIMIT, NO_STOPS, None)
+    found = findings_of(machine).hazards
+    line = _line_with(NEVER_BEGUN, "tensor_tensor")
+    assert [hazard.kind for hazard in found] == ["unwritten"]
+    assert found[0].text.startswith(f"kernel.py:{line}: Core[0].DVE: instruction 4 (tensor_tensor) reads ")
+    assert found[0].text.endswith("nobody has written")
+
+
+def test_a_finding_of_two_instructions_names_both_lines() -> None:
+    def unwaited(code: np.ndarray) -> None:
+        code["waits"]["used"] = 0
+
+    machine = changed(kernel(NEVER_BEGUN), unwaited)
+    machine.advance(LIMIT, NO_STOPS, None)
+    early = [each for each in findings_of(machine).hazards if each.kind == "early-read"]
+    store, add = _line_with(NEVER_BEGUN, "dst=out"), _line_with(NEVER_BEGUN, "tensor_tensor")
+    assert any(
+        each.text.startswith(f"kernel.py:{store}: {each.unit}: ")
+        and each.text.endswith(f"; the other one is in kernel.py:{add}")
+        for each in early
+    )
 
 
 def test_what_is_not_looked_at_or_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from npuviz.debug.console.motion import stop_answer
 from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
-from npuviz.program.source import HasCalls, HasSource
+from npuviz.program.source import HasCalls, HasSource, line_of
 from npuviz.sim.frames import FrameVariable, HasFrames
 
 LINES_AROUND = 5
@@ -49,9 +49,7 @@ def frames(session: Session, rest: str) -> Answer:
     if session.fabric is None and isinstance(listing, HasCalls):
         return _unit_frames(session, unit_of(session, rest), listing)
     for depth, frame in enumerate(frames_of(session.machine, element_of(session, rest))):
-        rows.append(
-            (depth, frame.name, frame.kind, frame.instruction, _place_text(listing, frame.instruction))
-        )
+        rows.append((depth, frame.name, frame.kind, frame.instruction, line_of(listing, frame.instruction)))
     note = "" if rows else "it runs nothing now"
     return Answer(columns=("depth", "name", "kind", "instruction", "place"), rows=tuple(rows), name="frames",
                   note=note)  # fmt: skip
@@ -137,8 +135,3 @@ def _variables(variables: Any, nothing: str) -> Answer:
     rows = tuple(row(variable) for variable in variables)
     note = "" if rows else nothing
     return Answer(columns=("name", "type", "value", "address"), rows=rows, name="variables", note=note)
-
-
-def _place_text(listing: Any, instruction: int) -> str:
-    place = listing.place_of(instruction) if isinstance(listing, HasSource) else None
-    return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""

@@ -1,8 +1,11 @@
 """Everything that a machine finds wrong, in one list."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npuviz.program.instruction import Listing
+from npuviz.program.source import line_of
 from npuviz.sim.checks.births import births
 from npuviz.sim.checks.kinds import KINDS
 from npuviz.sim.checks.memory import merged
@@ -17,6 +20,7 @@ from npuviz.sim.machine import (
     StillMemories,
 )
 
+_BEGINS_WITH_LINE = re.compile(r"\S+:\d+: ")
 NO_ORDER = "the order of reads and writes of memories"
 
 
@@ -35,7 +39,22 @@ def findings_of(machine: Machine, still: StillMemories | None = None) -> Finding
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
     # Who looks at memories knows the place; values only tell that something is wrong.
     found = merged(orders.hazards, [_mended(each) for each in noted], _of_values(machine, asked))
-    return Findings(tuple(found), orders.not_checked)
+    listing = machine.program.listing
+    return Findings(tuple(_with_lines(each, listing) for each in found), orders.not_checked)
+
+
+def _with_lines(hazard: Hazard, listing: Listing) -> Hazard:
+    """With the source lines of both instructions where they are known; the first goes before the unit."""
+    text = hazard.text
+    if _BEGINS_WITH_LINE.match(text):
+        return hazard
+    line, other = line_of(listing, hazard.instruction), line_of(listing, hazard.other)
+    if line:
+        unit = f"{hazard.unit}: "
+        text = f"{line}: {text}" if text.startswith(unit) else f"{line}: {unit}{text}"
+    if other:
+        text += f"; the other one is in {other}"
+    return replace(hazard, text=text)
 
 
 def _of_values(machine: Machine, asked: Machine | StillMemories) -> list[Hazard]:

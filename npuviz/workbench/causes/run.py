@@ -10,7 +10,7 @@ import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.program.program import Program
-from npuviz.program.source import HasSource
+from npuviz.program.source import line_of
 from npuviz.trace.causes.graph import CauseGraph, critical_path, graph_of
 from npuviz.trace.causes.waits import CAUSES, UNKNOWN, unit_causes
 from npuviz.trace.reader import TraceReader
@@ -148,11 +148,7 @@ class _Names:
 
     def line(self, instruction: int) -> str:
         """Source line of an instruction, "" if it has none or that is not known."""
-        listing = self._listing
-        if not isinstance(listing, HasSource) or not 0 <= instruction < len(listing):
-            return ""
-        place = listing.place_of(instruction)
-        return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""
+        return line_of(self._listing, instruction)
 
 
 def _nodes_of(reader: TraceReader, listing: Listing | None) -> Callable[[int], int]:

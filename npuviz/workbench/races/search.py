@@ -7,7 +7,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
-from npuviz.program.source import HasSource
+from npuviz.program.source import line_of
 from npuviz.sim.latencies import LATENCY_SEED, MOST_SEED
 from npuviz.sim.machine import Machine
 from npuviz.workbench.opening import OpenOptions
@@ -142,14 +142,11 @@ def _access_row(machine: Machine, program: Program, access: Access) -> dict[str,
     found = listing.describe(access.instruction)
     units = machine.description.units
     nodes = program.graph.nodes
-    place = listing.place_of(access.instruction) if isinstance(listing, HasSource) else None
     return row | {
         "unit": units[found.unit].name if 0 <= found.unit < len(units) else "",
         "text": found.text,
         "operator": nodes[found.node].name if 0 <= found.node < len(nodes) else "",
-        "line": f"{listing.sources[place.file].name}:{place.line}"
-        if place is not None and isinstance(listing, HasSource)
-        else "",
+        "line": line_of(listing, access.instruction),
     }
 
 

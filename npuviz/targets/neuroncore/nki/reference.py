@@ -13,7 +13,7 @@ from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
 from npuviz.program.program import Program
-from npuviz.program.source import HasSource
+from npuviz.program.source import line_of
 from npuviz.sim.target import CheckResult, Finding, Verdict
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
@@ -239,7 +239,7 @@ class _Comparison:
 
     def result(self) -> CheckResult:
         """The verdict. The contents must be at the end of the log."""
-        place = partial(_line_of, self.program)
+        place = partial(line_of, self.program.listing)
         first = first_divergence(self.engine, self.program.graph, self.log, self.bad, place)
         if not first and self.findings:
             first = self.findings[0].tensor
@@ -300,12 +300,3 @@ def _family(dtype: str) -> str:
     if dtype == "tfloat32":
         return "float16"  # as many bits of a fraction
     return "float8" if dtype.startswith("float8") else dtype if dtype in LIMITS else ""
-
-
-def _line_of(program: Program, instruction: int) -> str:
-    """Place of an instruction as "kernel.py:12", "" without one."""
-    listing = program.listing
-    place = listing.place_of(instruction) if isinstance(listing, HasSource) else None
-    return (
-        f"{listing.sources[place.file].name}:{place.line}" if isinstance(listing, HasSource) and place else ""
-    )
