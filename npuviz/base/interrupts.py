@@ -14,6 +14,9 @@ from contextlib import contextmanager, suppress
 
 AGAIN_SECONDS = 0.02
 """After how long an interrupt that nobody could catch is sent again."""
+ENDLESS_THREAD = "npuviz endless call"
+"""Name of a thread in a call that may never end and that nothing can interrupt: a program that is about to
+end does not wait for it."""
 
 
 class Interrupts:

@@ -3,10 +3,11 @@
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Sequence
 
 from npuviz import __version__
-from npuviz.base.interrupts import Interrupts
+from npuviz.base.interrupts import ENDLESS_THREAD, Interrupts
 
 # Two maths threads on two shared cores stall each other for tens of milliseconds; this has to be
 # set before numpy is imported anywhere.
@@ -61,6 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             interrupts.end(is_ignored_after=argv is None)
     if code == EXIT_INTERRUPTED:
         print("npuviz: interrupted", file=sys.stderr)
+    if argv is None and any(thread.name == ENDLESS_THREAD for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     return code
 
 

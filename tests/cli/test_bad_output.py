@@ -209,6 +209,21 @@ def child(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
 HEAD = "import os, signal, sys\nfrom npuviz.cli.main import main\n"
 
 
+def test_a_query_that_nothing_can_interrupt_ends_with_the_program(bundle: Path) -> None:
+    sql = "select levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
+    done = subprocess.run(
+        [sys.executable, "-m", "npuviz.cli.main", "query", bundle, sql, "--timeout", "0.2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("npuviz: error: query: ended after 0.2 s; ask for less")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_killed_run_leaves_the_earlier_bundle_and_readable_remains(bundle: Path, capsys: Captured) -> None:
     before = {path.name: path.read_bytes() for path in bundle.iterdir()}
     code = HEAD + (

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numba.core import config as _config
 
-from npuviz.base.kernels.helper import Helper
+from npuviz.base.kernels.helper import Helper, compiling
 from npuviz.base.kernels.kept import checked
 from npuviz.base.kernels.twins import plain_twin
 
@@ -143,9 +143,13 @@ class Entry:
             time.sleep(LOOK_SECONDS)
 
     def _compile_here(self, types: tuple[Any, ...]) -> None:
-        """Compile in this process; code that cannot be kept, because the disk is full, is used too."""
+        """Compile in this process; code that cannot be kept, because the disk is full, is used too.
+
+        If another process compiles the group, what that makes is waited for and loaded.
+        """
         try:
-            self.compile(types)
+            with contextlib.nullcontext() if self._is_on_disk(types) else compiling(self.group):
+                self.compile(types)
         except OSError:
             if types not in self._kernel.overloads:
                 raise

@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 import numpy as np
 
 from npuviz.base.errors import UsageError
+from npuviz.base.interrupts import ENDLESS_THREAD
 from npuviz.base.reading import reading
 from npuviz.trace.bundle.container import open_container
 from npuviz.trace.bundle.manifest import TABLE_NAMES, TableName
@@ -23,6 +25,9 @@ MAX_ROWS = 1_000_000
 """Of an answer, which is held in memory as Python values."""
 MAX_SECONDS = 300.0
 """A query that takes longer is ended."""
+GRACE_SECONDS = 2.0
+"""So long an interrupted query may take to end. DuckDB looks only between steps, and one call of a function,
+such as `levenshtein` of two long texts, is one step: what has not ended by then is left to itself."""
 MEMORY_LIMIT = "4GiB"
 """What DuckDB may hold for one query; nothing is spilled to disk."""
 _CLOSED: dict[str, Any] = {
@@ -146,9 +151,7 @@ def _query(
 ) -> QueryResult:
     import duckdb
 
-    max_seconds = limits.max_seconds
     connection = duckdb.connect(":memory:", config={} if limits.is_unsafe else _CLOSED)
-    timer = threading.Timer(max_seconds, connection.interrupt) if max_seconds > 0 else None
     try:
         tables = _name_tables(source.schema) | _run_tables(source)
         for name, table in (tables | {"hazards": _hazard_table(limits.hazards)}).items():
@@ -158,26 +161,50 @@ def _query(
         connection.execute(_VIEWS)
         if not limits.is_unsafe:
             connection.execute("set lock_configuration = true")
-        if timer is not None:
-            timer.start()
-        return _asked(connection, sql, max_seconds)
-    finally:
-        if timer is not None:
-            timer.cancel()
+    except BaseException:
         connection.close()
+        raise
+    return _bounded(connection, sql, limits.max_seconds)
 
 
-def _asked(connection: Any, sql: str, max_seconds: float) -> QueryResult:
+def _bounded(connection: Any, sql: str, max_seconds: float) -> QueryResult:
+    """The answer of a query in a thread of its own, which closes the connection. Raises as `_asked`."""
+    answers: SimpleQueue[QueryResult | BaseException] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put(_asked(connection, sql))
+        except BaseException as error:
+            answers.put(error)
+        finally:
+            connection.close()
+
+    asking = threading.Thread(target=ask, name=ENDLESS_THREAD, daemon=True)
+    asking.start()
+    try:
+        answer = answers.get(timeout=max_seconds or None)
+    except Empty:
+        connection.interrupt()
+        raise UsageError(
+            f"query: ended after {max_seconds:g} s; ask for less, or give it more with --timeout"
+        ) from None
+    except BaseException:
+        connection.interrupt()
+        raise
+    finally:
+        asking.join(GRACE_SECONDS)
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _asked(connection: Any, sql: str) -> QueryResult:
     """The answer of a query. Raises UsageError; what reading the parts raises goes through."""
     import duckdb
     import pyarrow as pa
 
     try:
         return _answer(connection.execute(sql))
-    except duckdb.InterruptException:
-        raise UsageError(
-            f"query: ended after {max_seconds:g} s; ask for less, or give it more with --timeout"
-        ) from None
     except duckdb.PermissionException as error:
         raise UsageError(
             f"query: {_one_line(str(error))}: a query reaches the bundle alone; "

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from npuviz.base.kernels.twins import plain_twin
 pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
 
 GROUP = "trial"
+ROOT = Path(__file__).parents[3]
 SOURCE = """
 from numba import int64, njit
 from npuviz.base.kernels import entries
@@ -109,6 +111,27 @@ def test_the_first_call_compiles_where_calls_wait(kernels: Any, monkeypatch: pyt
     assert kernels.count_up(np.zeros(1, np.int64), 3) == 3
     assert kernels.count_up._kernel.overloads
     assert entries._helper(GROUP)._process is None
+
+
+def test_where_calls_wait_too_only_one_program_compiles(
+    kernels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(entries.MODE_VARIABLE, entries.WAIT)
+    code = f"import numpy, {kernels.__name__} as k; k.count_up(numpy.zeros(1, numpy.int64), 3)"
+    folder = str(Path(kernels.__file__).parent)
+
+    @contextmanager
+    def until_the_other_has_done_it(group: str) -> Generator[None]:
+        assert group == GROUP
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}, check=True
+        )
+        yield
+
+    monkeypatch.setattr(entries, "compiling", until_the_other_has_done_it)
+    assert kernels.count_up(np.zeros(1, np.int64), 3) == 3
+    assert sum(kernels.count_up.stats.cache_hits.values()) == 1
+    assert not any(kernels.count_up.stats.cache_misses.values())
 
 
 def test_a_twin_that_fails_is_replaced_by_compiled_code(kernels: Any) -> None:

@@ -80,7 +80,7 @@ def run_slow(
 @pytest.mark.parametrize("seed", seeds(3, 12))
 def test_equals_slow_channel(name: str, seed: int) -> None:
     device = DEVICES[name]
-    requests = random_stream(seed, device, 1500)
+    requests = random_stream(seed, device, 1000)
     responses, state = run_kernel(device, requests)
     expected, slow = run_slow(device, requests)
     np.testing.assert_array_equal(responses, expected)
