@@ -78,16 +78,23 @@ def command(
 
 def _exit_code(debugger: "TextDebugger", name: str) -> int:
     """What a script's exit code is; says on stderr why it is no success."""
-    from npuviz.workbench.headless.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE, exit_of
+    from npuviz.workbench.headless.exit_codes import (
+        EXIT_INTERRUPTED,
+        EXIT_MISBEHAVED,
+        EXIT_USAGE,
+        exit_of,
+    )
     from npuviz.workbench.headless.run import findings_at, run_hazards
 
     session = debugger.session
     stop = debugger.misbehaved or session.stop
-    code, reason = exit_of(stop, None, run_hazards(stop, findings_at(session, stop)))
+    hazards = run_hazards(stop, findings_at(session, stop))
+    code, reason = exit_of(stop, None, hazards, session.program.notes)
     if code == EXIT_INTERRUPTED:  # somebody else's tool stopped the machine and went on asking
         code, reason = 0, ""
     if reason:
-        typer.echo(f"npuviz: {name}: the simulated chip misbehaved: {reason}", err=True)
+        what = "the simulated chip misbehaved" if code == EXIT_MISBEHAVED else "failed"
+        typer.echo(f"npuviz: {name}: {what}: {reason}", err=True)
     if debugger.errors:
         more = f" and {len(debugger.errors) - 1} more" if len(debugger.errors) > 1 else ""
         typer.echo(f"npuviz: error: {name}: a command failed: {debugger.errors[0]}{more}", err=True)

@@ -9,7 +9,8 @@ from npuviz.program.graph import Graph
 from npuviz.program.instruction import Listing
 from npuviz.program.memory import MemoryMap
 
-Severity = Literal["info", "warning"]
+Severity = Literal["info", "warning", "error"]
+"""error: what came with the program says that it is wrong; a run of it is no success (exit code 1)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ def _parts(time: UnitTime) -> tuple[Cell, ...]:
 
 def _note_row(note: Note) -> tuple[Cell, ...]:
     return (
-        text_cell(note.code, role="warning" if note.severity == "warning" else "text-muted"),
+        text_cell(note.code, role="text-muted" if note.severity == "info" else note.severity),
         text_cell(note.text, Selection(node=note.node) if note.node >= 0 else None),
     )
 

@@ -85,7 +85,7 @@ class LogPanel(Panel):
             entries.append(LogEntry("timing", "open", f"{opened.title}: {steps}" if steps else opened.title))
         if program is not None:
             entries += [
-                LogEntry("warning" if n.severity == "warning" else "info", n.code, n.text, node=n.node)
+                LogEntry(n.severity if n.severity in SEVERITIES else "info", n.code, n.text, node=n.node)
                 for n in program.notes
             ]
         reader = self.model.reader

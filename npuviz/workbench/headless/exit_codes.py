@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from npuviz.program.program import Note
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 from npuviz.sim.target import CheckResult
 
@@ -14,15 +15,24 @@ EXIT_INTERRUPTED = 130
 
 
 def exit_of(
-    stop: StopReason, check: CheckResult | None, hazards: Iterable[dict[str, Any]]
+    stop: StopReason,
+    check: CheckResult | None,
+    hazards: Iterable[dict[str, Any]],
+    notes: Iterable[Note] = (),
 ) -> tuple[int, str]:
-    """The exit code of a run, and why it is no success ("" if it is). hazards  as in `run --json`."""
+    """The exit code of a run, and why it is no success ("" if it is).
+
+    hazards  as in `run --json`; notes  of the program: one of the severity `error` fails the run
+    """
     if stop.kind == StopKind.INTERRUPTED:
         return EXIT_INTERRUPTED, "interrupted"
     if stop.kind in BROKEN:
         return EXIT_MISBEHAVED, f"{stop.kind} at cycle {stop.cycle}"
     if check is not None and not check.is_passed:
         return EXIT_FAILED, "the check failed"
+    failed = [note.text for note in notes if note.severity == "error"]
+    if failed:
+        return EXIT_FAILED, failed[0]
     wrong = [hazard for hazard in hazards if hazard["level"] == "error"]
     if wrong:
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""

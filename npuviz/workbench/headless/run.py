@@ -143,7 +143,7 @@ def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str,
     totals = machine.summary()
     cycles = machine.cycle
     hazards = run_hazards(stop, outcome.findings)
-    code, reason = exit_of(stop, check, hazards)
+    code, reason = exit_of(stop, check, hazards, session.program.notes)
     return {
         "npuviz": __version__,
         "model": printable(opened.path),

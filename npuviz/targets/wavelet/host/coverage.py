@@ -141,15 +141,16 @@ def judge(ran: ScriptRun) -> tuple[str, str]:
     """Kind of outcome, and the line that tells why."""
     if ran.code is None:
         return TIMEOUT, ran.last_line()
-    if ran.code == 0:
+    if ran.code == 0 and not ran.failures:
         return PASS, ""
+    why = ran.failures[0] if ran.failures else ran.last_line()
     places = (found.group(0) for found in _POSITION.finditer(ran.output))
     text = next((place for place in places if ": warning: " not in place), "")
     if text:
         return (UNSUPPORTED if _UNSUPPORTED.search(text) else FAILED), text[:300]
     if "AssertionError" in ran.output:
-        return WRONG, ran.last_line()
-    return FAILED, ran.last_line()
+        return WRONG, why
+    return FAILED, why
 
 
 def _cycles(folder: Path) -> int:

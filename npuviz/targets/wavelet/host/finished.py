@@ -1,17 +1,34 @@
 """What a run leaves behind: its logs, and what its PEs held at the end."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from npuviz.base.errors import UsageError
 from npuviz.targets.wavelet.host.device import Device
-from npuviz.targets.wavelet.load.compiled import load_run, load_wafer
+from npuviz.targets.wavelet.load.compiled import FAILURE_FILE, add_failure, load_run, load_wafer
 
 LOG_FILE = "sim.log"
 TRACE_FOLDER = "simfab_traces"
 REPLAY_LIMIT = 200_000_000
 _REMEMBERED: dict[Path, Device] = {}
 """Runs that ended in this process, by compiled folder: nobody has to run them again to look."""
+_BEGUN: set[Path] = set()
+"""Compiled folders that the host program of this process has loaded."""
+
+
+def begin(folder: Path) -> None:
+    """A host program loads a compiled folder: what an earlier one left there about its failure goes."""
+    _BEGUN.add(folder.resolve())
+    with suppress(OSError):
+        (folder / FAILURE_FILE).unlink(missing_ok=True)
+
+
+def fail(text: str) -> None:
+    """Leave why the host program failed in every folder that it has loaded."""
+    for folder in _BEGUN:
+        with suppress(OSError):
+            add_failure(folder / FAILURE_FILE, text)
 
 
 def remember(folder: Path, device: Device) -> None:

@@ -20,7 +20,7 @@ from npuviz.base.names import is_number
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet import wafer as tables
 from npuviz.targets.wavelet.host.device import Device, DeviceError
-from npuviz.targets.wavelet.host.finished import remember, write_logs
+from npuviz.targets.wavelet.host.finished import begin, remember, write_logs
 from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE
 from npuviz.targets.wavelet.host.transfers import (
     MemcpyDataType,
@@ -88,6 +88,7 @@ class SdkRuntime:
             raise UsageError("load: the program is loaded already")
         self._device = Device(self.wafer, settings_of_environment(), _limit())
         self._device.on_slow = self._save
+        begin(self.folder)
         atexit.register(self._exit)
 
     def run(self) -> None:

@@ -15,6 +15,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
@@ -107,14 +108,46 @@ def _line_of(trace: TracebackType | None) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
 
 
+def failure_of(error: BaseException, script: Path) -> str:
+    """Why a host program fails, in one line behind its own last line that led there; "" if it does not."""
+    if isinstance(error, SystemExit) and error.code in (None, 0, False):
+        return ""
+    folder = script.resolve().parent
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename[:1] != "<"]
+    own = [frame for frame in frames if Path(frame.filename).resolve().is_relative_to(folder)]
+    place = f"{os.path.relpath(own[-1].filename, folder)}:{own[-1].lineno}: " if own else ""
+    if isinstance(error, SystemExit):
+        return f"{place}sys.exit({error.code!r})"
+    return f"{place}{' '.join(f'{type(error).__name__}: {error}'.split())}"
+
+
+def _tell(text: str) -> None:
+    """Leave a failure with what the program had loaded, and where whoever runs its script looks for it."""
+    from npuviz.targets.wavelet.host.finished import fail
+    from npuviz.targets.wavelet.host.shims import FAILURES_VARIABLE
+    from npuviz.targets.wavelet.load.compiled import add_failure
+
+    fail(text)
+    if FAILURES_VARIABLE in os.environ:
+        with suppress(OSError):
+            add_failure(Path(os.environ[FAILURES_VARIABLE]), text)
+
+
 def run(arguments: Sequence[str]) -> int:
     """The command: `cs_python` with anything but a file is plain Python; 2 when a package is missing."""
     if not arguments or arguments[0].startswith("-"):
         os.execv(sys.executable, [sys.executable, *arguments])
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.setdefault("OPENBLAS_CORETYPE", ORDERED_BLAS)
+    path = Path(arguments[0])
     try:
-        run_script(Path(arguments[0]), arguments[1:])
+        try:
+            run_script(path, arguments[1:])
+        except BaseException as error:
+            text = failure_of(error, path)
+            if text:
+                _tell(text)
+            raise
     except ModuleNotFoundError as error:
         line = missing(error)
         if not line:

@@ -11,6 +11,8 @@ PYTHON_PATH = Path(__file__).parent / "sdk"
 """Holds the packages `cerebras.*` that host programs import."""
 SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
 """Settings of the machine for host programs: KEY=VALUE pairs with commas between them."""
+FAILURES_VARIABLE = "NPUVIZ_CSL_FAILURES"
+"""A file that host programs which fail append a line to."""
 _MARK = "# written by npuviz csl shims"
 
 

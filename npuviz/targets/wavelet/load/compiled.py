@@ -14,6 +14,9 @@ from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 WAFER_FILE = "npuviz-wafer.npz"
 RUN_FILE = "npuviz-run.npz"
 OUT_FILE = "out.json"
+FAILURE_FILE = "npuviz-failed.txt"
+LONGEST_FAILURE = 400
+MOST_FAILURES = 100
 FORMAT_VERSION = 1
 
 
@@ -39,7 +42,8 @@ def save_wafer(folder: Path, wafer: Wafer, colors: Mapping[str, int] | None = No
     colors  those that the command line named. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RUN_FILE).unlink(missing_ok=True)
+    for name in (RUN_FILE, FAILURE_FILE):
+        (folder / name).unlink(missing_ok=True)
     write_record(folder / WAFER_FILE, "wafer", FORMAT_VERSION, wafer)
     text = json.dumps(facts(wafer, colors or {}), indent=1)
     (folder / OUT_FILE).write_text(text + "\n", encoding="utf-8")
@@ -70,6 +74,21 @@ def load_run(folder: Path) -> Recording | None:
     recording = read_record(path, "run", FORMAT_VERSION, Recording)
     check_commands(recording.commands, path)
     return recording
+
+
+def add_failure(path: Path, text: str) -> None:
+    """Append the line that says why a host program failed to a file. Raises OSError."""
+    with path.open("a", encoding="utf-8", errors="replace") as file:
+        file.write(" ".join(text.split())[:LONGEST_FAILURE] + "\n")
+
+
+def read_failures(path: Path) -> tuple[str, ...]:
+    """The lines of such a file, none where there is no file. Raises OSError."""
+    if not path.is_file():
+        return ()
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = file.read(MOST_FAILURES * LONGEST_FAILURE).splitlines()
+    return tuple(line[:LONGEST_FAILURE] for line in lines[:MOST_FAILURES])
 
 
 def facts(wafer: Wafer, colors: Mapping[str, int]) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """Launches that a user asks for where no host program has run: `--set launch=NAME[:ARGUMENT..],..`."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npuviz.base.errors import UsageError
@@ -37,6 +39,18 @@ def launch_note(wafer: Wafer, text: str) -> Note:
     names = ", ".join(_functions(wafer)) or "none"
     begin = f"launched: {text[:200]}" if text else "no host program has run"
     return Note("info", "host", f"{begin}; functions that --set launch=NAME can launch: {names}")
+
+
+def unlaunched_note(wafer: Wafer, commands: Sequence[HostCommand]) -> Note | None:
+    """Says that a host program launched none of the functions that are exported for it: None if it did.
+
+    One that gave no command at all has failed; others may drive the PEs with streams.
+    """
+    names = ", ".join(_functions(wafer))
+    if not names or any(command.kind == HOST_LAUNCH for command in commands):
+        return None
+    what = "launched none of the exported functions" if commands else "gave the chip no command; exported"
+    return Note("warning" if commands else "error", "host", f"the host program {what}: {names[:200]}")
 
 
 def _functions(wafer: Wafer) -> dict[str, tuple[int, ...]]:

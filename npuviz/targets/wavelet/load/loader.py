@@ -23,15 +23,17 @@ from npuviz.targets.wavelet.host.cslc import (
     compile_wafer,
     parse_arguments,
 )
-from npuviz.targets.wavelet.host.shims import SETTINGS_VARIABLE, environment, write_shims
+from npuviz.targets.wavelet.host.shims import FAILURES_VARIABLE, SETTINGS_VARIABLE, environment, write_shims
 from npuviz.targets.wavelet.load.compiled import (
+    FAILURE_FILE,
     RUN_FILE,
     WAFER_FILE,
     is_compiled,
     load_run,
     load_wafer,
+    read_failures,
 )
-from npuviz.targets.wavelet.load.launches import LAUNCH, launch_note, launches
+from npuviz.targets.wavelet.load.launches import LAUNCH, launch_note, launches, unlaunched_note
 from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
@@ -126,7 +128,8 @@ def open_program(path: Path, settings: Mapping[str, str], progress: Progress) ->
     if path.is_dir():
         if is_compiled(path):
             _refuse(settings, ())
-            return _opened(path, path.resolve().name, (), settings.get(LAUNCH, ""))
+            notes = tuple(_failed(text) for text in read_failures(path / FAILURE_FILE))
+            return _opened(path, path.resolve().name, notes, settings.get(LAUNCH, ""))
         if scripts_of(path):
             return _run_folder(path, settings, progress)
         raise FormatError(
@@ -150,7 +153,9 @@ def _opened(folder: Path, title: str, notes: Sequence[Note], launch: str = "") -
     text = (
         f"{len(recording.commands)} commands of the host, recorded from {recording.script or 'its program'}"
     )
-    return OpenedProgram(wafer, recording.commands, title, (*notes, *warnings, Note("info", "host", text)))
+    unlaunched = unlaunched_note(wafer, recording.commands)
+    notes = (*notes, *([unlaunched] if unlaunched else ()), *warnings, Note("info", "host", text))
+    return OpenedProgram(wafer, recording.commands, title, notes)
 
 
 def _compile_file(path: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
@@ -205,11 +210,13 @@ def _run_folder(folder: Path, settings: Mapping[str, str], progress: Progress) -
         compiled = compiled_folders(ran.folder)
         if not compiled:
             raise UsageError(f"{script}: compiled nothing; {ran.last_line() or f'exit code {ran.code}'}")
-        chosen = _chosen(compiled, ran.folder, settings)
-        result = "" if ran.code == 0 else f", which ended with exit code {ran.code}: {ran.last_line()}"
-        kind = "info" if ran.code == 0 else "warning"
-        note = Note(kind, "host", f"ran the folder's own {script.name} in a copy of the folder{result}")
-        return _opened(chosen, folder.resolve().name, (note,))
+        notes = [Note("info", "host", f"ran the folder's own {script.name} in a copy of the folder")]
+        notes += [_failed(text) for text in _failures(ran, script, compiled)]
+        return _opened(_chosen(compiled, ran.folder, settings), folder.resolve().name, notes)
+
+
+def _failed(text: str) -> Note:
+    return Note("error", "host", f"the host program failed: {text}")
 
 
 def _script(folder: Path, settings: Mapping[str, str]) -> Path:
@@ -241,11 +248,16 @@ def _chosen(compiled: Sequence[Path], root: Path, settings: Mapping[str, str]) -
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """What came of a command script; `code` is None when its time was up."""
+    """What came of a command script.
+
+    code      its exit code, None when its time was up
+    failures  of its host programs, each in one line
+    """
 
     folder: Path
     code: int | None
     output: str
+    failures: tuple[str, ...] = ()
 
     def last_line(self) -> str:
         """The last line that says something, cut to a readable length; behind where a host raised it."""
@@ -253,6 +265,22 @@ class ScriptRun:
         frames = [frame for frame in _FRAME.findall(self.output) if not Path(frame[0]).is_absolute()]
         place = "{}:{}: ".format(*frames[-1]) if frames and self.code else ""
         return place + lines[-1][:300] if lines else ""
+
+
+def _failures(ran: ScriptRun, script: Path, compiled: Sequence[Path]) -> Sequence[str]:
+    """Why the run of a command script is no success: each host program that failed, else the script itself.
+
+    Scripts go on behind a host program that fails, so that their exit code alone does not tell.
+    """
+    if ran.code is None:
+        return [f"{script.name} did not end in {SCRIPT_SECONDS} s: {ran.last_line()}"]
+    if ran.failures:
+        return ran.failures
+    if ran.code:
+        return [f"{script.name} ended with exit code {ran.code}: {ran.last_line()}"]
+    if not any((folder / RUN_FILE).is_file() for folder in compiled):
+        return [f"{script.name} compiled, and no host program has loaded what it made"]
+    return ()
 
 
 def run_script(script: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:
@@ -300,6 +328,8 @@ def run_command(command: str, folder: Path, place: Path, seconds: float, setting
     variables["PATH"] = f"{shims}:{variables.get('PATH', '')}"
     for name in TOOLS:
         variables.setdefault(name.upper(), name)
+    failures = place / "failures"
+    variables[FAILURES_VARIABLE] = str(failures.resolve())
     if settings:
         variables[SETTINGS_VARIABLE] = settings
     process: subprocess.Popen[str] | None = None
@@ -323,12 +353,12 @@ def run_command(command: str, folder: Path, place: Path, seconds: float, setting
         assert process is not None
         _end(process)
         output, _ = process.communicate()
-        return ScriptRun(folder, None, output)
+        return ScriptRun(folder, None, output, read_failures(failures))
     except BaseException:
         if process is not None:
             _end(process)
         raise
-    return ScriptRun(folder, process.returncode, output)
+    return ScriptRun(folder, process.returncode, output, read_failures(failures))
 
 
 def expand_macros(script: Path) -> None:

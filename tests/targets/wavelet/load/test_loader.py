@@ -139,6 +139,11 @@ def test_outcomes(tmp_path, code, output, kind, detail):
     assert coverage.judge(ScriptRun(tmp_path, code, output)) == (kind, detail)
 
 
+def test_a_host_that_failed_counts_though_its_script_went_on(tmp_path):
+    ran = ScriptRun(tmp_path, 0, "AssertionError: 4\nbye\n", ("run.py:3: AssertionError: 4",))
+    assert coverage.judge(ran) == (coverage.WRONG, "run.py:3: AssertionError: 4")
+
+
 def test_coverage_tries_every_script_and_writes_a_table(tmp_path, capsys):
     folder = folder_with(tmp_path, commands_wse2="exit 0", commands_wse3="echo AssertionError; exit 1")
     report = tmp_path / "report.md"
