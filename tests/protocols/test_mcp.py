@@ -1,5 +1,6 @@
 """The MCP server, driven by the official client over standard input and output."""
 
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import anyio
 import psutil
@@ -209,6 +211,8 @@ def test_a_client_that_goes_away_leaves_no_process(folder: Path):
     assert server.wait(60) == 0
     assert server.stdout is not None
     assert server.stderr is not None
+    answers = [json.loads(line) for line in server.stdout]
+    assert {"id": None, "error": {"code": -32700, "message": ANY}, "jsonrpc": "2.0"} in answers
     server.stdout.close()
     server.stderr.close()
     assert not [child for child in psutil.Process().children() if child.pid == server.pid]

@@ -30,6 +30,8 @@ from npuviz.sim.stop import StopKind, StopReason
 
 MOST_TEXT = 1 << 16
 """Characters of an evaluation's result."""
+MOST_WAITING = 64
+"""Requests that are read before they can be answered; a client that sends more waits."""
 POLL_SECONDS = 0.05
 """After how long a running machine notices a request."""
 PAUSES = ("pause", "disconnect", "terminate")
@@ -59,7 +61,7 @@ class Adapter:
 
     def __init__(self, wire: Wire, token: str = "") -> None:
         self._wire, self._token = wire, token
-        self._requests: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._requests: queue.Queue[dict[str, Any] | None] = queue.Queue(MOST_WAITING)
         self._debuggee: Debuggee | None = None
         self._pauses = threading.Event()
         self._is_over = self._is_running = self._is_pause_asked = False
@@ -213,12 +215,12 @@ class Adapter:
         return CAPABILITIES, None
 
     def _launch(self, arguments: Arguments) -> tuple[Body, After]:
+        if self._debuggee is not None:
+            raise UsageError("launch: something is launched already")
         if not secrets.compare_digest(text_in(arguments, "token", "").encode(), self._token.encode()):
             self._is_over = True
             raise UsageError("launch: the token is missing or wrong; `npuviz dap` printed it")
         self.is_trusted = True
-        if self._debuggee is not None:
-            raise UsageError("launch: something is launched already")
         self._stops_on_entry = arguments.get("stopOnEntry", True) is not False
         self._debuggee = Debuggee(open_launched(arguments))
         self._thread = self._debuggee.places.threads[0][0]

@@ -5,7 +5,7 @@ import threading
 from typing import Any, BinaryIO
 
 MOST_HEADER_BYTES = 4096
-MOST_BYTES = 16 << 20
+MOST_BYTES = 4 << 20
 """Of one message; whoever sends more is not understood."""
 
 

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import anyio
 from anyio import to_thread
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.stdio import stdio_server
 from pydantic import Field
 
 from npuviz import __version__
@@ -20,6 +21,7 @@ from npuviz.base.names import echo
 from npuviz.protocols.mcp.answers import Answers
 from npuviz.protocols.mcp.folders import Folders, Guard, own_scratch
 from npuviz.protocols.mcp.tools import Policy, Tools
+from npuviz.protocols.mcp.wire import Wire, own_wire
 
 INSTRUCTIONS = """npuviz simulates neural processing units cycle by cycle; any cycle can be gone to.
 Call `open` with a model (.onnx, .neff, .rknn), an NKI kernel (.py), a folder of a CSL program or a trace
@@ -57,6 +59,12 @@ class BoundedServer(MCPServer[Any]):
             text = str(error).removeprefix(f"Error executing tool {name}: ")
             raise ToolError(str(NpuvizError(text))) from error.__cause__
 
+    async def converse(self, wire: Wire) -> None:
+        """Serve the client of a connection until it goes."""
+        ends = anyio.wrap_file(cast(TextIO, wire)), anyio.wrap_file(cast(TextIO, wire))
+        async with stdio_server(*ends) as streams:
+            await self._lowlevel_server.run(*streams, self._lowlevel_server.create_initialization_options())
+
 
 def serve(options: ServerOptions) -> None:
     """Serve over standard input and output until the client closes them. Raises UsageError."""
@@ -65,9 +73,10 @@ def serve(options: ServerOptions) -> None:
     with own_scratch() as scratch:
         guard = Guard(folders, Path(scratch))
         server = make_server(tools)
+        wire = own_wire()
         guard.start()
         try:
-            server.run("stdio")
+            anyio.run(server.converse, wire)
         finally:
             guard.stop()
             tools.interrupt()
@@ -77,7 +86,7 @@ def serve(options: ServerOptions) -> None:
         os._exit(0)  # something that cannot be interrupted: nobody is there to wait for it
 
 
-def make_server(tools: Tools) -> MCPServer[Any]:
+def make_server(tools: Tools) -> BoundedServer:
     """The server with its tools."""
     server = BoundedServer("npuviz", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     for add in (_add_sessions, _add_verbs, _add_questions, _add_pictures):
