@@ -131,7 +131,11 @@ class Comparison:
             return
         allowed = self._allowed[tensor]
         if numpy_dtype(held.dtype).kind in "iub":
-            steps = max(1.0, allowed.share * 256) if is_requantized(self._graph, tensor) else 0.0
+            steps = (
+                max(self._precision.steps, allowed.share * 256)
+                if is_requantized(self._graph, tensor)
+                else 0.0
+            )
             deviation = integer_deviation(found, reference.reshape(-1), steps)
             if deviation.is_beyond and not steps and self._is_close_call(tensor, found, reference):
                 deviation = deviation.as_choice()
@@ -157,7 +161,8 @@ class Comparison:
         """Whether an output with scores of classes ranks another one first."""
         if not reference.size or not holds_scores(self._graph, record.tensor):
             return
-        rows, ties = other_classes(found, reference, self._allowed[record.tensor].share)
+        allowed = self._allowed[record.tensor]
+        rows, ties = other_classes(found, reference, allowed.share, allowed.absolute)
         if rows:
             more = f" ({len(rows)} rows differ)" if len(rows) > 1 else ""
             record.other_class = row_text(rows[0], found, reference) + more

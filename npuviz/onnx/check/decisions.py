@@ -9,7 +9,7 @@ from npuviz.program.graph import Graph, Node
 _VIEWS = frozenset(
     ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "QuantizeLinear", "DequantizeLinear")
 )
-_SCORES = frozenset(("Gemm", "MatMul", "Add", "QLinearMatMul", "MatMulInteger"))
+_PRODUCTS = frozenset(("Gemm", "MatMul", "QLinearMatMul", "MatMulInteger"))
 _CHOOSING = frozenset(("ArgMax", "ArgMin", "TopK"))
 _COMPARING = frozenset(("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"))
 _ROUNDING = {"Cast": np.trunc, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint}
@@ -29,15 +29,31 @@ def holds_scores(graph: Graph, tensor: int) -> bool:
         if node.op_type in ("Softmax", "LogSoftmax"):
             axis = int(node.attributes.get("axis", -1 if node.opset >= 13 else 1))
             return axis in (-1, len(found.shape) - 1)
+        if node.op_type == "Add":
+            return any(_is_product(graph, index, size) for index in node.inputs)
         if node.op_type not in _VIEWS:
-            return node.op_type in _SCORES
+            return node.op_type in _PRODUCTS
         found = graph.tensors[node.inputs[0]]
     return False
 
 
-def other_classes(found: np.ndarray, reference: np.ndarray, share: float) -> tuple[list[int], int]:
+def _is_product(graph: Graph, tensor: int, size: int) -> bool:
+    """Whether a matrix product made a tensor with an axis of this size, maybe behind operators that only
+    change the form."""
+    while graph.tensors[tensor].producer >= 0 and graph.tensors[tensor].shape[-1:] == (size,):
+        node = graph.nodes[graph.tensors[tensor].producer]
+        if node.op_type not in _VIEWS:
+            return node.op_type in _PRODUCTS
+        tensor = node.inputs[0]
+    return False
+
+
+def other_classes(
+    found: np.ndarray, reference: np.ndarray, share: float, least: float = 0.0
+) -> tuple[list[int], int]:
     """Rows (all axes but the last, flat) whose largest element is another one, and how many more differ where
-    the reference's own margin is within `share` of the row's magnitude, so that either may be right.
+    the reference's own margin is within `share` of the row's magnitude, or `least`, so that either may be
+    right.
 
     found, reference  of the same shape
     """
@@ -49,7 +65,7 @@ def other_classes(found: np.ndarray, reference: np.ndarray, share: float) -> tup
         margin = b[rows, wanted] - b[rows, chosen]
         finite = np.where(np.isfinite(b), np.abs(b), 0).max(1)
         is_other = (chosen != wanted) & (margin > 0)
-        is_clear = is_other & ~(margin <= share * finite)
+        is_clear = is_other & ~(margin <= np.maximum(share * finite, least))
     return np.flatnonzero(is_clear).tolist(), int(is_other.sum() - is_clear.sum())
 
 

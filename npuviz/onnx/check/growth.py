@@ -51,11 +51,13 @@ class Precision:
     table_errors  node -> error of the activation table that computes it, as a share of the function's own
                   range: a table's entries are as far apart where the function is small
     limits        type -> its largest number, for types that a model's values do leave
+    steps         of 8 bits that one operator may be off
     """
 
     type_of: Callable[[int], str]
     table_errors: Mapping[int, float] = field(default_factory=dict[int, float])
     limits: Mapping[str, float] = field(default_factory=lambda: {"float16": 65504.0})
+    steps: float = 1.0
 
     def unit(self, graph: Graph, tensor: int) -> float:
         """Relative error of what makes a tensor, 0 for exact integers."""
@@ -72,21 +74,24 @@ class Allowed:
     share      of its largest magnitude
     roundings  on the longest way to it
     dtype      the coarsest type on that way, "" if nothing on it rounds
-    absolute   error of the activation table that made it, if its function is bounded; counts where it is more
+    absolute   error of the activation table that made it, if its function is bounded, or steps of the 8 bits
+               that it was read from; counts where it is more
+    origin     of that error, in words
     """
 
     share: float
     roundings: int
     dtype: str
     absolute: float = 0.0
+    origin: str = ""
 
     @property
     def text(self) -> str:
         """The rule in words."""
         if not self.dtype:
             return "exactly"
-        table = f", or {self.absolute:.2g} of an activation table" if self.absolute else ""
-        return f"{self.share:.2g} of the largest magnitude ({self.roundings} roundings, {self.dtype}){table}"
+        least = f", or {self.absolute:.2g} of {self.origin}" if self.absolute else ""
+        return f"{self.share:.2g} of the largest magnitude ({self.roundings} roundings, {self.dtype}){least}"
 
 
 def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
@@ -106,9 +111,14 @@ def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
             coarsest[index] = max(largest, units[index])
     names = {unit: name for name, unit in UNITS.items()}
     tables = table_floors(graph, precision.table_errors)
+    steps = step_floors(graph, precision)
+    name = f"{precision.steps:g} steps of 8 bits" if precision.steps > 1 else "a step of 8 bits"
+    floors = [
+        max((table, "an activation table"), (step, name)) for table, step in zip(tables, steps, strict=True)
+    ]
     return [
-        Allowed(_share(variance, unit), count, names.get(unit, "table") if unit else "", table)
-        for variance, unit, count, table in zip(variances, coarsest, counts, tables, strict=True)
+        Allowed(_share(variance, unit), count, names.get(unit, "table") if unit else "", *floor)
+        for variance, unit, count, floor in zip(variances, coarsest, counts, floors, strict=True)
     ]
 
 
@@ -118,9 +128,36 @@ def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
 
     errors  as `Precision.table_errors`
     """
+    return _floors(graph, lambda node: errors.get(node.id, 0.0) * BOUNDS.get(node.op_type, 0.0))
+
+
+def step_floors(graph: Graph, precision: Precision) -> list[float]:
+    """Per tensor `precision.steps` of the 8 bits that it was read from, however few of them its values use,
+    and a rounding of the most they reach: what is almost half way may be rounded either way. 0 for all
+    others."""
+
+    def floor_of(node: Node) -> float:
+        step = _step(graph, node)
+        rounding = UNITS.get(precision.type_of(node.outputs[0]), 0.0) if step else 0.0
+        return step * (precision.steps + 128 * rounding)
+
+    return _floors(graph, floor_of)
+
+
+def _step(graph: Graph, node: Node) -> float:
+    """Step of the 8 bits that a DequantizeLinear of a computed tensor reads, 0 for other nodes."""
+    scale = graph.constants.get(node.inputs[1]) if node.op_type == "DequantizeLinear" else None
+    if scale is None or np.size(scale) != 1 or not is_eight_bits(graph, node.inputs[0]):
+        return 0.0
+    step = float(np.reshape(scale, -1)[0])
+    return step if 0 < step < math.inf else 0.0
+
+
+def _floors(graph: Graph, floor_of: Callable[[Node], float]) -> list[float]:
+    """Per tensor what its node says, or the largest of what a node that moves elements reads."""
     found = [0.0] * len(graph.tensors)
     for node in graph.nodes:
-        floor = errors.get(node.id, 0.0) * BOUNDS.get(node.op_type, 0.0)
+        floor = floor_of(node)
         if not floor and node.op_type in MOVING:
             floor = max((found[index] for index in node.inputs if index >= 0), default=0.0)
         for index in node.outputs:

@@ -83,7 +83,7 @@ class _TensorCheck:
         self._is_fp16 = halves or spec.dtype == "fp16"
         inputs = {graph.tensors[index].name: engine.input_of(index) for index in graph.inputs}
         errors = _table_errors(engine, graph)
-        precision = Precision(self._type_of, errors)
+        precision = Precision(self._type_of, errors, steps=STEPS)
         self._floors = table_floors(graph, errors)
         references = References(graph, inputs, tensors)
         self._comparison = Comparison(graph, references, OwnInputs(graph, engine.held), precision)

@@ -1,6 +1,7 @@
 # The two verdicts: which wrong networks they find, and what they say about them.
 import numpy as np
 import onnx
+import pytest
 from onnx import helper
 
 from npuviz.onnx.check.errors import Tolerance
@@ -124,6 +125,59 @@ def test_another_class_fails_and_a_tie_does_not(tmp_path) -> None:
     assert "1 rows of y rank another class first" in found.tolerance
     found = checked(graph, {"x": x}, changes={"y": swap}, tolerance=loose)
     assert _whole(found).num_failed == 1
+
+
+@pytest.mark.parametrize(("kind", "is_found"), [("Conv", False), ("MatMul", True)])
+def test_a_sum_has_classes_where_a_product_was_added(kind: str, is_found: bool, tmp_path) -> None:
+    """The last axis of pictures are columns: which is the brightest of a dark row is no choice."""
+    shapes = {"Conv": ((4, 4, 1, 1), [1, 4, 3, 4]), "MatMul": ((4, 4), [3, 4])}
+    weights, shape = shapes[kind]
+    nodes = [helper.make_node(kind, ["x", "w"], ["a"], "a"), helper.make_node("Add", ["x", "a"], ["y"], "y")]
+    eye = np.eye(4, dtype=np.float32).reshape(weights)
+    graph = make_graph(tmp_path, nodes, {"x": shape}, {"y": FLOAT}, {"w": eye})
+    x = np.tile(np.array([0.01, 0.02, 0.03, 0.04], np.float32), int(np.prod(shape)) // 4).reshape(shape)
+    x[..., 0, :] = 10
+
+    def swap(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values[..., :1, :], values[..., 1:, ::-1]], -2)
+
+    result = checked(graph, {"x": x}, "float16", {"y": swap}, Tolerance(10.0, 10.0))
+    assert any("largest element" in finding.text for finding in result.findings) == is_found
+
+
+@pytest.mark.parametrize(("steps", "is_right"), [(1, True), (2, False)])
+def test_a_step_of_8_bits_is_no_error(steps: int, is_right: bool, tmp_path) -> None:
+    """Fourteen steps are all that the values use, so that one is 7 % of the largest."""
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], "q"),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"], "d"),
+        helper.make_node("Transpose", ["d"], ["y"], "y"),
+    ]
+    weights = {"scale": np.array(0.05, np.float32), "zero": np.array(0, np.int8)}
+    graph = make_graph(tmp_path, nodes, {"x": [2, 4]}, {"y": FLOAT}, weights)
+    x = np.linspace(-0.7, 0.7, 8, dtype=np.float32).reshape(2, 4)
+    off = np.float32(0.05 * steps)
+    result = checked(graph, {"x": x}, changes={"d": lambda values: values + off})
+    assert (_whole(result).num_failed == 0) == is_right
+    assert "or 0.05 of a step of 8 bits" in _whole(result).rule
+
+
+@pytest.mark.parametrize(("steps", "is_right"), [(1, True), (2, False)])
+def test_classes_a_step_of_8_bits_apart_are_a_tie(steps: int, is_right: bool, tmp_path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "a"),
+        helper.make_node("QuantizeLinear", ["a", "scale", "zero"], ["q"], "q"),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], "y"),
+    ]
+    weights = {
+        "scale": np.array(0.05, np.float32),
+        "zero": np.array(0, np.int8),
+        "w": np.eye(2, dtype=np.float32),
+    }
+    graph = make_graph(tmp_path, nodes, {"x": [1, 2]}, {"y": FLOAT}, weights)
+    x = np.array([[0.7, 0.7 - 0.05 * steps]], np.float32)
+    swapped = checked(graph, {"x": x}, changes={"y": lambda values: values[:, ::-1]})
+    assert (_whole(swapped).num_failed == 0) == is_right
 
 
 def test_choices_between_close_values_may_differ(tmp_path) -> None:

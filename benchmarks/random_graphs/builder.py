@@ -1,0 +1,93 @@
+"""Makes an ONNX model operator by operator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 20
+Choice = TypeVar("Choice")
+
+
+class Value(NamedTuple):
+    """A tensor of the graph. shape  of the given inputs, also where the model leaves dimensions open."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class Builder:
+    """A graph that grows. `values` are what later operators may read, the newest last."""
+
+    rng: np.random.Generator
+    nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
+    weights: list[TensorProto] = field(default_factory=list[TensorProto])
+    values: list[Value] = field(default_factory=list[Value])
+    inputs: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    declared: list[onnx.ValueInfoProto] = field(default_factory=list[onnx.ValueInfoProto])
+
+    def input(self, array: np.ndarray, dimensions: Sequence[int | str] = ()) -> Value:
+        """An input of the model and its values. dimensions  names where they are open, () for the array's."""
+        value = Value(f"x{len(self.inputs)}", array.shape)
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.declared.append(helper.make_tensor_value_info(value.name, kind, [*(dimensions or array.shape)]))
+        self.inputs[value.name] = array
+        if array.dtype == np.float32:
+            self.values.append(value)
+        return value
+
+    def normal(self, *shape: int) -> np.ndarray:
+        """float32 noise."""
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+    def weight(self, array: Any) -> str:
+        """The name of a constant."""
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def matrix(self, *shape: int, fan_in: int) -> str:
+        """Noise as a weight, of which sums over fan_in products keep their size."""
+        return self.weight((self.normal(*shape) / np.sqrt(fan_in)).astype(np.float32))
+
+    def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """An operator with one result, which is no value for others. Returns its name."""
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{name}", **attributes))
+        return name
+
+    def add(self, kind: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> Value:
+        """An operator whose result later operators may read."""
+        value = Value(self.node(kind, inputs, **attributes), tuple(int(size) for size in shape))
+        self.values.append(value)
+        return value
+
+    def choose(self, choices: Sequence[Choice]) -> Choice:
+        """One of them."""
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def recent(self) -> Value:
+        """One of the last four values."""
+        return self.choose(self.values[-4:])
+
+    def alike(self, value: Value) -> Value:
+        """A value of the same shape; perhaps the same one."""
+        return self.choose([other for other in self.values if other.shape == value.shape])
+
+    def model(self) -> onnx.ModelProto:
+        """The model, checked: what nobody reads are its outputs. Raises onnx.checker.ValidationError."""
+        read = {name for node in self.nodes for name in node.input} | set(self.inputs)
+        ends = [value for value in self.values if value.name not in read]
+        outputs = [
+            helper.make_tensor_value_info(end.name, TensorProto.FLOAT, [None] * len(end.shape))
+            for end in ends
+        ]
+        graph = helper.make_graph(self.nodes, "random", self.declared, outputs, self.weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+        onnx.checker.check_model(inferred)
+        return inferred
