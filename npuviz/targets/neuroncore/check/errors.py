@@ -28,10 +28,10 @@ def type_of(graph: Graph, compute: str, tensor: int) -> str:
     compute  the type of intermediate floats
     """
     dtype = graph.tensors[tensor].dtype
-    if dtype.startswith(("float8", "float6", "float4")):
-        return "float8"
     if dtype in ("float32", "float64"):
         return compute
+    if dtype.startswith(("float8", "float6", "float4")):
+        return "float8"
     return dtype if dtype in TOLERANCES else ""
 
 

@@ -1,9 +1,12 @@
 # Which differences between the machine and the reference count, at the edges of fp16.
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 
 from npuviz.onnx.reader import read_model
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.check.errors import rules_of
 
@@ -34,3 +37,15 @@ def test_infinities_far_from_the_range_are_wrong(graph: Graph) -> None:
 
 def test_real_infinities_are_compared_exactly(graph: Graph) -> None:
     assert _bad(graph, [65504.0, np.inf, -np.inf], [np.inf, np.inf, np.inf]) == [True, False, True]
+
+
+@pytest.mark.parametrize(("dtype", "is_bad"), [("float", True), ("double", True), ("float8e4m3fn", False)])
+def test_only_8_bit_floats_may_be_off_by_a_third(dtype: str, is_bad: bool, tmp_path: Path) -> None:
+    path = tmp_path / "identity.onnx"
+    head = '<ir_version: 10, opset_import: ["" : 20]>'
+    text = f"{head} g ({dtype}[2] x) => ({dtype}[2] y) {{ y = Identity(x) }}"
+    onnx.save(onnx.parser.parse_model(text), path)
+    graph = read_model(path)
+    kind = numpy_dtype(graph.tensors[graph.outputs[0]].dtype)
+    found, exact = np.array([1.0, 2.0], kind), np.array([1.5, 3.0], kind)
+    assert rules_of(graph, "float32")(graph.outputs[0])(found, exact).bad.all() == is_bad
