@@ -5,6 +5,7 @@ from types import UnionType
 from npuviz.program.source import HasSource
 from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Machine
+from npuviz.trace.reader import TraceReader
 
 CONTRACTS: dict[str, type | UnionType] = {
     "semaphores": HasSemaphores,
@@ -14,11 +15,13 @@ CONTRACTS: dict[str, type | UnionType] = {
 """Features that follow from what a machine can be asked, so that its description need not say so."""
 
 
-def features_of(machine: Machine | None) -> frozenset[str]:
-    """Names of the features of a machine: those of its description, and those of its contracts."""
+def features_of(machine: Machine | None, reader: TraceReader | None = None) -> frozenset[str]:
+    """Names of the features of a machine: those of its description, of its contracts, and of its trace."""
+    tracks = reader.schema.tracks if reader is not None else ()
+    recorded = {"counters"} if any(track.kind == "counter" for track in tracks) else set[str]()
     if machine is None:
-        return frozenset()
-    found = {name for name, contract in CONTRACTS.items() if isinstance(machine, contract)}
+        return frozenset(recorded)
+    found = {name for name, contract in CONTRACTS.items() if isinstance(machine, contract)} | recorded
     listing = machine.program.listing
     if isinstance(listing, HasSource) and listing.sources:
         found.add("source text")

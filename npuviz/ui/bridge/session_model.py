@@ -417,7 +417,8 @@ class SessionModel(QObject):
 def _features_of(opened: "Opened | None") -> frozenset[str]:
     if opened is not None and opened.sweep is not None:
         return frozenset(("sweep results",))
-    return features_of(opened.session.machine if opened is not None and opened.session is not None else None)
+    session = opened.session if opened is not None else None
+    return features_of(session.machine if session else None, opened.reader if opened is not None else None)
 
 
 def _only_data(path: Path, options: "OpenOptions") -> bool:

@@ -9,7 +9,7 @@ from npuviz.base.units import format_count
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.causes.table import HELPS, LINES, OPERATORS, CausesTable, UnitRow, UnitsTable
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import button, choice, column, line, muted_label
+from npuviz.ui.kit.parts import button, choice, column, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.workbench.causes.overview import CausesOverview, causes_overview
 from npuviz.workbench.selection import Selection
@@ -53,7 +53,7 @@ class CausesPanel(Panel):
         self.what = choice(self, "What causes are listed for", "causes.what")
         self.what.addItems([PATH, OF_UNITS])
         self.what.currentIndexChanged.connect(self.stack.setCurrentIndex)
-        self.summary = muted_label(self, "causes.summary")
+        self.summary = summary_line("causes.summary")
         self.mark = button(
             self, "In timeline", MARK_TIP, lambda _is_on: self._mark(), name="causes.mark", is_on=False
         )

@@ -10,7 +10,7 @@ from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import choice, column, filter_line, line, muted_label
+from npuviz.ui.kit.parts import choice, column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
@@ -58,7 +58,7 @@ class CostsPanel(Panel):
         for name in GROUPINGS:
             self.grouping.addItem(TITLES[name], name)
         self.grouping.currentIndexChanged.connect(lambda _index: self._ask())
-        self.summary = muted_label(self, "costs.summary")
+        self.summary = summary_line("costs.summary")
         self.filter = filter_line(
             self, "Filter", lambda _text: self._show(), title="Show only rows with this text"
         )

@@ -5,7 +5,7 @@ from PySide6.QtCore import QModelIndex
 from npuviz.base.units import format_count
 from npuviz.ui.counters.table import CounterRow, CounterTable, counter_rows
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import column, filter_line, line, muted_label
+from npuviz.ui.kit.parts import column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
 from npuviz.workbench.selection import Selection
 
@@ -29,7 +29,7 @@ class CountersPanel(Panel):
         add_copying(self.view, (self, "counters"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
-        self.summary = muted_label(self, "counters.summary")
+        self.summary = summary_line("counters.summary")
         self.filter = filter_line(
             self, "Filter", lambda _text: self._show(), title="Show only counters with this text"
         )
@@ -79,4 +79,6 @@ class CountersPanel(Panel):
             self.context.selection.set(Selection(track=self.table.rows[index.row()].track, cycles=cycles))
 
 
-SPEC = PanelSpec("counters", "Counters", "mdi6.chart-line-variant", "bottom", 23, (), CountersPanel)
+SPEC = PanelSpec(
+    "counters", "Counters", "mdi6.chart-line-variant", "bottom", 23, ("counters",), CountersPanel
+)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from npuviz.ui.kit.elided_label import ElidedLabel
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 
@@ -158,6 +159,14 @@ def filter_line(
 def muted_label(parent: QWidget | None = None, name: str = "", text: str = "") -> QLabel:
     """A quiet line of text."""
     made = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText)
+    made.setObjectName(name)
+    made.setProperty("role", "muted")
+    return made
+
+
+def summary_line(name: str) -> ElidedLabel:
+    """A quiet line that ends in an ellipsis where its place ends, and then has all of it as its tooltip."""
+    made = ElidedLabel()
     made.setObjectName(name)
     made.setProperty("role", "muted")
     return made

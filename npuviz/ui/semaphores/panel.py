@@ -6,7 +6,7 @@ from npuviz.base.units import format_count
 from npuviz.sim.machine import HasSemaphores
 from npuviz.sim.stop import StopKind
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import column, filter_line, line, muted_label
+from npuviz.ui.kit.parts import column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.semaphores.delegate import SemaphoreDelegate
 from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
@@ -34,7 +34,7 @@ class SemaphoresPanel(Panel):
         add_copying(self.view, (self, "semaphores"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
-        self.summary = muted_label(self, "semaphores.summary")
+        self.summary = summary_line("semaphores.summary")
         title = "Show only semaphores with this text"
         self.filter = filter_line(self, "Filter", lambda _text: self._show(), title=title)
         bar = line((self.summary, 1), self.filter)

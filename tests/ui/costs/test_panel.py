@@ -48,6 +48,16 @@ def test_shares_sum_to_the_whole_run(stage: Stage, qtbot: QtBot, grouping: str) 
     assert all(row.busy <= 1.0 for row in rows)
 
 
+def test_in_a_narrow_panel_the_summary_gives_way_to_the_filter(stage: Stage, qtbot: QtBot) -> None:
+    stage.open_toy(run_to=200)
+    panel = panel_of(stage, qtbot)
+    wide = panel.filter.width()
+    panel.resize(420, 300)
+    qtbot.wait(1)
+    assert panel.summary.is_cut
+    assert panel.filter.width() == wide
+
+
 def test_follows_the_machine(stage: Stage, qtbot: QtBot) -> None:
     session = stage.open_toy(run_to=50)
     before = [row.cycles for row in panel_of(stage, qtbot).table.rows]

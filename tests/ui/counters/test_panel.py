@@ -7,9 +7,11 @@ import pytest
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
+from npuviz.ui.bridge.features import features_of
 from npuviz.ui.counters.panel import SPEC, CountersPanel
 from npuviz.workbench.selection import Selection
 from tests.ui.panel_stage import Stage
+from tests.ui.synthetic import make_reader
 
 
 @pytest.fixture
@@ -50,3 +52,10 @@ def test_values_equal_those_of_every_cycle(
 def test_says_what_would_be_here(stage: Stage) -> None:
     assert panel_of(stage).is_empty
     assert "queue occupancy" in panel_of(stage).empty._label.text()
+
+
+@pytest.mark.parametrize("num_counters", [0, 1])
+def test_is_offered_where_the_trace_has_counters(num_counters: int) -> None:
+    found = features_of(None, make_reader(4, 40, num_counters))
+    assert ("counters" in found) == (num_counters > 0)
+    assert SPEC.features == ("counters",)
