@@ -140,17 +140,16 @@ def try_program(script: Path, root: Path, seconds: float) -> Outcome:
 def judge(ran: ScriptRun) -> tuple[str, str]:
     """Kind of outcome, and the line that tells why."""
     if ran.code is None:
-        return TIMEOUT, ran.last_line()
+        return TIMEOUT, ran.reason()
     if ran.code == 0 and not ran.failures:
         return PASS, ""
-    why = ran.failures[0] if ran.failures else ran.last_line()
     places = (found.group(0) for found in _POSITION.finditer(ran.output))
     text = next((place for place in places if ": warning: " not in place), "")
     if text:
         return (UNSUPPORTED if _UNSUPPORTED.search(text) else FAILED), text[:300]
     if "AssertionError" in ran.output:
-        return WRONG, why
-    return FAILED, why
+        return WRONG, ran.reason()
+    return FAILED, ran.reason()
 
 
 def _cycles(folder: Path) -> int:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +28,15 @@ IDLE_CYCLES = 1 << 22
 
 class DeviceError(TargetError):
     """The simulated chip cannot go on: fault, deadlock, or no end in sight."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A variable that a copy reaches; bytes from there to its end, and to the end of the memory in use."""
+
+    symbol: Symbol
+    size_bytes: int
+    memory_bytes: int
 
 
 class Notice:
@@ -132,6 +142,26 @@ class Device:
     def read(self, column: int, row: int, symbol: Symbol) -> bytes:
         """Its bytes now."""
         return self.machine.read_symbol(column, row, symbol)
+
+    def room(self, column: int, row: int, name: object) -> Room | None:
+        """What a copy by an exported name reaches on a PE now.
+
+        None where no one can tell: commands are on their way, the PE has no such export, or its pointer leads
+        to no variable.
+        """
+        if self.commands and not self.machine.is_done(len(self.commands) - 1):
+            return None
+        program = self.wafer.programs[int(self.wafer.program_of[row, column])]
+        symbols = [program.symbols[e.symbol] for e in program.exports if e.name == name and e.symbol >= 0]
+        if not symbols:
+            return None
+        symbol, address = symbols[0], symbols[0].address
+        if symbol.is_pointer:
+            address = int.from_bytes(self.read(column, row, symbol)[:2], "little")
+        for each in program.symbols:
+            if each.address <= address < each.address + each.size_bytes:
+                return Room(each, each.address + each.size_bytes - address, program.memory_bytes - address)
+        return None
 
     def log_lines(self) -> list[str]:
         """What PEs printed, as lines of sim.log."""

@@ -178,6 +178,8 @@ class SdkRuntime:
         subject, is_16bit = self._subject(src, given, what)
         kind = tables.HOST_STREAM_OUT if given.streaming else tables.HOST_COPY_OUT
         command = HostCommand(kind, subject, region, elem_per_pe, None, is_16bit, given.nonblock)
+        if not given.streaming:
+            self._check_extent(command, what)
         device = self._running()
         index = device.submit(command, lambda words: put_words(words, dest, given.order, what))
         return self._end(index, given.nonblock)
@@ -267,6 +269,8 @@ class SdkRuntime:
         subject, is_16bit = self._subject(dest, given, what)
         kind = tables.HOST_STREAM_IN if given.streaming else tables.HOST_COPY_IN
         command = HostCommand(kind, subject, region, data.shape[2], data, is_16bit, given.nonblock)
+        if not given.streaming:
+            self._check_extent(command, what)
         return self._end(self._running().submit(command), given.nonblock)
 
     def _subject(self, symbol: int | None, given: TransferOptions, what: str) -> tuple[str | int, bool]:
@@ -278,6 +282,28 @@ class SdkRuntime:
             known = ", ".join(self._names)[:200]
             raise UsageError(f"{what}: expected an id of get_id(), found {symbol}; exported: {known}")
         return self._names[symbol], given.data_type is MemcpyDataType.MEMCPY_16BIT
+
+    def _check_extent(self, command: HostCommand, what: str) -> None:
+        """Refuse a copy whose last element begins behind its variable: it would overwrite the next one.
+
+        A copy to the host is warned of where it ends in the memory in use: a published program does that.
+        """
+        device, size = self._running(), 2 if command.is_16bit else 4
+        x, y, width, height = command.region
+        places = self.wafer.program_of[y : y + height, x : x + width]
+        for program in np.unique(places[places >= 0]).tolist():
+            row, column = (int(at[0]) for at in np.nonzero(places == program))
+            room = device.room(x + column, y + row, command.subject)
+            if room is None or (command.words - 1) * size < room.size_bytes:
+                continue
+            text = (
+                f"{what}: {command.words} elements of {8 * size} bits go beyond {room.symbol.name} "
+                f"({room.symbol.type}) of PE ({x + column}, {y + row}), which has room for "
+                f"{-(-room.size_bytes // size)}"
+            )
+            if command.kind == tables.HOST_COPY_IN or command.words * size > room.memory_bytes:
+                raise UsageError(text)
+            print(f"cs_python: warning: {text}", file=sys.stderr)
 
     def _subject_text(self, symbol: int | None, given: TransferOptions) -> str:
         if given.streaming:

@@ -42,8 +42,6 @@ SCRIPT_PATTERN = "commands*.sh"
 DEFAULT_SCRIPT = "commands_wse3.sh"
 SCRIPT_SECONDS = 600
 _ARCH = re.compile(r"(?<![\w-])--?arch[= ]\s*['\"]?(wse[23])")
-_FRAME = re.compile(r'^ *File "([^"<>]+)", line (\d+)', re.MULTILINE)
-"""Of Python's tracebacks; the host program's own have no absolute path."""
 _TOOL_PATH = re.compile(r"(?<![\w.$}-])~?/[\w./+-]*/(cslc|cs_python)\b(?![./-])")
 MOST_NEIGHBOURS, MOST_LEVELS = 1000, 5
 TOOLS = ("cslc", "cs_python")
@@ -209,7 +207,7 @@ def _run_folder(folder: Path, settings: Mapping[str, str], progress: Progress) -
         ran = run_script(script, place, SCRIPT_SECONDS)
         compiled = compiled_folders(ran.folder)
         if not compiled:
-            raise UsageError(f"{script}: compiled nothing; {ran.last_line() or f'exit code {ran.code}'}")
+            raise UsageError(f"{script}: compiled nothing; {ran.reason() or f'exit code {ran.code}'}")
         notes = [Note("info", "host", f"ran the folder's own {script.name} in a copy of the folder")]
         notes += [_failed(text) for text in _failures(ran, script, compiled)]
         return _opened(_chosen(compiled, ran.folder, settings), folder.resolve().name, notes)
@@ -259,12 +257,10 @@ class ScriptRun:
     output: str
     failures: tuple[str, ...] = ()
 
-    def last_line(self) -> str:
-        """The last line that says something, cut to a readable length; behind where a host raised it."""
+    def reason(self) -> str:
+        """Why it failed: as its first host program that failed says, else its last line, cut."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        frames = [frame for frame in _FRAME.findall(self.output) if not Path(frame[0]).is_absolute()]
-        place = "{}:{}: ".format(*frames[-1]) if frames and self.code else ""
-        return place + lines[-1][:300] if lines else ""
+        return self.failures[0] if self.failures else lines[-1][:300] if lines else ""
 
 
 def _failures(ran: ScriptRun, script: Path, compiled: Sequence[Path]) -> Sequence[str]:
@@ -273,11 +269,11 @@ def _failures(ran: ScriptRun, script: Path, compiled: Sequence[Path]) -> Sequenc
     Scripts go on behind a host program that fails, so that their exit code alone does not tell.
     """
     if ran.code is None:
-        return [f"{script.name} did not end in {SCRIPT_SECONDS} s: {ran.last_line()}"]
+        return [f"{script.name} did not end in {SCRIPT_SECONDS} s: {ran.reason()}"]
     if ran.failures:
         return ran.failures
     if ran.code:
-        return [f"{script.name} ended with exit code {ran.code}: {ran.last_line()}"]
+        return [f"{script.name} ended with exit code {ran.code}: {ran.reason()}"]
     if not any((folder / RUN_FILE).is_file() for folder in compiled):
         return [f"{script.name} compiled, and no host program has loaded what it made"]
     return ()

@@ -131,6 +131,50 @@ def test_wrong_calls_are_refused_before_they_reach_the_chip(tmp_path, call, text
     runtime.stop()
 
 
+MOVED = """
+var guard = @constants([2]u32, 7);
+var a = @zeros([6]f32);
+var a_ptr: [*]f32 = &a;
+fn move() void {
+  a_ptr = @ptrcast([*]f32, &a[4]);
+  sys_mod.unblock_cmd_stream();
+}
+fn back() void {
+  a_ptr = &a;
+  sys_mod.unblock_cmd_stream();
+}
+comptime {
+  @export_symbol(a_ptr, "a");
+  @export_symbol(move);
+  @export_symbol(back);
+}
+"""
+
+
+def test_a_copy_stays_in_the_variable_that_its_pointer_leads_to_now(tmp_path, capsys):
+    out = compile_folder(tmp_path, MOVED, {"a": "[*]f32, true", "move": "fn()void", "back": "fn()void"}, 2, 1)
+    runtime, values = start(out), np.ones(14, np.float32)
+    with pytest.raises(
+        UsageError, match=r"to a: 7 elements of 32 bits go beyond a \(\[6\]f32\) of PE \(0, 0\)"
+    ):
+        runtime.memcpy_h2d(0, values, 0, 0, 2, 1, 7)
+    runtime.memcpy_h2d(0, values[:12], 0, 0, 2, 1, 6)
+    runtime.launch("move")
+    with pytest.raises(UsageError, match=r"to a: 3 elements .* of PE \(1, 0\), which has room for 2$"):
+        runtime.memcpy_h2d(0, values[:3], 1, 0, 1, 1, 3)
+    with pytest.raises(UsageError, match=r"from a: 20000 elements .* which has room for 2$"):
+        runtime.memcpy_d2h(np.zeros(20000, np.float32), 0, 1, 0, 1, 1, 20000)
+    assert capsys.readouterr().err == ""
+    runtime.memcpy_d2h(values[:3], 0, 1, 0, 1, 1, 3)
+    line = "memcpy_d2h from a: 3 elements of 32 bits go beyond a ([6]f32) of PE (1, 0), which has room for 2"
+    assert capsys.readouterr().err == f"cs_python: warning: {line}\n"
+    runtime.memcpy_d2h(values[:2], 0, 1, 0, 1, 1, 2)
+    runtime.memcpy_d2h(values[:4], 0, 1, 0, 1, 1, 4, data_type=MemcpyDataType.MEMCPY_16BIT)
+    runtime.launch("back", nonblock=True)  # where the pointer will lead is not known yet: the chip decides
+    runtime.memcpy_h2d(0, values[:6], 1, 0, 1, 1, 6)
+    runtime.stop()
+
+
 STREAM = """
 const input = @get_input_queue(2);
 const output = @get_output_queue(3);

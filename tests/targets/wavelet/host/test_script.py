@@ -80,3 +80,11 @@ def test_other_errors_stay_what_they_are(tmp_path):
 def test_a_file_that_is_not_there(tmp_path, capsys):
     assert script.run([str(tmp_path / "none.py")]) == 2
     assert capsys.readouterr().err.endswith("none.py: no such file\n")
+
+
+def test_a_failure_names_the_last_line_of_the_programs_own_files(tmp_path):
+    path = tmp_path / "run.py"
+    path.write_text("def f():\n  exec('1 / 0')\n\nf()\n")
+    with pytest.raises(ZeroDivisionError) as found:
+        exec(script.code_of(path.read_bytes(), "run.py"), {})
+    assert script.failure_of(found.value, path) == "run.py:2: ZeroDivisionError: division by zero"

@@ -37,7 +37,7 @@ def test_a_script_runs_in_a_copy_with_its_neighbours(tmp_path):
     ran = run_script(folder / "commands_wse3.sh", tmp_path / "scratch", 60)
     assert ran.code == 3
     assert ran.output.startswith("from beside\n")
-    assert ran.last_line() == str(tmp_path / "scratch" / "shims" / "cslc")
+    assert ran.reason() == str(tmp_path / "scratch" / "shims" / "cslc")
     assert (ran.folder / "mark").exists()
     assert not (folder / "mark").exists()
 
@@ -46,7 +46,7 @@ def test_a_host_that_raises_is_told_with_its_line(tmp_path):
     folder = folder_with(tmp_path, commands="cs_python run.py || exit 1", other="cslc x.csl -arch=wse3")
     (folder / "run.py").write_text("def check(x):\n  raise ValueError(f'found {x}')\n\ncheck(4)\n")
     ran = run_script(folder / "commands.sh", tmp_path / "scratch", 60)
-    assert (ran.code, ran.last_line()) == (1, "run.py:2: ValueError: found 4")
+    assert (ran.code, ran.reason()) == (1, "run.py:2: ValueError: found 4")
     assert arch_of(folder / "other.sh") == "wse3"
 
 
