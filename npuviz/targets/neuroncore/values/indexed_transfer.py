@@ -4,13 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, SRC1, Flag, Space
 from npuviz.targets.neuroncore.strides import merged
-from npuviz.targets.neuroncore.tables import SBUF, Access, Transfer
+from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
+from npuviz.targets.neuroncore.values.element_types import converted
 from npuviz.targets.neuroncore.values.memory import Dims, Mask, ValueFault
 from npuviz.targets.neuroncore.values.plan import Ins, Plan, Step
+
+Kinds = tuple[np.dtype, np.dtype]
+"""The element types that a cast reads and writes."""
 
 
 class Moves:
@@ -81,8 +86,8 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
     rows = _indexed_rows(moves, transfer, is_gather)
     if not rows:
         raise ValueFault("nothing to move")
-    first = min(lane for lane, _, _ in rows)
-    if max(lane for lane, _, _ in rows) - first >= partitions or index.count != 1:
+    first = min(row[0] for row in rows)
+    if max(row[0] for row in rows) - first >= partitions or index.count != 1:
         raise ValueFault(f"{partitions} x {index.count} indices do not fit the partitions that are moved")
     skips, values = ins.has(Flag.SKIP_OUT_OF_BOUNDS), index.view.reshape(partitions)
     variable = rows[0][2].variable
@@ -97,7 +102,7 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
             moves.marks.append(Mask(array.written))
 
     def run() -> None:
-        for lane, local, remote in rows:
+        for lane, local, remote, kinds in rows:
             moved = int(values[lane - first]) * row_bytes
             try:
                 view = array.access(remote.offset + moved, merged(byte_dims(remote)), np.dtype(np.uint8))[0]
@@ -110,38 +115,56 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
                         f"index {place} is out of bounds for axis 0 with size {total}",
                     )
                 continue
-            if is_gather:
-                np.copyto(local, view.reshape(local.shape))
-            else:
-                np.copyto(view, local.reshape(view.shape))
+            to, source = (local, view) if is_gather else (view, local)
+            np.copyto(to, (source if kinds is None else _cast(source, *kinds)).reshape(to.shape))
 
     moves.steps.append(run)
     return moves.plan()
 
 
+def _cast(source: np.ndarray, from_kind: np.dtype, to_kind: np.dtype) -> np.ndarray:
+    """The bytes of a view of bytes in another element type."""
+    elements = np.ascontiguousarray(source).reshape(-1).view(from_kind)
+    return converted(elements, to_kind).view(np.uint8)
+
+
 def _indexed_rows(
     moves: Moves, transfer: Transfer, is_gather: bool
-) -> Sequence[tuple[int, np.ndarray, Access]]:
-    """(partition, bytes in SBUF, pattern in HBM before the index) of everything that is moved."""
-    found: list[tuple[int, np.ndarray, Access]] = []
+) -> Sequence[tuple[int, np.ndarray, Access, Kinds | None]]:
+    """(partition, bytes in SBUF, pattern in HBM before the index, types of a cast) of what is moved."""
+    found: list[tuple[int, np.ndarray, Access, Kinds | None]] = []
     size = moves.chip.spec.sbuf_partition_bytes
     kind = np.dtype(np.uint8)
     for descriptor in transfer.descriptors:
         remote, local = descriptor.sources[0], descriptor.to
         if not is_gather:
             remote, local = local, remote
-        if descriptor.op != "copy" or local.variable != SBUF or remote.variable == SBUF:
-            raise ValueFault("only copies between SBUF and HBM take an index")
-        if local.num_bytes != remote.num_bytes:
-            raise ValueFault(f"copy of {remote.num_bytes} bytes to {local.num_bytes} bytes")
+        if descriptor.op not in ("copy", "cast") or local.variable != SBUF or remote.variable == SBUF:
+            raise ValueFault("only copies and casts between SBUF and HBM take an index")
+        kinds = _kinds(descriptor)
+        each, made = (kinds[0].itemsize, kinds[1].itemsize) if kinds else (1, 1)
+        source = descriptor.sources[0]
+        if source.num_bytes * made != descriptor.to.num_bytes * each or source.num_bytes % each:
+            raise ValueFault(
+                f"{descriptor.op} of {source.num_bytes} bytes to {descriptor.to.num_bytes} bytes"
+            )
         lanes = local.sizes[-1] if abs(local.steps[-1]) >= size else 1
         if lanes > 1 and remote.sizes[-1] != lanes:
             raise ValueFault("both sides of an indexed copy need the partitions as their last dimension")
         take = moves.target if is_gather else moves.source
         for lane in range(lanes):
             own, other = (_row(local, lane), _row(remote, lane)) if lanes > 1 else (local, remote)
-            found.append((own.offset // size, take(own, merged(byte_dims(own)), kind), other))
+            found.append((own.offset // size, take(own, merged(byte_dims(own)), kind), other, kinds))
     return found
+
+
+def _kinds(descriptor: Descriptor) -> Kinds | None:
+    if descriptor.op == "copy":
+        return None
+    try:
+        return numpy_dtype(descriptor.sources[0].dtype), numpy_dtype(descriptor.to.dtype)
+    except ValueError as error:
+        raise ValueFault(str(error)) from None
 
 
 def _row(access: Access, row: int) -> Access:

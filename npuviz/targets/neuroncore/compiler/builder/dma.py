@@ -231,28 +231,31 @@ class Dma:
             src = src.reshape(*dst.shape)
         if 0 in dst.shape:
             return
-        same = _same(dst.dtype, src.dtype)
-        if not same and not (self._spec.has_dma_compute and {dst.dtype, src.dtype} <= _DMA_TYPES):
-            raise CannotLower(f"DMA does not cast {src.dtype} to {dst.dtype} on {self._spec.arch}")
-        made = descriptors(hbm_side(dst), hbm_side(src), "copy" if same else "cast")
+        made = descriptors(hbm_side(dst), hbm_side(src), self._moving(src.dtype, dst.dtype))
         self._transfer_out("Copies", dst, made, self._reads_of(src))
+
+    def _moving(self, given: str, wanted: str) -> DescriptorOp:
+        """What a descriptor does to the elements; raises CannotLower for a cast that DMA does not do."""
+        if _same(given, wanted):
+            return "copy"
+        if not (self._spec.has_dma_compute and {given, wanted} <= _DMA_TYPES):
+            raise CannotLower(f"DMA does not cast {given} to {wanted} on {self._spec.arch}")
+        return "cast"
 
     # By index ------------------------------------------------------------------------------------
 
     def gather(self, dst: View, src: HbmView, index: View, skips: bool = False) -> None:
-        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row); index [P,1] int32.
+        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row), cast; index [P,1] int32.
 
         skips  an index beyond the source moves nothing; without it, that is a hazard
         """
         self._require_gather(index)
         row = src[0:1].broadcast_to((dst.partitions, *src.shape[1:]))
         row = _shaped(row, dst)
-        if not _same(dst.dtype, src.dtype):
-            raise SimulationError(f"gather of {src.dtype} rows into {dst!r}: types must be equal")
         reads = [(index.tile, index.box()), *self._reads_of(src)]
         dst.tile.forget(dst.box())
         self._gather_transfer(
-            descriptors(self._sbuf_side(dst), hbm_side(row)),
+            descriptors(self._sbuf_side(dst), hbm_side(row), self._moving(src.dtype, dst.dtype)),
             reads,
             [(dst.tile, dst.box())],
             Flag.GATHER_SOURCE | Flag.SKIP_OUT_OF_BOUNDS * skips,
@@ -262,19 +265,17 @@ class Dma:
         )
 
     def scatter(self, dst: HbmView, index: View, src: View, skips: bool = False) -> None:
-        """Partition p of `src` (partitions, *row) to row index[p] of `dst` (rows, *row); index [P,1] int32.
+        """Partition p of `src` (P, *row) to row index[p] of `dst` (rows, *row), cast; index [P,1] int32.
 
         With equal indices the last partition wins. skips  as in `gather`
         """
         self._require_gather(index)
         row = _shaped(dst[0:1].broadcast_to((src.partitions, *dst.shape[1:])), src)
-        if not _same(dst.dtype, src.dtype):
-            raise SimulationError(f"scatter of {src!r} into {dst.dtype} rows: types must be equal")
         draft = self._hbm.draft(dst)
         box = draft.box(dst)
         self._tiles.forget(dst.variable, box)
         self._gather_transfer(
-            descriptors(hbm_side(row), self._sbuf_side(src)),
+            descriptors(hbm_side(row), self._sbuf_side(src), self._moving(src.dtype, dst.dtype)),
             [(index.tile, index.box()), (src.tile, src.box())],
             [(draft.region, box)],
             Flag.SCATTER_TARGET | Flag.SKIP_OUT_OF_BOUNDS * skips,

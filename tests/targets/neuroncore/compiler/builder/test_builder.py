@@ -252,6 +252,25 @@ def test_gather_and_scatter_by_rows() -> None:
     np.testing.assert_array_equal(found, x)
 
 
+def test_gather_and_scatter_cast_what_they_move_and_leave_skipped_rows() -> None:
+    graph = make_graph({"x": ((9, 6), "float32"), "i": ((4, 1), "int64")}, {"y": ((9, 6), "bfloat16")}, [])
+    b = new_builder("trn2", graph)
+    index = b.dma.fetch(b.hbm[1], "int32")
+    rows = b.tiles.sbuf(4, (6,), "int32")
+    b.isa.memset(rows, -5)
+    b.dma.gather(rows, b.hbm[0], index, skips=True)
+    b.dma.copy(b.hbm[2], b.hbm[0])
+    b.dma.scatter(b.hbm[2][::-1], index, rows, skips=True)
+    x = np.arange(54, dtype=np.float32).reshape(9, 6) + np.float32(0.75)
+    order = np.array([[7], [0], [30], [8]])
+    found = values_after(b, {"x": x, "i": order}).variable(b.hbm[2].variable)
+    expected = x.astype(ml_dtypes.bfloat16)
+    for row in (7, 0, 8):
+        expected[8 - row] = np.rint(x[row])
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_high_rank_copies_within_hbm() -> None:
     shape = (2, 3, 2, 3, 2, 3)
     graph = make_graph({"x": (shape, "float32")}, {"y": (shape[::-1], "float32")}, [])
