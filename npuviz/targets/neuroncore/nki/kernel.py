@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -112,10 +113,8 @@ class Kernel:
             if isinstance(value, Tensor) and value.is_on_chip and self.version == 1:
                 value = _stored(recording, value)
             if not isinstance(value, Tensor) or value.is_on_chip:
-                raise KernelError(
-                    f"the kernel returns {value!r}; outputs lie in nl.shared_hbm",
-                    "err_tensor_output_not_written_to",
-                )
+                found = value if isinstance(value, Tensor | float | int | str) else type(value).__name__
+                raise self._without_output(f"the kernel returns {found!r}; outputs lie in nl.shared_hbm")
             if not value.storage.is_written and value.storage.kind == "scratch":
                 error = KernelError(
                     f"{value!r} is returned and nothing was stored to it", "err_tensor_output_not_written_to"
@@ -124,13 +123,18 @@ class Kernel:
             outputs.append(value)
             _take_shape(recording, value)
         if not outputs and not any(each.is_written for each in stores):
-            raise KernelError(
-                f"the kernel {self.function.__name__} returns no tensor and writes none of its arguments",
-                "err_tensor_output_not_written_to",
+            raise self._without_output(
+                f"the kernel {self.function.__name__} returns no tensor and writes none of its arguments"
             )
         if self.version == 1:
             self._note_parameters(recording, stores, outputs)
         return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
+
+    def _without_output(self, text: str) -> KernelError:
+        """The error at the line where the kernel begins."""
+        code = self.function.__code__
+        error = KernelError(text, "err_tensor_output_not_written_to")
+        return error.at(f"{Path(code.co_filename).name}:{code.co_firstlineno}")
 
     def _recorded(
         self, recording: Recording, programs: Sequence[tuple[int, ...]], work: Callable[[], Any]

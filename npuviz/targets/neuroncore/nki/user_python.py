@@ -4,6 +4,7 @@ import ast
 import ctypes
 import importlib
 import importlib.util
+import os
 import sys
 import sysconfig
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Never, TypeVar
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
@@ -73,7 +74,7 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
 
     thread = threading.Thread(target=run, name="kernel", daemon=True)
     started = time.monotonic()
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), _exits_raise(thread):
         thread.start()
         try:
             while thread.is_alive():
@@ -92,6 +93,24 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
     if not isinstance(errors[0], Exception | KernelTimeout):
         raise user_error(errors[0], path) from errors[0]
     raise errors[0]
+
+
+@contextmanager
+def _exits_raise(thread: threading.Thread) -> Generator[None]:
+    """Let `os._exit` and `os.abort` raise SystemExit in a thread, instead of taking npuviz with them."""
+    at_once, abort, process = os._exit, os.abort, os.getpid()
+
+    def ended(end: Callable[[], Never], status: object) -> Never:
+        if threading.current_thread() is thread and os.getpid() == process:
+            raise SystemExit(status)
+        end()
+
+    os._exit = lambda status: ended(lambda: at_once(status), status)
+    os.abort = lambda: ended(abort, "abort")
+    try:
+        yield
+    finally:
+        os._exit, os.abort = at_once, abort
 
 
 def _running_line(thread: threading.Thread) -> str:

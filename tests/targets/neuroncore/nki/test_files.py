@@ -92,7 +92,24 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
         (
             SECOND + "@nki.jit\ndef f(a):\n    pass\n",
             {"shape.a": "8x4"},
-            "kernel f returns no tensor and",
+            "kernel.py:5: err_tensor_output_not_written_to: the kernel f returns no tensor and",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f(a):\n    yield a\n",
+            {"shape.a": "8x4"},
+            "kernel.py:5: err_tensor_output_not_written_to: the kernel returns 'generator'; outputs",
+        ),
+        ("import nki, os\nos._exit(0)\n", {}, "kernel.py:2: SystemExit: 0; .*__main__"),
+        ("import nki, os\nos.abort()\n", {}, "kernel.py:2: SystemExit: abort; .*__main__"),
+        (
+            SECOND + "@nki.jit\ndef f():\n    nl.ndarray((-8, 4), nl.float32, buffer=nl.shared_hbm)\n",
+            {},
+            r"kernel.py:7: tensor .*float32\[-8, 4\] has a negative size",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f():\n    nl.ndarray((2**40, 9), nl.float32, buffer=nl.shared_hbm)\n",
+            {},
+            r"kernel.py:7: tensor .*: 39582418599936 bytes, the core's memory has ",
         ),
         (
             SECOND + "import numpy as np\n@nki.jit\ndef f(a):\n    np.exp(nl.load(a))\n",

@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, d
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.tensors import (
     HBM,
@@ -148,8 +149,12 @@ class Recording:
         sizes = tuple(int(size) for size in shape)
         kind = dtype_of(dtype)
         name = name or assigned_name(users_frame())
+        what = f"{'tensor' if space == HBM else 'tile'} {name or 'of ' + space} {kind}{list(sizes)}"
+        if min(sizes, default=0) < 0:
+            raise KernelError(f"{what} has a negative size")
+        if space == HBM and prod(sizes) * kind.itemsize > (held := spec_in_use().hbm_bytes):
+            raise KernelError(f"{what}: {prod(sizes) * kind.itemsize} bytes, the core's memory has {held}")
         if space != HBM:
-            what = f"tile {name or 'of ' + space} {kind}{list(sizes)}"
             check_partitions(sizes, what)
             if 0 in sizes:
                 raise KernelError(f"{what} has no elements")
