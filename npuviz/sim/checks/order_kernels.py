@@ -54,31 +54,36 @@ def _is_foreign(origin, step, before):
 
 
 @_inlined
-def _read(state, found, count, step, cell):
-    thread, place, clocks, writer, readers, _, used, origin = state
+def _read_after(state, found, count, step, cell):
+    """A step reads what another wrote last."""
+    thread, place, clocks, writer, _, _, used, origin = state
     before = writer[cell]
-    if before >= 0:
-        used[before] = True
-        owner = thread[before]
-        if clocks[step, owner] < place[before]:
-            count = _note(found, count, (EARLY_READ, step, before, cell))
-        elif _is_foreign(origin, step, before):
-            count = _note(found, count, (FOREIGN, step, before, cell))
+    used[before] = True
+    if clocks[step, thread[before]] < place[before]:
+        return _note(found, count, (EARLY_READ, step, before, cell))
+    if _is_foreign(origin, step, before):
+        return _note(found, count, (FOREIGN, step, before, cell))
+    return count
+
+
+@_inlined
+def _remember(state, step, cell):
+    """A step is among the readers of a cell, in the place of one of its thread or of the oldest."""
+    thread, readers = state[0], state[4]
     oldest = 0
     for k in range(READERS):
         other = readers[cell, k]
-        if other < 0 or thread[other] == thread[step]:
+        if other < 0 or other == step or thread[other] == thread[step]:
             oldest = k
             break
         if other < readers[cell, oldest]:
             oldest = k
     readers[cell, oldest] = step
-    return count
 
 
 @_inlined
 def _write(state, found, count, step, target):
-    cell, is_dense = target
+    cell, is_dense, ordered = target
     thread, place, clocks, writer, readers, given, used, _ = state
     before = writer[cell]
     if before >= 0:
@@ -89,18 +94,19 @@ def _write(state, found, count, step, target):
             used[before] = True
     for k in range(READERS):
         reader = readers[cell, k]
-        if reader < 0 or reader == step:
+        readers[cell, k] = -1
+        if reader < 0 or reader == step or reader == ordered:
             continue
         owner = thread[reader]
-        if owner != thread[step] and clocks[step, owner] < place[reader]:
-            has_value = before >= 0 or given[cell]
-            kind = EARLY_OVERWRITE if has_value else EARLY_READ
-            first, second = (step, reader) if has_value else (reader, step)
-            count = _note(found, count, (kind, first, second, cell))
-    for k in range(READERS):
-        readers[cell, k] = -1
+        if owner == thread[step] or clocks[step, owner] >= place[reader]:
+            ordered = reader
+            continue
+        has_value = before >= 0 or given[cell]
+        kind = EARLY_OVERWRITE if has_value else EARLY_READ
+        first, second = (step, reader) if has_value else (reader, step)
+        count = _note(found, count, (kind, first, second, cell))
     writer[cell] = step
-    return count
+    return count, ordered
 
 
 @_inlined
@@ -158,15 +164,22 @@ def walk(steps, orders, accesses, cells, found):
                 if rows[row, 0] != is_write:
                     continue
                 missing, place_missing = 0, 0
+                # Cells side by side mostly have one writer and the same readers, which are looked at once.
+                seen = -1
                 for bank in range(rows[row, 3]):
                     start = rows[row, 2] + bank * rows[row, 4]
                     for cell in range(start, start + rows[row, 5]):
                         if is_write:
-                            count = _write(state, found, count, step, (cell, rows[row, 1]))
-                        else:
-                            if writer[cell] < 0 and not given[cell]:
+                            count, seen = _write(state, found, count, step, (cell, rows[row, 1], seen))
+                            continue
+                        before = writer[cell]
+                        if before < 0:
+                            if not given[cell]:
                                 missing, place_missing = missing + 1, cell
-                            count = _read(state, found, count, step, cell)
+                        elif before != seen:
+                            count = _read_after(state, found, count, step, cell)
+                            seen = before
+                        _remember(state, step, cell)
                 # Of what is read with gaps, the gaps may be what nobody has written.
                 if missing and (rows[row, 1] or missing == rows[row, 3] * rows[row, 5]):
                     count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
