@@ -20,7 +20,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
-from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, move_words
+from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, copy_words
 from npuviz.targets.rk3588.compiler.operators.conv import pack_dense
 from npuviz.targets.rk3588.compiler.strides import Axis, Loop, Part, axes_of, parts_of
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -183,7 +183,7 @@ def _atom_words(ends: tuple[Buffer, Buffer], task: _Task) -> list[Word]:
         Plane(max(1, surfaces.given), rows.given if rows.size > 1 else 0, max(1, columns.given)),
     )
     dtypes = ends[0].dtype, ends[1].dtype
-    return move_words(Move(size, _addresses(ends, task), dtypes, *planes), Stages())
+    return copy_words(Move(size, _addresses(ends, task), dtypes, *planes), Stages())
 
 
 def _lane_words(b: Builder, ends: tuple[Buffer, Buffer], task: _Task, *, stays: bool) -> list[Word]:

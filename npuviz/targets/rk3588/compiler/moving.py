@@ -11,7 +11,7 @@ from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import Stages
-from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, move_words
+from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, copy_words
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
@@ -93,7 +93,7 @@ def move(
             Plane(_surface(source), _row(source) * taken.rows.step),
             Plane(_surface(target), _row(target) * given.rows.step, given.columns.step),
         )
-        words = move_words(Move((channels, rows, columns), places, dtypes, *planes), stages)
+        words = copy_words(Move((channels, rows, columns), places, dtypes, *planes), stages)
         b.task(layer.head.id, image % b.spec.cores, words, DPU_ENABLES)
 
 
@@ -119,7 +119,7 @@ def _move_surfaces(
                 end + surface * _surface(target) * ATOM_BYTES,
             )
             size = (rows * group, columns, 1)
-            words = move_words(Move(size, places, (source.dtype, target.dtype), *planes), stages)
+            words = copy_words(Move(size, places, (source.dtype, target.dtype), *planes), stages)
             b.task(layer.head.id, number % b.spec.cores, words, DPU_ENABLES)
             number += 1
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantFormat, QuantType
 
+from npuviz.targets.rk3588.task.cost import cost_of
+from npuviz.targets.rk3588.task.work import INT8, INT16
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 
@@ -51,6 +53,21 @@ def test_weights_of_uint8_that_fit_int8(tmp_path: Path) -> None:
     model.add("DequantizeLinear", x, *scaled(model, 0.1, 128))
     finished = on_npu(model.save(tmp_path))
     assert [task.work.convolution is not None for task in finished.work] == [True]
+
+
+@pytest.mark.parametrize(("channels", "precision"), [(32, INT16), (31, INT8)])
+def test_integers_are_copied_in_pairs(tmp_path: Path, channels: int, precision: int) -> None:
+    """An odd number of channels leaves one without a partner."""
+    model = Model(1, channels, 16, 16)
+    x = model.add("QuantizeLinear", "x", *scaled(model, 0.03, 128))
+    x = model.add("Slice", x, *(model.constant(np.array([value])) for value in (0, 12, 2)))
+    model.add("DequantizeLinear", x, *scaled(model, 0.03, 128))
+    finished = on_npu(model.save(tmp_path))
+    (copy,) = finished.work
+    assert copy.work.output is not None
+    assert copy.work.output.precision_out == precision
+    cost = cost_of(copy, finished.spec)
+    assert cost.atoms * cost.out_elements == 12 * 16 * (16 if precision == INT16 else 32)
 
 
 def test_parts_of_other_scales_are_not_joined_in_8_bits(tmp_path: Path) -> None:
