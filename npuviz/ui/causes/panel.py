@@ -57,7 +57,7 @@ class CausesPanel(Panel):
         self.mark = button(
             self, "In timeline", MARK_TIP, lambda _is_on: self._mark(), name="causes.mark", is_on=False
         )
-        bar = line(self.what, (self.summary, 1), self.mark, spacing=8)
+        bar = line(self.what, (self.summary, 1), self.mark)
         self.set_pages(self.invitation(NO_TRACE), column(bar, (self.stack, 1), parent=self))
         self.setFocusProxy(self.view)
         self.on_session_changed()

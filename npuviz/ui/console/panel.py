@@ -54,7 +54,7 @@ class ConsolePanel(Panel):
 
     def _lay_out(self) -> None:
         prompt = muted_label(self, text="\u203a")
-        row = line(prompt, (self.line, 1), margins=(8, 2, 4, 4), spacing=8)
+        row = line(prompt, (self.line, 1), margins=(8, 2, 4, 4))
         self.set_pages(self.invitation(NO_SESSION), column((self.output, 1), row, parent=self))
 
     # -- hooks --------------------------------------------------------------------------------------

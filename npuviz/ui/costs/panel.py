@@ -62,7 +62,7 @@ class CostsPanel(Panel):
         self.filter = filter_line(
             self, "Filter", lambda _text: self._show(), title="Show only rows with this text"
         )
-        bar = line(self.grouping, (self.summary, 1), self.filter, spacing=8)
+        bar = line(self.grouping, (self.summary, 1), self.filter)
         self.set_pages(self.invitation(NO_TRACE), column(bar, (self.view, 1), parent=self))
         self.setFocusProxy(self.view)
         context.requests.compared.connect(self._compare)

@@ -339,15 +339,16 @@ def _units(source: InspectorSource) -> Section:
     if reader is not None and source.cycle > 0:
         times = unit_times(reader, (0, source.cycle), shown, source.under_way)
     rows: list[tuple[Cell, ...]] = []
-    group = ""
+    group = heading = ""
     for unit in description.units[:MAX_UNITS]:
         if unit.group != group and unit.name.startswith(f"{unit.group}."):
-            rows.append((muted_cell(unit.group), text_cell(""), text_cell("")))
+            heading = unit.group
+            rows.append((muted_cell(heading), text_cell(""), text_cell("")))
         group = unit.group
         state, time = states.get(unit.id), times.get(unit.id)
         busy = share_cell(time.share) if time is not None else text_cell("")
         status = Cell(state.status, role=state.role, is_estimated=unit.estimated) if state else text_cell("")
         link = source.unit_cell(unit.id)
-        rows.append((replace(link, text=unit.name.removeprefix(f"{group}.")), status, busy))
+        rows.append((replace(link, text=unit.name.removeprefix(f"{heading}.")), status, busy))
     left_out = max(0, len(description.units) - MAX_UNITS)
     return Section("Units", table=Table(("Unit", "Status", "Busy"), tuple(rows), left_out))

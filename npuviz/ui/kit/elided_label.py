@@ -1,5 +1,7 @@
 """A line of text that may be longer than its place."""
 
+import re
+
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
@@ -8,7 +10,10 @@ from npuviz.ui.kit.plain_text import plain_tip
 
 
 class ElidedLabel(QLabel):
-    """Ends in an ellipsis where its place ends, and then says all of it as its tooltip. Asks for no width."""
+    """Ends in an ellipsis where its place ends, and then says all of it as its tooltip. Asks for no width.
+
+    Parts of the text have two spaces or more between them: each but the first is shown whole or not at all.
+    """
 
     def __init__(self) -> None:
         super().__init__(textFormat=Qt.TextFormat.PlainText)
@@ -17,6 +22,18 @@ class ElidedLabel(QLabel):
     @property
     def is_cut(self) -> bool:
         return self.fontMetrics().horizontalAdvance(self.text()) > self.contentsRect().width()
+
+    @property
+    def shown(self) -> str:
+        """What of the text can be read."""
+        if not self.is_cut:
+            return self.text()
+        room, metrics = self.contentsRect().width(), self.fontMetrics()
+        for gap in reversed(list(re.finditer(r" {2,}", self.text()))):
+            parts = f"{self.text()[: gap.start()]} \u2026"
+            if metrics.horizontalAdvance(parts) <= room:
+                return parts
+        return metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, room)
 
     def event(self, event: QEvent) -> bool:
         """As Qt has it; the tooltip is made when it is asked for."""
@@ -29,9 +46,7 @@ class ElidedLabel(QLabel):
         if not self.is_cut:
             super().paintEvent(event)
             return
-        place = self.contentsRect()
-        shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, place.width())
         self.style().drawItemText(
-            QPainter(self), place, int(self.alignment()), self.palette(), self.isEnabled(), shown,
-            self.foregroundRole(),
+            QPainter(self), self.contentsRect(), int(self.alignment()), self.palette(), self.isEnabled(),
+            self.shown, self.foregroundRole(),
         )  # fmt: skip

@@ -29,8 +29,8 @@ Part = QWidget | QLayout | int | tuple[QWidget | QLayout, int]
 """A widget or layout, one with the share of the room it takes, or such a share that stays free."""
 
 
-def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacing: int = -1) -> QHBoxLayout:
-    """Parts beside each other; spacing -1 is that of the style."""
+def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacing: int = 8) -> QHBoxLayout:
+    """Parts beside each other."""
     return _filled(QHBoxLayout(), parts, margins, spacing)
 
 

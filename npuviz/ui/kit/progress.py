@@ -26,7 +26,7 @@ class WorkProgress(QWidget):
         stop = text_button(self, "Cancel", self.cancelled.emit)
         stop.setObjectName("progress.cancel")
         stop.setToolTip("Stop this work (Esc)")
-        layout = line(self._text, self._bar, stop, margins=(0, 0, 4, 0), spacing=8)
+        layout = line(self._text, self._bar, stop, margins=(0, 0, 4, 0))
         layout.setAlignment(self._bar, Qt.AlignmentFlag.AlignVCenter)
         self.setLayout(layout)
         self._delay = QTimer(self, singleShot=True, interval=DELAY_MS)

@@ -54,7 +54,7 @@ class MemoryBody(QWidget):
         self.buttons = QButtonGroup(self)
         tools = [self._view_button(number, *view) for number, view in enumerate(VIEWS)]
         self.buttons.button(0).setChecked(True)
-        bar = line(self.chooser, *tools, (self.usage, 1), spacing=8)
+        bar = line(self.chooser, *tools, (self.usage, 1))
         lower = column(line((self.numbers, 1), self.dtype), (self.view, 1))
         self.splitter = splitter(Qt.Orientation.Vertical, (self.pictures, 3), (lower, 2))
         self.splitter.splitterMoved.connect(self._keep_sizes)

@@ -67,7 +67,7 @@ class ProgramPanel(Panel):
         self.on_session_changed()
 
     def _lay_out(self) -> None:
-        bar = line((self._choice, 1), self._count, self._follow, margins=(4, 2, 8, 2), spacing=8)
+        bar = line((self._choice, 1), self._count, self._follow, margins=(4, 2, 8, 2))
         content = column(bar, self.find_bar, (self.listing, 1), parent=self)
         self.set_pages(self.invitation(NO_PROGRAM), content)
         self.find_bar.listen(self)

@@ -89,7 +89,7 @@ class SearchPanel(Panel):
         self._slice.timeout.connect(self._advance)
         self.field.returnPressed.connect(self._enter)
         add_keys(self, (("Esc", self.stop),))
-        bar = line(self.field, (self.status, 1), margins=(8, 2, 8, 2), spacing=8)
+        bar = line(self.field, (self.status, 1), margins=(8, 2, 8, 2))
         self.set_pages(self.invitation(NOTHING_OPEN), column(bar, (self.view, 1), parent=self))
         self.setFocusProxy(self.field)
         self.on_session_changed()

@@ -66,7 +66,7 @@ class SweepPanel(Panel):
         for label, box in zip(self._labels, boxes, strict=True):
             label.setBuddy(box)
         named = [part for pair in zip(self._labels, boxes, strict=True) for part in pair]
-        bar = line(*named, 1, self.summary, margins=(8, 6, 8, 6), spacing=8)
+        bar = line(*named, 1, self.summary, margins=(8, 6, 8, 6))
         upper = splitter(Qt.Orientation.Horizontal, (self.scatter, 62), (self.effects, 38))
         both = splitter(Qt.Orientation.Vertical, (upper, 60), (self.view, 40))
         return column(bar, (both, 1), parent=self)

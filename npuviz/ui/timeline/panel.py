@@ -46,7 +46,7 @@ class TimelinePanel(Panel):
         self._is_whole = False
         fit = button(None, "fit", "Show the whole run (F)", self.view.fit, name="timeline.fit")
         tools = (self.filter, fit, self._colour, self._counters, self._only)
-        bar = line(*tools, (self.legend, 1), spacing=8)
+        bar = line(*tools, (self.legend, 1))
         self.set_pages(EMPTY_TEXT, column(bar, (self.view, 1)))
         self.setFocusProxy(self.view)
         self.view.picked.connect(self._picked)

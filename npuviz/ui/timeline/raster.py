@@ -13,7 +13,7 @@ from npuviz.ui.kit import raster_kernels as kernels
 from npuviz.ui.kit.colors import image_of
 from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline import track_kernels
-from npuviz.ui.timeline.index import TimelineIndex, TrackIndex
+from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.labels import LabelMasks
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.style import TimelineStyle
@@ -102,7 +102,8 @@ class TimelineRaster:
         self._period = 8
         self._marked: dict[int, tuple[int, np.ndarray]] = {}
         self._marked_node = -1
-        self._texts: dict[tuple[int, int], tuple[str, str]] = {}
+        self._texts: dict[tuple[int, int, bool], tuple[str, str]] = {}
+        self._ownerless = {track.id for track in reader.schema.tracks if track.unit < 0}
         self._maxima = {track.id: track.maximum for track in reader.schema.tracks}
         self._scales: dict[int, tuple[int, int]] = {}
         self.wants_more = False
@@ -174,7 +175,7 @@ class TimelineRaster:
                 self._amounts, self._edges, self._found, style.canvas, style.grid,
             )  # fmt: skip
             if used:
-                self._paint_labels(frame, index, self._found[:used], band)
+                self._paint_labels(frame, row.track, self._found[:used], band)
         if frame.node >= 0:
             self._paint_node(frame.node, row.track, columns, band)
 
@@ -248,11 +249,12 @@ class TimelineRaster:
         seen, limit = known[1], self._maxima.get(track, 0)
         return limit if 0 < limit <= 4 * seen else max(seen, 1)
 
-    def _paint_labels(self, frame: Frame, index: TrackIndex, found: np.ndarray, band: _Band) -> None:
+    def _paint_labels(self, frame: Frame, track: int, found: np.ndarray, band: _Band) -> None:
         """Names on the slices of `found`, see track_kernels.plan_slices."""
         labels, (top, height, _gap) = self._labels, band
         if labels is None or height < labels.label_height * 0.8:
             return
+        index, is_ownerless = self.index.track(track), track in self._ownerless
         slices = found[:, 0]
         nodes, instructions = index.view.details(slices)
         categories = index.present[index.local[index.keys[slices]]]
@@ -264,7 +266,7 @@ class TimelineRaster:
             index.view.kind[slices].tolist(), nodes.tolist(), instructions.tolist(), found[:, 1].tolist(),
             found[:, 2].tolist(), colors.tolist(), strict=True,
         ):  # fmt: skip
-            short, long = self._named(kind, instruction) or self._text(kind, node)
+            short, long = self._named(kind, instruction) or self._text(kind, node, is_ownerless)
             mask = labels.mask(short, long, right - left - 2 * padding)
             if mask is None or not mask.ink:
                 continue
@@ -288,15 +290,17 @@ class TimelineRaster:
             found = self._names[instruction] = self._name_of(instruction)
         return found
 
-    def _text(self, kind: int, node: int) -> tuple[str, str]:
-        """Short and long text of a slice."""
-        found = self._texts.get((kind, node))
+    def _text(self, kind: int, node: int, is_ownerless: bool) -> tuple[str, str]:
+        """Short and long text of a slice; what no unit does is named by its operator alone."""
+        found = self._texts.get((kind, node, is_ownerless))
         if found is None:
             names = self._reader.schema.node_names
             short = self.index.categories.names[kind]
             is_work = self.index.categories.is_work[kind]
-            long = f"{short}  {names[node]}" if is_work and 0 <= node < len(names) else short
-            found = self._texts[(kind, node)] = (short, long)
+            name = names[node] if is_work and 0 <= node < len(names) else ""
+            long = f"{short}  {name}" if name else short
+            found = (name, name) if name and is_ownerless else (short, long)
+            self._texts[(kind, node, is_ownerless)] = found
         return found
 
     def _paint_node(self, node: int, track: int, columns: _Columns, band: _Band) -> None:

@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
+from npuviz.sim.description import Unit
 from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.instruction import detail_sections
@@ -242,6 +243,15 @@ def test_unit_page_sums_up_its_cycles(source: InspectorSource) -> None:
     rows = {row[0].text: plain(row[1].text) for s in page.sections if s.table for row in s.table.rows}
     assert rows["MUL"] == str(muls)
     assert value(page, "occupancy").startswith("0 entries")
+
+
+def test_units_of_a_group_within_a_group_keep_what_tells_them_apart(source: InspectorSource) -> None:
+    assert source.description is not None
+    units = source.description.units
+    more = tuple(Unit(len(units) + i, f"Core[0].DMA[{i}]", "Core[0].DMA", "copies") for i in range(2))
+    page = make_page(replace(source, description=replace(source.description, units=units + more)), NOTHING)
+    names = [row[0].text for row in table(page, "Units").rows]
+    assert names == ["Core[0]", "LD", "ALU", "ST", "DMA[0]", "DMA[1]"]
 
 
 def test_track_and_range_pages(source: InspectorSource) -> None:

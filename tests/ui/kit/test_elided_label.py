@@ -34,3 +34,23 @@ def test_a_cut_line_says_all_of_it_as_its_tooltip(qtbot: QtBot) -> None:
     part = width // 4
     assert cut.copy(0, 0, part, height) == whole.copy(0, 0, part, height)
     assert cut.copy(part, 0, part, height) != whole.copy(part, 0, part, height)
+
+
+def test_parts_are_shown_whole_or_not_at_all(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.setText(TEXT)
+    seen: set[str] = set()
+    for width in range(label.fontMetrics().horizontalAdvance(TEXT) + 8, 0, -8):
+        label.resize(width, 20)
+        seen.add(label.shown)
+        assert label.fontMetrics().horizontalAdvance(label.shown) <= width
+    parts = TEXT.split("  ")[0]
+    rest = {text.removesuffix(" \u2026") for text in seen if len(text) > len(parts) + 2}
+    assert rest == {
+        "input.1  0x0000 to 0x1fff",
+        "input.1  0x0000 to 0x1fff  float32",
+        "input.1  0x0000 to 0x1fff  float32   min 0",
+        "input.1  0x0000 to 0x1fff  float32   min 0   mean 0.5",
+        TEXT,
+    }

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -14,14 +15,16 @@ from pytestqt.qtbot import QtBot
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
 from npuviz.ui.timeline.canvas import TOP
+from npuviz.ui.timeline.labels import LabelMasks, Mask
 from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.measure import Measurement
 from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TimelineView
+from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from npuviz.workbench.sessions.bookmarks import Bookmark
-from tests.ui.panel_stage import Stage
+from tests.ui.panel_stage import Stage, toy_session
 
 
 @pytest.fixture
@@ -72,6 +75,34 @@ def test_opening_fits_the_run(stage: Stage) -> None:
     assert state.viewport.start <= 0
     assert state.viewport.end >= session.cycle
     assert state.cursor == session.cycle == 600
+
+
+def test_a_band_of_no_unit_is_labelled_with_operators(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What belongs to no unit says only what is worked on: its kind would be the same word everywhere."""
+    session = toy_session()
+    session.go_to(600)
+    assert session.trace is not None
+    schema = session.trace.schema
+    tracks = tuple(replace(track, unit=-1) if track.id == 1 else track for track in schema.tracks)
+    own = replace(schema, tracks=tracks)
+    monkeypatch.setattr(type(session.trace), "schema", property(lambda _reader: own))
+    texts: list[tuple[str, str]] = []
+    best = LabelMasks.mask
+
+    def mask(masks: LabelMasks, short: str, long: str, pixels: int) -> Mask | None:
+        texts.append((short, long))
+        return best(masks, short, long, pixels)
+
+    monkeypatch.setattr(LabelMasks, "mask", mask)
+    stage.context.model.show_opened(Opened(Path("a.toy"), "a", OpenOptions(), session.trace, session))
+    stage.moved()
+    view_of(stage).zoom_to(0, 60)
+    view_of(stage).grab()
+    operators = set(schema.node_names)
+    alone = {short for short, long in texts if short == long and short in operators}
+    assert alone
+    # A unit's own slices keep what it does.
+    assert any(short != long and long.split("  ")[-1] in operators for short, long in texts)
 
 
 def test_slices_have_the_colour_of_their_role(stage: Stage) -> None:

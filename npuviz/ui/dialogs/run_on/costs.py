@@ -82,7 +82,7 @@ class CostsView(QWidget):
         )  # fmt: skip
         self.view.setMinimumHeight(5 * theme.row_height)
         add_copying(self.view)
-        buttons = line(self._one, self._all, self._work, 1, margins=(0, 0, 0, 0), spacing=8)
+        buttons = line(self._one, self._all, self._work, 1, margins=(0, 0, 0, 0))
         fill(self, self.note, buttons, (self.view, 1), spacing=4)
         self.view.hide()
 
