@@ -74,6 +74,17 @@ def test_a_finding_of_a_kernel_names_its_line() -> None:
     assert found[0].text.endswith("nobody has written")
 
 
+def test_what_a_kernel_makes_of_finite_inputs_is_told() -> None:
+    text = NEVER_BEGUN.replace("data1=total, data2=tile, op=nl.add", "data1=tile, data2=tile, op=nl.subtract")
+    inverse = "    nisa.reciprocal(dst=total, data=total)\n    nisa.dma_copy(dst=out"
+    machine = kernel(text.replace("    nisa.dma_copy(dst=out", inverse))
+    machine.advance(LIMIT, NO_STOPS, None)
+    found = findings_of(machine).hazards
+    assert [(each.kind, each.text) for each in found] == [
+        ("infinity", "output out has 0 NaNs and 8192 infinities, and no input has any")
+    ]
+
+
 def test_a_finding_of_two_instructions_names_both_lines() -> None:
     def unwaited(code: np.ndarray) -> None:
         code["waits"]["used"] = 0

@@ -32,6 +32,12 @@ def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
     while waiting:
         tensor, behind = waiting.pop()
         producer = graph.tensors[tensor].producer
+        if (
+            producer < 0
+            and tensor in graph.outputs
+            and not any(any(count(each) or ()) for each in graph.inputs)
+        ):
+            yield _birth_unknown(graph, tensor, count, cycle)
         if producer < 0 or producer in seen:
             continue
         seen.add(producer)
@@ -47,6 +53,16 @@ def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
             waiting += [(each, chain) for each in unknown]
             continue
         yield _birth(graph, chain, count, cycle)
+
+
+def _birth_unknown(
+    graph: Graph, tensor: int, count: Callable[[int], tuple[int, int] | None], cycle: int
+) -> Hazard:
+    """Of a program whose lines make tensors, as kernels, the graph does not tell which one it was."""
+    nans, infinities = count(tensor) or (0, 0)
+    name = graph.tensors[tensor].name
+    text = f"output {name} has {nans} NaNs and {infinities} infinities, and no input has any"
+    return hazard_of("nan" if nans else "infinity", cycle, "", -1, text, name)
 
 
 def _birth(
