@@ -99,7 +99,7 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
             {"shape.a": "8x4"},
             "kernel.py:5: err_tensor_output_not_written_to: the kernel returns 'generator'; outputs",
         ),
-        ("import nki, os\nos._exit(0)\n", {}, "kernel.py:2: SystemExit: 0; .*__main__"),
+        ("import nki, os\nos._exit(3)\n", {}, "kernel.py:2: SystemExit: 3; .*__main__"),
         ("import nki, os\nos.abort()\n", {}, "kernel.py:2: SystemExit: abort; .*__main__"),
         (
             SECOND + "@nki.jit\ndef f():\n    nl.ndarray((-8, 4), nl.float32, buffer=nl.shared_hbm)\n",
