@@ -159,34 +159,35 @@ class _Monkey:
 
 def _open(window: "MainWindow") -> None:
     """Wait however long opening takes: on the start page the monkey would meet a dialog of the system."""
-    from PySide6.QtTest import QTest
+    from npuviz.ui.shell.headless import pause
 
     while window.model.is_busy:
-        QTest.qWait(5)
+        pause(5)
     if window.model.session is None:
         raise RuntimeError(f"the sample was not opened: {window.model.failure.text}")
 
 
 def _settle(window: "MainWindow") -> list[str]:
     """Let the window finish what it does, but cancel what takes long; returns what cannot be cancelled."""
-    from PySide6.QtTest import QTest
+    from npuviz.ui.shell.headless import pause
 
     if not _wait_idle(window, RUN_SECONDS):
         window.model.cancel()
         if not _wait_idle(window, CANCEL_SECONDS):
             return [f"busy {CANCEL_SECONDS:.0f} s after Cancel: {window.status.work.text}"]
-    QTest.qWait(1)
+    pause(1)
     return []
 
 
 def _wait_idle(window: "MainWindow", seconds: float) -> bool:
     """Whether the window has nothing to do before this time is over."""
     from PySide6.QtCore import QDeadlineTimer
-    from PySide6.QtTest import QTest
+
+    from npuviz.ui.shell.headless import pause
 
     deadline = QDeadlineTimer(round(seconds * 1000))
     while window.model.is_busy and not deadline.hasExpired():
-        QTest.qWait(5)
+        pause(5)
     return not window.model.is_busy
 
 

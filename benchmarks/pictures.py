@@ -59,11 +59,11 @@ class Stage:
 
     def settle(self) -> None:
         """Wait until the window shows all it wants to."""
-        from PySide6.QtTest import QTest
+        from npuviz.ui.shell.headless import pause
 
         model, panels = self.window.model, self.window.docks.panels
         while True:
-            QTest.qWait(SETTLE_MS)
+            pause(SETTLE_MS)
             if not model.is_busy and all(panel.is_settled for panel in panels.values()):
                 return
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from PySide6.QtCore import (
     QBuffer,
     QByteArray,
-    QElapsedTimer,
     QEventLoop,
     QIODevice,
     QMessageLogContext,
@@ -97,6 +96,9 @@ class HeadlessWindow:
         if not condition():
             loop.exec()
         poll.stop()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
         if self._failures:
             text = self._failures[0]
             self._failures.clear()
@@ -124,9 +126,15 @@ class HeadlessWindow:
         self._application.close()
 
     def _pause(self) -> None:
-        clock = QElapsedTimer()
-        clock.start()
-        self.wait(lambda: clock.elapsed() >= SETTLE_MS)
+        pause(SETTLE_MS)
+        self._raise_failure()
+
+
+def pause(milliseconds: int) -> None:
+    """Let the event loop run; `QTest.qWait` would keep Python's lock from threads that work for panels."""
+    loop = QEventLoop()
+    QTimer.singleShot(milliseconds, loop.quit)
+    loop.exec()
 
 
 def drop_platform_noise() -> None:
