@@ -69,7 +69,11 @@ def samples() -> Iterator[tuple[str, Target, LoadRequest]]:
             if path.suffix not in target.file_kinds if path.suffix else choose_target(path, "") is not target:
                 continue
             for preset in target.presets or ("",):
-                yield f"{name} {preset}".strip() + f": {path.stem}", target, LoadRequest(path, preset)
+                # A program is compiled for the architecture of the preset: by the script of that name.
+                scripts = (script.stem.removeprefix("commands_") for script in path.glob("commands_*.sh"))
+                arch = next(filter(preset.startswith, scripts), "")
+                request = LoadRequest(path, preset, settings={"arch": arch} if arch else {})
+                yield f"{name} {preset}".strip() + f": {path.stem}", target, request
 
 
 def given(paths: Iterable[Path]) -> Iterator[tuple[str, Target, LoadRequest]]:
