@@ -5,12 +5,14 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.row import Row
+from benchmarks.time_travel import MODEL
 from npuviz.base.errors import NpuvizError
 from npuviz.sim.checks.findings import findings_of
 from npuviz.sim.machine import HOST_OPERATOR, Machine
@@ -44,6 +46,8 @@ def run(corpus: Path | None = None) -> list[Row]:
     rows = [*_seeded()]
     for target in TARGETS:
         rows += _right(target, [*_models(corpus or SAMPLES, target), *_node_cases(target)])
+        network = partial(_opened, MODEL, OpenOptions(target=target))
+        rows += _right(f"{target}, {MODEL.stem}", [(MODEL.stem, network)])
     rows += _right("neuroncore, kernels", _kernels())
     return [*rows, *_right("wavelet", _wafer())]
 
@@ -129,4 +133,6 @@ def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
         wrong, shown = counts[level], first.get(level, "")
         what = f"{name}: right programs with {level}s"
         yield Row(what, wrong, f"of {counts['programs']}", f"0{shown}", wrong > 0 and level == "error")
+    each = 1e3 * looking / max(counts["programs"], 1)
+    yield Row(f"{name}: looking at one program", each, "ms")
     yield Row(f"{name}: looking", 100 * looking / max(running, 1e-9), "% of running and values", "under 15")

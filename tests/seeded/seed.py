@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from npuviz.sim.machine import ChecksMemory, HasHazards, Machine
+from npuviz.sim.checks.findings import findings_of
+from npuviz.sim.machine import Machine
 from npuviz.sim.stop import BROKEN, NO_STOPS
 from npuviz.workbench.opening import OpenOptions, open_file
 
@@ -43,9 +44,7 @@ def found_in(machine: Machine) -> Found:
     stop = machine.advance(LIMIT, NO_STOPS, None)
     kinds = {str(stop.kind)} if stop.kind in BROKEN else set[str]()
     texts = [stop.detail] if kinds else []
-    hazards = list(machine.hazards()) if isinstance(machine, HasHazards) else []
-    hazards += machine.memory_hazards().hazards if isinstance(machine, ChecksMemory) else []
-    for hazard in hazards:
+    for hazard in findings_of(machine).hazards:
         kinds.add(hazard.kind)
         texts.append(f"{hazard.kind}: {hazard.text}")
     return Found(frozenset(kinds), tuple(texts))

@@ -29,6 +29,22 @@ def test_bugs_are_found(machine: str) -> None:
     assert not missed
 
 
+@pytest.mark.parametrize("model", ["tiny_cnn", "tiny_cnn_int8"])
+def test_an_input_that_no_task_brings_to_its_reader_is_found(model: str) -> None:
+    """The host fills another buffer of the input; the first task lays that out for the reader."""
+    seed = next(s for s in seeds("rk3588") if s.name == f"{model}: task 0 writes nothing")
+    assert "unwritten" in found_in(seed.make()).kinds
+
+
+def test_a_program_without_values_says_so() -> None:
+    seed = next(s for s in seeds("systolic") if s.kind == "out of bounds")
+    machine = seed.make()
+    machine.advance(LIMIT, NO_STOPS, None)
+    findings = findings_of(machine)
+    assert {each.kind for each in findings.hazards} >= {"out-of-bounds"}
+    assert any(text.startswith("values: tile ") for text in findings.not_checked)
+
+
 @pytest.mark.parametrize("name", ["tiny_cnn", "tiny_transformer"])
 @pytest.mark.parametrize("target", ["neuroncore", "rk3588", "systolic"])
 def test_what_our_compilers_make_has_none(target: str, name: str) -> None:

@@ -85,7 +85,11 @@ def _count(values: np.ndarray | None) -> tuple[int, int] | None:
     """NaNs and infinities; None of what is not known."""
     if values is None:
         return None
+    if values.dtype.kind in "biu":
+        return 0, 0
     try:
+        if np.isfinite(values).all():
+            return 0, 0
         return int(np.count_nonzero(np.isnan(values))), int(np.count_nonzero(np.isinf(values)))
     except TypeError:
         return 0, 0  # no number of numpy's

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from npuviz.base.errors import TargetError
 from npuviz.program.instruction import Listing
 from npuviz.program.source import line_of
 from npuviz.sim.checks.births import births
@@ -38,9 +39,10 @@ def findings_of(machine: Machine, still: StillMemories | None = None) -> Finding
     noted: Sequence[Hazard] = asked.hazards() if isinstance(asked, HasHazards) else ()
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
     # Who looks at memories knows the place; values only tell that something is wrong.
-    found = merged(orders.hazards, [_mended(each) for each in noted], _of_values(machine, asked))
+    of_values, unknown = _of_values(machine, asked)
+    found = merged(orders.hazards, [_mended(each) for each in noted], of_values)
     listing = machine.program.listing
-    return Findings(tuple(_with_lines(each, listing) for each in found), orders.not_checked)
+    return Findings(tuple(_with_lines(each, listing) for each in found), (*orders.not_checked, *unknown))
 
 
 def _with_lines(hazard: Hazard, listing: Listing) -> Hazard:
@@ -57,11 +59,18 @@ def _with_lines(hazard: Hazard, listing: Listing) -> Hazard:
     return replace(hazard, text=text)
 
 
-def _of_values(machine: Machine, asked: Machine | StillMemories) -> list[Hazard]:
+def _of_values(machine: Machine, asked: Machine | StillMemories) -> tuple[list[Hazard], list[str]]:
+    """What is wrong in values, and what was not looked at: a program may be too broken to have any."""
     if not machine.is_finished or not isinstance(asked, HasTensors):
-        return []
+        return [], []
     graph, cycle = machine.program.graph, machine.cycle
-    return [*births(graph, asked.tensor, cycle), *overflows(graph, asked.tensor, cycle)]
+    found: list[Hazard] = []
+    try:
+        found += births(graph, asked.tensor, cycle)
+        found += overflows(graph, asked.tensor, cycle)
+    except TargetError as error:
+        return found, [f"values: {error}"]
+    return found, []
 
 
 def _mended(hazard: Hazard) -> Hazard:

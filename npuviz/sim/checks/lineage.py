@@ -14,9 +14,10 @@ def readable_sources(graph: Graph, present: Iterable[int]) -> tuple[np.ndarray, 
              producers. Who reads the same tensor counts as a source too: it may have laid it out anew.
     Of lines of a program text nothing is known, so that there are none.
     """
-    if not any(node.inputs for node in graph.nodes):
-        return np.zeros(len(graph.nodes) + 1, np.int64), np.zeros(0, np.int64)
     own = set(present)
+    # One operator alone has no other to read of.
+    if len(own - {-1}) < 2 or not any(node.inputs for node in graph.nodes):
+        return np.zeros(len(graph.nodes) + 1, np.int64), np.zeros(0, np.int64)
     behind: list[frozenset[int]] = []
     tensors: list[frozenset[int]] = []
     for node in graph.nodes:

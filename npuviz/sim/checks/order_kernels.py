@@ -18,6 +18,9 @@ READERS = 4
 EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN, FOREIGN = range(5)
 
 SEATLESS = -2
+STEP, MEMORY, WRITE, DENSE, BANK, BANKS, LOW, HIGH = range(8)
+"""Columns of an access: bytes low..high-1 of so many banks of a memory. Not dense: some bytes between may not
+be touched."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
@@ -127,60 +130,134 @@ def _seat(step, threads, last, mine, seats):
     place[step] = last[chosen]
 
 
+@_inlined
+def _begin(steps, orders, step, order):
+    """The clock of a step, from the step before in its thread and from who it waited for; the next order."""
+    thread, place, clocks, last, previous, seats = steps
+    mine, own = clocks[step], thread[step]
+    if own >= 0:
+        if previous[own] >= 0:
+            mine[:] = clocks[previous[own]]
+        previous[own] = step
+        last[own] += 1
+        place[step] = last[own]
+    while order < len(orders) and orders[order, 1] == step:
+        before = orders[order, 0]
+        other = clocks[before]
+        for t in range(len(mine)):
+            mine[t] = max(mine[t], other[t])
+        if thread[before] >= 0:
+            mine[thread[before]] = max(mine[thread[before]], place[before])
+        order += 1
+    if own == SEATLESS:
+        _seat(step, (thread, place), last, mine, seats)
+    return order
+
+
+@_inlined
+def _touch(state, found, count, access):
+    """A step reads or writes the cells of one access; returns the new number of findings."""
+    writer, given = state[3], state[5]
+    step, is_write, is_dense, first, banks, pitch, width = access
+    missing, place_missing = 0, 0
+    # Cells side by side mostly have one writer and the same readers, which are looked at once.
+    seen = -1
+    for bank in range(banks):
+        start = first + bank * pitch
+        for cell in range(start, start + width):
+            if is_write:
+                count, seen = _write(state, found, count, step, (cell, is_dense, seen))
+                continue
+            before = writer[cell]
+            if before < 0:
+                if not given[cell]:
+                    missing, place_missing = missing + 1, cell
+            elif before != seen:
+                count = _read_after(state, found, count, step, cell)
+                seen = before
+            _remember(state, step, cell)
+    # Of what is read with gaps, the gaps may be what nobody has written.
+    if missing and (is_dense or missing == banks * width):
+        count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
+    return count
+
+
+@_inlined
+def _mark(at, row, given):
+    """Mark the cells of a row as given."""
+    for bank in range(at[row, 1]):
+        start = at[row, 0] + bank * at[row, 2]
+        for cell in range(start, start + at[row, 3]):
+            given[cell] = True
+
+
+@_inlined
+def _finish(at, row, writer, used):
+    """What is read after the end has been used."""
+    for bank in range(at[row, 1]):
+        start = at[row, 0] + bank * at[row, 2]
+        for cell in range(start, start + at[row, 3]):
+            if writer[cell] >= 0:
+                used[writer[cell]] = True
+
+
+@_inlined
+def _first_missing(at, row, writer, given):
+    """The first cell of a row that nobody has written, or -1."""
+    for bank in range(at[row, 1]):
+        start = at[row, 0] + bank * at[row, 2]
+        for cell in range(start, start + at[row, 3]):
+            if writer[cell] < 0 and not given[cell]:
+                return cell
+    return -1
+
+
 @_entry
-def walk(steps, orders, accesses, cells, found):
+def walk(steps, orders, accesses, cells, results):
     """Fill `found` (kind, step, other, cell); returns how many rows.
 
     steps     thread (-1: only orders others; -2: after nothing but what is said, a thread is found for it and
-              written there), place in the thread (from 1), step before in the thread (-1), clocks,
-              steps of each thread so far (zeros), and how many of the last threads are for steps of none
-    orders    first row of each step (n + 1,), earlier steps
-    accesses  first row of each step (n + 1,), (m, 7): write, dense, first cell, banks, cells between banks,
-              cells of a bank
-    cells     last writer, readers (cells, READERS), given, used by step, and what tells who may read what:
-              operator of each step (-1: any), first row of each operator (n + 1,), operators it may read of
+              written there), place in the thread (from 1, filled here), clocks, steps of each thread so far
+              (zeros), the last of them (-1), and how many of the last threads are for steps of none
+    orders    (k, 2), sorted by the second: a step, and a later one that waited for it
+    accesses  rows of accesses sorted by step, of what is given, of what is kept, of results; their cells
+              (n, 4): first cell, banks, cells between banks, cells of a bank; how many rows are accesses,
+              given, kept
+    cells     last writer, readers (cells, READERS), given, used by step (both filled here), and what tells
+              who may read what: operator of each step (-1: any), first row of each operator (n + 1,),
+              operators it may read of
+    results   found, and by row of results its first cell that nobody has written
     """
-    thread, place, previous, clocks, last, seats = steps
-    order_first, earlier = orders
-    first, rows = accesses
+    thread, place, clocks = steps[0], steps[1], steps[2]
+    rows, at, num_accesses, num_given, num_kept = accesses
     writer, readers, given, used, origin = cells
+    found, missing = results
     state = (thread, place, clocks, writer, readers, given, used, origin)
-    count = 0
+    kept = num_accesses + num_given
+    for row in range(num_accesses, kept):
+        _mark(at, row, given)
+    count, order, first = 0, 0, 0
     for step in range(len(thread)):
-        mine = clocks[step]
-        if previous[step] >= 0:
-            mine[:] = clocks[previous[step]]
-        for row in range(order_first[step], order_first[step + 1]):
-            before = earlier[row]
-            other = clocks[before]
-            for t in range(len(mine)):
-                mine[t] = max(mine[t], other[t])
-            if thread[before] >= 0:
-                mine[thread[before]] = max(mine[thread[before]], place[before])
-        if thread[step] == SEATLESS:
-            _seat(step, (thread, place), last, mine, seats)
+        order = _begin(steps, orders, step, order)
+        end = first
+        while end < num_accesses and rows[end, STEP] == step:
+            end += 1
         for is_write in range(2):
-            for row in range(first[step], first[step + 1]):
-                if rows[row, 0] != is_write:
-                    continue
-                missing, place_missing = 0, 0
-                # Cells side by side mostly have one writer and the same readers, which are looked at once.
-                seen = -1
-                for bank in range(rows[row, 3]):
-                    start = rows[row, 2] + bank * rows[row, 4]
-                    for cell in range(start, start + rows[row, 5]):
-                        if is_write:
-                            count, seen = _write(state, found, count, step, (cell, rows[row, 1], seen))
-                            continue
-                        before = writer[cell]
-                        if before < 0:
-                            if not given[cell]:
-                                missing, place_missing = missing + 1, cell
-                        elif before != seen:
-                            count = _read_after(state, found, count, step, cell)
-                            seen = before
-                        _remember(state, step, cell)
-                # Of what is read with gaps, the gaps may be what nobody has written.
-                if missing and (rows[row, 1] or missing == rows[row, 3] * rows[row, 5]):
-                    count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
+            for row in range(first, end):
+                if rows[row, WRITE] == is_write:
+                    access = (
+                        step,
+                        is_write,
+                        rows[row, DENSE],
+                        at[row, 0],
+                        at[row, 1],
+                        at[row, 2],
+                        at[row, 3],
+                    )
+                    count = _touch(state, found, count, access)
+        first = end
+    for row in range(kept, kept + num_kept):
+        _finish(at, row, writer, used)
+    for row in range(len(missing)):
+        missing[row] = _first_missing(at, kept + num_kept + row, writer, given)
     return count

@@ -5,24 +5,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-ACCESS_DTYPE = np.dtype(
-    [
-        ("step", np.int64),
-        ("memory", np.int64),
-        ("is_write", np.bool_),
-        ("is_dense", np.bool_),
-        ("bank", np.int64),
-        ("banks", np.int64),
-        ("low", np.int64),
-        ("high", np.int64),
-    ]
-)
-"""Bytes low..high-1 of so many banks of a memory. Not dense: some bytes between may not be touched."""
+from npuviz.sim.checks.order_kernels import HIGH
 
 
 def accesses_of(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """Rows of ACCESS_DTYPE from tuples in its order."""
-    return np.array(rows, dtype=ACCESS_DTYPE)
+    """(n, 8) int64 from tuples in the order of the columns of `order_kernels`."""
+    return np.array(rows, dtype=np.int64).reshape(-1, HIGH + 1)
 
 
 @dataclass(frozen=True)
@@ -34,8 +22,8 @@ class MemoryTrail:
                  before it has ended. -2: belongs to none, -1: only orders others
     cycle        (n,) int64: when it completed
     orders       (k, 2) int64, sorted by the second: a step, and a later one that waited for its end
-    accesses     (m,) ACCESS_DTYPE, sorted by step
-    given        (g,) ACCESS_DTYPE whose step counts for nothing: bytes that have a value at the beginning
+    accesses     (m, 8) int64 as `accesses_of`, sorted by step
+    given        (g, 8) likewise, whose step counts for nothing: bytes that have a value at the beginning
     kept         likewise: bytes that somebody reads after the end; None while the run goes on
     sizes        by memory: banks, and bytes of one
     names        by memory, for people

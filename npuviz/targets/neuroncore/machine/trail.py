@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from npuviz.program.program import Program
-from npuviz.sim.checks.order_kernels import SEATLESS
-from npuviz.sim.checks.trail import ACCESS_DTYPE, MemoryTrail, accesses_of
+from npuviz.sim.checks.order_kernels import SEATLESS, STEP
+from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, NUM_PARTITIONS, RES, Flag, Opcode, Space
 from npuviz.targets.neuroncore.kernels import records as sk
@@ -150,15 +150,12 @@ class TrailMaker:
             ends = np.cumsum(counts)
             index = np.repeat(mine[:, 0] - (ends - counts), counts) + np.arange(int(counts.sum()))
             taken = rows[index]
-            made = np.zeros(len(taken), ACCESS_DTYPE)
-            made["step"] = np.repeat(steps, counts)
-            for name, column in (("memory", _A.memory), ("is_write", _A.write), ("bank", _A.partition),
-                                 ("banks", _A.partitions), ("low", _A.low), ("high", _A.high)):  # fmt: skip
-                made[name] = taken[:, column]
-            made["is_dense"] = dense[index]
+            columns = [np.repeat(steps, counts), taken[:, _A.memory], taken[:, _A.write], dense[index],
+                       *(taken[:, n] for n in (_A.partition, _A.partitions, _A.low, _A.high))]  # fmt: skip
+            made = np.stack(columns, axis=1)
             found.append(made)
         every = np.concatenate(found)
-        return every[np.argsort(every["step"], kind="stable")]
+        return every[np.argsort(every[:, STEP], kind="stable")]
 
     # --- exact bytes -----------------------------------------------------------------------------------
 
@@ -222,6 +219,11 @@ def _addresses(base: int, pairs: list[tuple[int, int]]) -> np.ndarray:
     return found
 
 
+def _lists(rows: list[Any], first: np.ndarray, count: np.ndarray) -> list[list[Any]]:
+    """Rows one list after the other, as lists."""
+    return [rows[start : start + n] for start, n in zip(first.tolist(), count.tolist(), strict=True)]
+
+
 class _Order:
     """Steps of a log with those that stand for counts of semaphores between them.
 
@@ -230,7 +232,6 @@ class _Order:
     """
 
     def __init__(self, tables: Tables, links: Links, entries: np.ndarray) -> None:
-        self._tables, self._links = tables, links
         self.steps: list[tuple[int, int, int]] = []
         self.orders: list[tuple[int, int]] = []
         self._sequencer = np.searchsorted(
@@ -240,8 +241,17 @@ class _Order:
         self._step_of: dict[int, int] = {}
         self._count: dict[int, list[int]] = {}
         self._repeats = len(np.unique(entries)) < len(entries)
-        self._waits = [rows.tolist() for rows in (links.waits, links.wait_first, links.wait_count)]
-        self._updates = [rows.tolist() for rows in (links.updates, links.update_first, links.update_count)]
+        waits = links.waits[:, [sk.WAIT.semaphore, sk.WAIT.producer]].tolist()
+        self._waits = _lists(waits, links.wait_first, links.wait_count)
+        updates = links.updates[:, sk.UPDATE.semaphore].tolist()
+        self._updates = _lists(updates, links.update_first, links.update_count)
+        self._transfer_of = tables.transfer_of.tolist()
+        own = zip(links.transfer_semaphore.tolist(), links.transfer_event.tolist(), strict=True)
+        remotes = _lists(links.remotes.tolist(), links.remote_first, links.remote_count)
+        self._of_transfer = [
+            [semaphore for semaphore in (*mine, *others) if semaphore >= 0]
+            for mine, others in zip(own, remotes, strict=True)
+        ]
         self._ordinals = self._find_ordinals()
         for position, entry in enumerate(entries.tolist()):
             if entry >= 0:
@@ -254,30 +264,11 @@ class _Order:
         found: dict[tuple[int, int], int] = {}
         if self._repeats:
             return found
-        rows, first, count = self._updates
-        by_semaphore: dict[int, list[int]] = {}
-        for index in range(len(self._tables.instructions)):
-            semaphores = [
-                rows[k][sk.UPDATE.semaphore] for k in range(first[index], first[index] + count[index])
-            ]
-            transfer = int(self._tables.transfer_of[index])
-            if transfer >= 0:
-                semaphores += self._of_transfer(transfer)
-            for semaphore in semaphores:
-                by_semaphore.setdefault(semaphore, []).append(index)
-        for semaphore, owners in by_semaphore.items():
-            found |= {
-                (semaphore, index): number
-                for index, number in zip(owners, accumulate([1] * len(owners)), strict=True)
-            }
+        so_far: dict[int, int] = {}
+        for index, (counted, transfer) in enumerate(zip(self._updates, self._transfer_of, strict=True)):
+            for semaphore in (*counted, *self._of_transfer[transfer]) if transfer >= 0 else counted:
+                found[semaphore, index] = so_far[semaphore] = so_far.get(semaphore, 0) + 1
         return found
-
-    def _of_transfer(self, number: int) -> list[int]:
-        links = self._links
-        first = int(links.remote_first[number])
-        remotes = links.remotes[first : first + int(links.remote_count[number])].tolist()
-        own = (int(links.transfer_semaphore[number]), int(links.transfer_event[number]))
-        return [semaphore for semaphore in (*own, *remotes) if semaphore >= 0]
 
     def _instruction(self, entry: int, position: int) -> None:
         waited = self._waited(entry)
@@ -288,19 +279,17 @@ class _Order:
             self.orders += [(self._last_host, step)] if self._last_host >= 0 else []
             self._last_host = step
         self._step_of[entry] = step
-        rows, first, count = self._updates
-        for k in range(first[entry], first[entry] + count[entry]):
-            self._counted(rows[k][sk.UPDATE.semaphore], step, position)
+        for semaphore in self._updates[entry]:
+            self._counted(semaphore, step, position)
 
     def _transfer(self, entry: int, position: int) -> None:
-        number = int(self._tables.transfer_of[-1 - entry])
         step = len(self.steps)
         # Rings serve in order, each for itself: transfers of one queue set may overlap.
         self.steps.append((entry, SEATLESS, position))
         trigger = self._step_of.get(-1 - entry)
         if trigger is not None:
             self.orders.append((trigger, step))
-        for semaphore in self._of_transfer(number):
+        for semaphore in self._of_transfer[self._transfer_of[-1 - entry]]:
             self._counted(semaphore, step, position)
 
     def _counted(self, semaphore: int, step: int, position: int) -> None:
@@ -315,10 +304,8 @@ class _Order:
 
     def _waited(self, entry: int) -> list[int]:
         """Steps of counts that an instruction waited for; where it is not known which, all up to now."""
-        rows, first, count = self._waits
         found: list[int] = []
-        for k in range(first[entry], first[entry] + count[entry]):
-            semaphore, producer = rows[k][sk.WAIT.semaphore], rows[k][sk.WAIT.producer]
+        for semaphore, producer in self._waits[entry]:
             chain = self._count.get(semaphore)
             if not chain:
                 continue

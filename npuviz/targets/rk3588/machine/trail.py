@@ -108,8 +108,12 @@ class TrailMaker:
 
     @cached_property
     def _given(self) -> np.ndarray:
-        """Buffers with data, and those of no operator that no task and no host call ever writes."""
-        tensors = self._program.graph.tensors
+        """Buffers with data, and those of no operator that no task and no host call ever writes.
+
+        An input that the host fills into one buffer reaches others of the same tensor by tasks only.
+        """
+        tensors, buffers = self._program.graph.tensors, self._tables.buffers
+        filled = {buffers[number].tensor for call in self._tables.hosts for number in call.writes}
         written = [(low, high) for rows in self._rows for is_write, low, high in rows if is_write]
         starts = np.array(sorted(low for low, _ in written), dtype=np.int64)
         ends = np.array(sorted(high for _, high in written), dtype=np.int64)
@@ -117,7 +121,9 @@ class TrailMaker:
         def is_given(buffer: Buffer) -> bool:
             if buffer.data is not None:
                 return True
-            if 0 <= buffer.tensor < len(tensors) and tensors[buffer.tensor].producer >= 0:
+            if 0 <= buffer.tensor < len(tensors) and (
+                buffer.tensor in filled or tensors[buffer.tensor].producer >= 0
+            ):
                 return False
             low, high = buffer.address, buffer.address + buffer.size_bytes
             return bool(np.searchsorted(starts, high) == np.searchsorted(ends, low, side="right"))

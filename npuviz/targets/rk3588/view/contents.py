@@ -86,6 +86,13 @@ class Contents:
     def _now(self) -> Moment:
         return self._moment or moment_of(self._engine)
 
+    def _log(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log entries up to now, and their times."""
+        if self._moment is not None:
+            return self._moment.log, self._moment.times
+        log = self._engine.log()
+        return log[:, 0].copy(), log[:, 1].copy()
+
     # --- regions ---------------------------------------------------------------------------------------
 
     def regions(self, memory: int, image: EditImage) -> list[Region]:
@@ -191,11 +198,11 @@ class Contents:
     def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
         """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
         self._checked(memory, address, len(data))
-        return EditImage((*image.edits, Edit(len(self._now().log), memory, address, data)))
+        return EditImage((*image.edits, Edit(len(self._log()[0]), memory, address, data)))
 
     def values(self, image: EditImage) -> ValueEngine:
         """The values engine, brought to the present contents."""
-        self._values.advance_to(self._now().log, image.edits)
+        self._values.advance_to(self._log()[0], image.edits)
         return self._values
 
     def tensor(self, tensor: int, image: EditImage) -> np.ndarray | None:
@@ -204,20 +211,20 @@ class Contents:
 
     def hazards(self, image: EditImage) -> list[Hazard]:
         """Tasks up to now that could not be executed, by cycle."""
-        now, found = self._now(), list[Hazard]()
-        with self._values.at(now.log, image.edits) as values:
+        (log, times), found = self._log(), list[Hazard]()
+        with self._values.at(log, image.edits) as values:
             for hazard in values.hazards:
                 index = hazard.entry if hazard.entry >= 0 else len(self._tables.tasks) - 1 - hazard.entry
                 unit = self._program.listing.describe(index).unit if index >= 0 else -1
                 name = self._unit_name(unit)
-                cycle = int(now.times[hazard.position])
+                cycle = int(times[hazard.position])
                 found.append(Hazard(cycle, name, index, hazard.kind, hazard.text))
         return found
 
     def memory_hazards(self, _image: EditImage) -> Findings:
         """What is wrong in the order of reads and writes up to now."""
-        now = self._now()
-        return memory_hazards(self._trails.trail(now.log, now.times, self._is_finished(now.log)))
+        log, times = self._log()
+        return memory_hazards(self._trails.trail(log, times, self._is_finished(log)))
 
     def _is_finished(self, log: np.ndarray) -> bool:
         """Whether a log is that of the whole program."""

@@ -8,13 +8,13 @@ from which tiles have stored their blocks.
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
-from npuviz.base.errors import SimulationError
+from npuviz.base.errors import SimulationError, TargetError
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.targets.systolic.kernels import program_records as tk
@@ -243,9 +243,22 @@ class ValueEngine:
                     arrays[root][...] = event.contents(root)
             for tile in self._tiles_of(layer):
                 if event is None or not event.tile_done[tile]:
-                    self._tiles.store(tile, self._tiles.contents(tile, ALL, ALL), arrays.__getitem__)
+                    self._run_tile(tile, self._tiles.contents, arrays)
         for root in plan.outputs:
             self._keep(root, arrays[root])
+
+    def _run_tile(
+        self, tile: int, contents: Callable[[int, int, int], Contents], arrays: dict[int, np.ndarray]
+    ) -> None:
+        """Store the results of a tile. Raises TargetError if the program gives it none."""
+        try:
+            self._tiles.store(tile, contents(tile, ALL, ALL), arrays.__getitem__)
+        except (LookupError, ValueError) as error:
+            # What we compile has these; a program in which a move or an entry is wrong has not.
+            reason = f"{type(error).__name__}: {error}"
+            raise TargetError(
+                f"tile {tile} moves or stores what its layer does not have ({reason})"
+            ) from error
 
     def _partial(self, root: int, layer: int, tile_done: np.ndarray | None) -> np.ndarray:
         """Contents of a tensor while its layer runs: the blocks of the tiles that are done."""
@@ -260,7 +273,7 @@ class ValueEngine:
         }
         for tile in self._tiles_of(layer):
             if tile_done[tile] and (event is None or not event.tile_done[tile]):
-                self._tiles.store(tile, self._evaluated(tile, ALL, ALL), scratch.__getitem__)
+                self._run_tile(tile, self._evaluated, scratch)
         made.setflags(write=False)
         return made
 

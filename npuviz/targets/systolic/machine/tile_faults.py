@@ -1,0 +1,209 @@
+"""What is wrong in the tiles of a systolic program, in whatever order they run."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.checks.kinds import hazard_of
+from npuviz.sim.machine import Hazard
+from npuviz.targets.systolic.isa import MNEMONICS
+from npuviz.targets.systolic.kernels import program_records as tk
+from npuviz.targets.systolic.machine.templates import LOAD, STORE, Templates
+from npuviz.targets.systolic.tables import SystolicTables
+
+_BASES = slice(tk.TILE.base, tk.TILE.base + 8)
+_SCRATCHPAD, _ACCUMULATOR = 0, 1
+
+
+def faults_of_layers(
+    tables: SystolicTables,
+    program: Program,
+    unit_name: Callable[[int], str],
+    halves: tuple[int, int],
+    templates: Templates,
+) -> list[list[Hazard]]:
+    """By layer: moves out of bounds, entries too large, read before they are filled, or never read.
+
+    halves  bytes of half a scratchpad, of half an accumulator
+    Cycles are 0.
+    """
+    return _Faults(tables, program, unit_name, halves, templates).by_layer()
+
+
+class _Faults:
+    def __init__(
+        self,
+        tables: SystolicTables,
+        program: Program,
+        unit_name: Callable[[int], str],
+        halves: tuple[int, int],
+        templates: Templates,
+    ) -> None:
+        self._tables, self._program, self._unit_name, self._halves = tables, program, unit_name, halves
+        self._templates = templates
+        count = len(program.graph.tensors)
+        self._low = np.zeros(count + 1, np.int64)
+        """By tensor: its first address, and the end of it; the last of none."""
+        self._high = np.full(count + 1, -1, np.int64)
+        for each in program.memory_map.allocations:
+            if 0 <= each.tensor < count:
+                self._low[each.tensor], self._high[each.tensor] = each.address, each.address + each.size_bytes
+
+    def by_layer(self) -> list[list[Hazard]]:
+        found: list[list[Hazard]] = [[] for _ in self._tables.layers]
+        templates = self._templates
+        if not len(templates.code):
+            return found
+        outside, crowded = set(self._outside()), set(self._crowded())
+        columns = templates.code[:, [tk.CODE.op, tk.CODE.src0, tk.CODE.src1, tk.CODE.dst]].tolist()
+        kinds, start = templates.kind.tolist(), 0
+        for template, end in enumerate(templates.ends.tolist()):
+            mine = found[int(templates.layer[template])]
+            mine += [self._moved_outside(row) for row in range(start, end) if row in outside]
+            mine += self._entries(template, start, columns[start:end], kinds[start:end], crowded)
+            start = end
+        for layer, hazard in self._incomplete():
+            found[layer].append(hazard)
+        return found
+
+    def _first(self, row: int) -> int:
+        """The instruction that stands in a row of code, of the first tile of its template."""
+        template = int(self._templates.of[row])
+        start = int(self._templates.ends[template - 1]) if template else 0
+        return int(self._templates.tiles[template][0, tk.TILE.first]) + row - start
+
+    def _hazard(self, kind: str, index: int, text: str, place: str) -> Hazard:
+        unit = self._unit_name(self._program.listing.describe(index).unit)
+        return hazard_of(kind, 0, unit, index, text, place)
+
+    # --- moves -----------------------------------------------------------------------------------------
+
+    def _reach(self, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes from its base that each move begins at, and ends before."""
+        low = code[:, tk.CODE.offset].copy()
+        high = low + code[:, tk.CODE.len]
+        for count, pitch in ((tk.CODE.n0, tk.CODE.s0), (tk.CODE.n1, tk.CODE.s1)):
+            reach = (code[:, count] - 1) * code[:, pitch]
+            low += np.minimum(reach, 0)
+            high += np.maximum(reach, 0)
+        return low, high
+
+    def _outside(self) -> list[int]:
+        """Rows of moves that leave the tensor they belong to, in any tile."""
+        templates = self._templates
+        rows = np.flatnonzero((templates.kind == LOAD) | (templates.kind == STORE))
+        code = templates.code[rows]
+        place, tensor = (templates.of[rows], code[:, tk.CODE.base]), code[:, tk.CODE.tensor]
+        bases = [tiles[:, _BASES] for tiles in templates.tiles]
+        low, high = self._reach(code)
+        low += np.array([each.min(axis=0) for each in bases])[place]
+        high += np.array([each.max(axis=0) for each in bases])[place]
+        is_placed = self._high[tensor] >= 0
+        return rows[is_placed & ((low < self._low[tensor]) | (high > self._high[tensor]))].tolist()
+
+    def _moved_outside(self, row: int) -> Hazard:
+        code = self._templates.code[row : row + 1]
+        tiles = self._templates.tiles[int(self._templates.of[row])]
+        base = tiles[:, tk.TILE.base + int(code[0, tk.CODE.base])]
+        low, high = (base + each for each in self._reach(code))
+        tensor = int(code[0, tk.CODE.tensor])
+        first, end = int(self._low[tensor]), int(self._high[tensor])
+        tile = int(np.flatnonzero((low < first) | (high > end))[0])
+        index = self._first(row) - int(tiles[0, tk.TILE.first]) + int(tiles[tile, tk.TILE.first])
+        place = f"DRAM {int(low[tile]):#x}..{int(high[tile]) - 1:#x}"
+        name = self._program.graph.tensors[tensor].name
+        text = f"instruction {index} moves {place}; tensor {name} has {first:#x}..{end - 1:#x}"
+        return self._hazard("out-of-bounds", index, text, place)
+
+    def _incomplete(self) -> Iterator[tuple[int, Hazard]]:
+        """With the last layer that stores it: tensors of which all stores together move too few bytes."""
+        templates = self._templates
+        rows = np.flatnonzero(templates.kind == STORE)
+        code, number = templates.code[rows], np.array([len(tiles) for tiles in templates.tiles])
+        sizes = number[templates.of[rows]] * code[:, [tk.CODE.n0, tk.CODE.n1, tk.CODE.len]].prod(axis=1)
+        moved, last = Counter[int](), dict[int, int]()
+        for tensor, row, size in zip(
+            code[:, tk.CODE.tensor].tolist(), rows.tolist(), sizes.tolist(), strict=True
+        ):
+            moved[tensor] += size
+            last[tensor] = row
+        for tensor, row in last.items():
+            size = int(self._high[tensor] - self._low[tensor])
+            if moved[tensor] < size:
+                template = int(templates.of[row])
+                tiles = templates.tiles[template]
+                index = self._first(row) + int(tiles[-1, tk.TILE.first] - tiles[0, tk.TILE.first])
+                name = self._program.graph.tensors[tensor].name
+                text = f"{name} has {size} B, and its stores move {moved[tensor]}"
+                yield (
+                    int(templates.layer[template]),
+                    self._hazard("incomplete", index, text, f"tensor {name}"),
+                )
+
+    # --- entries ---------------------------------------------------------------------------------------
+
+    def _entries(
+        self, template: int, start: int, code: list[list[int]], kinds: list[int], crowded: set[int]
+    ) -> Iterator[Hazard]:
+        """How a template uses its entries, in program order.
+
+        start  its first row; code  opcode, sources and destination of each instruction
+        """
+        tiles = self._templates.tiles[template]
+        # What a tile goes on with was filled by the tile before.
+        continues = bool(tiles[:, tk.TILE.accumulate].any())
+        filled: dict[int, int] = {}
+        read = set[int]()
+        for row, ((op, first, second, target), kind) in enumerate(zip(code, kinds, strict=True)):
+            sources = (target,) if kind == STORE else () if kind == LOAD else (first, second)
+            for entry in sources:
+                if entry and entry not in filled and not (entry < 0 and continues):
+                    index = self._first(start + row)
+                    text = (
+                        f"{MNEMONICS[op]} {index} reads {_entry(entry)}, which nothing of its tile has filled"
+                    )
+                    yield self._hazard("unwritten", index, text, _entry(entry))
+                read.add(entry)
+            if kind != STORE and target:
+                filled[target] = row
+                if start + row in crowded:
+                    yield self._too_large(start + row)
+        for entry, row in filled.items():
+            if entry > 0 and entry not in read:
+                index = self._first(start + row)
+                name = f"{MNEMONICS[code[row][0]]} {index}"
+                text = f"{name} fills {_entry(entry)}, and nothing of its tile reads it"
+                kind = "dead-transfer" if kinds[row] == LOAD else "dead-store"
+                yield self._hazard(kind, index, text, _entry(entry))
+
+    def _room(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Address, size and half of the entries that rows fill."""
+        templates, entries = self._templates, self._tables.entries
+        code = templates.code[rows]
+        target = code[:, tk.CODE.dst]
+        head = self._tables.layers[templates.layer[templates.of[rows]]]
+        number = np.where(target > 0, target - 1, head[:, tk.LAYER.spad_entries] - target - 1)
+        address = entries[head[:, tk.LAYER.entry] + number, tk.ENTRY_ROOM.address]
+        half = np.where(target > 0, self._halves[_SCRATCHPAD], self._halves[_ACCUMULATOR])
+        return address, code[:, tk.CODE.size], half
+
+    def _crowded(self) -> list[int]:
+        """Rows that fill an entry with more than what its half has from its address on."""
+        templates = self._templates
+        rows = np.flatnonzero((templates.kind != STORE) & (templates.code[:, tk.CODE.dst] != 0))
+        if not len(rows):
+            return []
+        address, size, half = self._room(rows)
+        return rows[address + size > half].tolist()
+
+    def _too_large(self, row: int) -> Hazard:
+        address, size, half = (int(each[0]) for each in self._room(np.array([row])))
+        index, entry = self._first(row), int(self._templates.code[row, tk.CODE.dst])
+        text = f"instruction {index} fills {_entry(entry)} with {size} B at {address:#x}, of {half} B"
+        return self._hazard("capacity", index, text, _entry(entry))
+
+
+def _entry(operand: int) -> str:
+    return f"scratchpad entry s{operand - 1}" if operand > 0 else f"accumulator entry a{-operand - 1}"
