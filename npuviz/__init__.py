@@ -41,7 +41,7 @@ def __dir__() -> list[str]:
 
 
 def _use_kernel_cache() -> None:
-    """Keep compiled kernels in a folder named after their sources; one for this process where none can be.
+    """Keep compiled kernels in a folder named after their sources; one for this process if none can be.
 
     numba looks only at the file of the outermost function when it decides whether a cached kernel is
     current: a change in an inner kernel file would go unseen.
@@ -50,7 +50,8 @@ def _use_kernel_cache() -> None:
         return
     root = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted({*root.rglob("*_kernels.py"), *root.glob("targets/*/kernels/**/*.py")}):
+    sources = "base/kernels/*.py", "**/*_kernels.py", "targets/*/kernels/**/*.py"
+    for path in sorted({path for pattern in sources for path in root.glob(pattern)}):
         digest.update(path.read_bytes())
     folder = _cache_folder() / "npuviz" / "kernels" / digest.hexdigest()
     try:

@@ -6,10 +6,10 @@ Every function that writes returns the position behind what it wrote.
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
 import numba as nb
 import numpy as np
+
+from npuviz.base.kernels.inner import inner
 
 SEQUENCE = 1
 MAX_FLOWS_OF_SLICE = 1000
@@ -33,8 +33,7 @@ _END = 2
 _COUNTER = 4
 _NEEDS_NAMES = 2
 
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 

@@ -8,20 +8,17 @@ All column arguments are read-only arrays; written arrays come last.
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
-import numba as nb
 import numpy as np
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 
 BLOCK = 16
 _FETCH_COLUMNS = 64
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 

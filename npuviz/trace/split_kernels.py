@@ -6,12 +6,10 @@ of memory m, T+1+M with M memories the causes; SKIP drops the row.
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
-import numba as nb
 import numpy as np
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 
 SKIP = -1
 
@@ -24,8 +22,7 @@ _KIND_SHIFT = 48
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 

@@ -7,11 +7,8 @@ thread begin in their order and end in their order; that one is over when the ne
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
-import numba as nb
-
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 
 READERS = 4
 """Readers of a cell that are remembered; of more the oldest is forgotten."""
@@ -23,8 +20,7 @@ STEP, MEMORY, WRITE, DENSE, BANK, BANKS, LOW, HIGH = range(8)
 be touched."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 
 
 @_inlined

@@ -13,6 +13,7 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 from npuviz.base.kernels.twins import stand_in
 
 cgutils: Any = _cgutils
@@ -20,7 +21,7 @@ _compile: Any = njit  # its stub lacks the options below
 
 # No divisor of a kernel can be 0, and a test for it at every division costs time twice.
 # Each says whether it becomes part of its callers: else numba takes that over from whoever calls it first.
-_INNER = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_INNER = {"error_model": "numpy"}
 _APART = {"forceinline": False}
 _GROUP = "machine"
 
@@ -30,13 +31,13 @@ entry: Any = entries.entry(_GROUP, is_light=True, error_model="numpy")
 optimised_entry: Any = entries.entry(_GROUP, error_model="numpy")
 """The same for one that LLVM's first level leaves slower (measured): it takes half as long again."""
 
-kernel: Any = _compile(**_INNER, **_APART)
+kernel: Any = inner(**_INNER, **_APART)
 """Decorator of a function that only kernels call."""
 
-inlined: Any = _compile(**_INNER, forceinline=True)
+inlined: Any = inner(**_INNER, forceinline=True)
 """The same for small ones in hot loops."""
 
-spliced: Any = _compile(**_INNER, inline="always", **_APART)
+spliced: Any = inner(**_INNER, inline="always", **_APART)
 """The same for parts of one large function: they are compiled with it only, not once more by themselves."""
 
 

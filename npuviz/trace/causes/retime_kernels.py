@@ -7,16 +7,13 @@ a change every node keeps its time, because each constraint held in the run; tho
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
-import numba as nb
 import numpy as np
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 
 
 @_inlined

@@ -7,12 +7,10 @@ of each instruction, rising, those of instruction i from `first_of`[i] to before
 
 # pyright: reportMissingParameterType=false
 
-from typing import Any
-
-import numba as nb
 import numpy as np
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 
 UNKNOWN = -1
 """Kind of a segment whose cause is not recorded."""
@@ -20,8 +18,7 @@ MOST_HOPS = 256
 """Hops in which no cycle passes; after so many the track's own past goes on."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = nb.njit(nogil=True, **_INLINE)
+_inlined = inner(forceinline=True)
 
 
 @_inlined

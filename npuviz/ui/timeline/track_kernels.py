@@ -5,12 +5,10 @@ paints the row line by line afterwards, which the compiler can do for many pixel
 styles and columns are those of raster_kernels; a slice's category is keys[s].
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
 from npuviz.base.kernels.twins import stand_in
 from npuviz.trace.pyramid_kernels import first_starting_from
 from npuviz.ui.kit.raster_kernels import FILL, IS_WORK, LINE, X_STEP, Y_STEP, mix, pixel
@@ -21,8 +19,7 @@ LABEL_COLUMNS = 3
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="numpy")
 
-_INLINE: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-_inlined = njit(nogil=True, error_model="numpy", **_INLINE)
+_inlined = inner(error_model="numpy", forceinline=True)
 """Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 

@@ -1,0 +1,106 @@
+"""Functions that only kernels call: compiled with the kernels, not each by itself."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import int64, njit
+from numba.core import codegen
+
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
+
+pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
+
+CPUCodeLibrary: Any = codegen.CPUCodeLibrary
+
+
+def _chain(*, last_calls_twice: bool = False) -> Any:
+    """A kernel that calls through three functions: 2 * (words[0] + 1), as often as there are words."""
+
+    @inner()
+    def plus_one(value: Any) -> Any:
+        return value + 1
+
+    @inner(forceinline=True)
+    def doubled(words: Any, place: int) -> int:
+        words[place] = 2 * plus_one(words[place])
+        return words[place]
+
+    @inner(error_model="numpy")
+    def again(words: Any, place: int) -> int:
+        if last_calls_twice:
+            return doubled(words, place) + plus_one(words[place])
+        return doubled(words, place)
+
+    @njit
+    def kernel(words: Any) -> Any:
+        total = int64(0)
+        for place in range(words.size):
+            total += again(words, place)
+        return total
+
+    return kernel, (plus_one, doubled, again)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_values_are_those_of_python(twice: bool) -> None:
+    kernel, _ = _chain(last_calls_twice=twice)
+    words, same = np.arange(5), np.arange(5)
+    assert kernel(words) == 2 * 15 + (35 if twice else 0)
+    assert kernel(words[:0]) == 0
+    assert np.array_equal(words, 2 * (same + 1))
+
+
+def test_machine_code_of_a_chain_of_calls_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    optimised: list[str] = []
+    optimise = CPUCodeLibrary._optimize_final_module
+    monkeypatch.setattr(
+        CPUCodeLibrary,
+        "_optimize_final_module",
+        lambda library: (optimised.append(library.name), optimise(library))[1],
+    )
+    kernel, parts = _chain()
+    kernel(np.zeros(3, np.int64))
+    assert [name.split(".")[-1] for name in optimised] == ["kernel"]
+    engine = kernel.targetctx.codegen()._engine
+    for part in parts:
+        (overload,) = part.overloads.values()
+        assert not engine.is_symbol_defined(overload.fndesc.llvm_func_name)
+
+
+def test_two_kernels_share_a_function() -> None:
+    @inner()
+    def half(value: int) -> int:
+        return value // 2
+
+    @njit
+    def first(value: int) -> int:
+        return half(value) + 1
+
+    @njit
+    def second(value: int) -> int:
+        return half(first(value))
+
+    assert (first(10), second(10), second(31)) == (6, 3, 8)
+
+
+def test_python_cannot_call_it() -> None:
+    _, (plus_one, *_rest) = _chain()
+    with pytest.raises(KeyError):
+        plus_one(1)
+    assert plus_one.py_func(1) == 2
+
+
+def test_arrays_outside_are_constants() -> None:
+    table = np.array([3, 5, 7])
+
+    @inner()
+    def at(place: int) -> Any:
+        return table[place]
+
+    @njit
+    def kernel(place: int) -> Any:
+        return at(place)
+
+    assert [kernel(place) for place in range(3)] == [3, 5, 7]
