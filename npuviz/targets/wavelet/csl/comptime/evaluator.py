@@ -15,7 +15,7 @@ runtime scope has no side effects.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from npuviz.targets.wavelet.csl.comptime import coercion
 from npuviz.targets.wavelet.csl.comptime import types as t
@@ -32,6 +32,7 @@ from npuviz.targets.wavelet.csl.comptime.scope import (
 from npuviz.targets.wavelet.csl.comptime.session import Session
 from npuviz.targets.wavelet.csl.comptime.values import (
     VOID,
+    StringValue,
     TypeValue,
     Value,
     VoidValue,
@@ -41,6 +42,9 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, similar
 from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement, Variable
+
+Linked = TypeVar("Linked", Global, FunctionValue)
+"""A declaration that `extern` may stand before."""
 
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
@@ -162,7 +166,7 @@ class Comptime:
         """What a name stands for. Raises CslError if it is not declared."""
         entry = scope.find(name) or scope.instance.member(name)
         if entry is not None:
-            return entry
+            return self.linked(entry) if isinstance(entry, FunctionValue) else entry
         kind = t.named_type(name)
         if kind is not None:
             return self.session.type_value(kind)
@@ -170,6 +174,37 @@ class Comptime:
         if value is not None:
             return value
         raise CslError(at, f"{name} is not declared", similar(name, scope.visible()))
+
+    def linked(self, entry: Linked) -> Linked:
+        """What an `extern` declaration stands for: what a module of the same PE exports under that name.
+
+        Anything else, and what nothing exports so far, stands for itself. Raises CslError if types differ.
+        """
+        pe = entry.instance.pe
+        if entry.node.linkage != "extern" or pe is None:
+            return entry
+        name = self._link_name(entry)
+        for export in pe.declared_exports:
+            found = export.subject
+            if isinstance(found, type(entry)) and self._link_name(found) == name:
+                self._check_linked(entry, found)
+                return found
+        return entry
+
+    def _link_name(self, entry: Global | FunctionValue) -> str:
+        given = entry.node.linkname if isinstance(entry, Global) else None
+        value = None if given is None else self.evaluate(given, entry.instance.scope)
+        return value.text.decode(errors="replace") if isinstance(value, StringValue) else entry.node.name
+
+    def _check_linked(self, entry: Global | FunctionValue, found: Global | FunctionValue) -> None:
+        kinds = [
+            self.global_type(each) if isinstance(each, Global) else self.signature(each)
+            for each in (entry, found)
+        ]
+        if kinds[0] is not kinds[1]:
+            name = entry.node.name
+            where = found.instance.qualified(found.node.name)
+            raise CslError(entry.node.at, f"extern {name} is {kinds[0]}, the exported {where} is {kinds[1]}")
 
     def read(self, entry: Entry, scope: Scope, at: Span) -> Value:
         """The value of what a name stands for. Raises NotComptime."""
@@ -217,6 +252,9 @@ class Comptime:
 
     def global_value(self, entry: Global) -> Value | None:
         """The value of a const or param, the initial value of a var; None if it has none."""
+        linked = self.linked(entry)
+        if linked is not entry:
+            return self.global_value(linked)
         if entry.state == 4:
             return entry.value
         try:

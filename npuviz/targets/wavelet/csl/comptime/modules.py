@@ -63,13 +63,13 @@ def start(comptime: Comptime, instance: ModuleInstance, parts: FileParts, *, blo
     programs contain unused ones that would be wrong. In files of the user they are tried, and what is wrong
     becomes a warning.
     """
-    for name in parts.eager:
-        entry = instance.member(name)
-        node = parts.declarations[name]
+    entries = {name: instance.member(name) for name in parts.eager}
+    for name, entry in entries.items():
+        if entry is not None and entry.node.linkage == "export" and instance.pe is not None:
+            instance.pe.declared_exports.append(ExportSymbol(name, entry, entry.node.at))
+    for entry in entries.values():
         if isinstance(entry, Global):
             comptime.global_value(entry)
-        if node.linkage == "export" and instance.pe is not None and entry is not None:
-            instance.pe.declared_exports.append(ExportSymbol(name, entry, node.at))
     if blocks:
         for block in parts.blocks:
             comptime.execute(block.body, instance.scope)

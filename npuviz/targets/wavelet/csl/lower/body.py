@@ -47,7 +47,8 @@ class Bodies:
         """Append the code of a function to the tables; its reads, None if other PEs cannot share it."""
         node = function.node
         if node.body is None:
-            raise CslError(node.at, f"{function.name} has no body", "extern functions are not supported")
+            hint = f"declare it `export fn {node.name}` in a module of this PE, with a body"
+            raise CslError(node.at, f"{function.name} has no body", hint)
         if t.is_comptime_only(result):
             raise CslError(
                 node.at, f"{function.name} gives a {result}, so it can only be called at compile time"

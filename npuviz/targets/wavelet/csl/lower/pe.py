@@ -207,6 +207,9 @@ class PeLowering:
                 raise CslError(
                     None, f"the address of compile-time variable {storage.storage_name} cannot exist"
                 )
+            if storage.node.linkage == "extern":
+                address = self.memory.addresses[storage] = self.address_of(self._exported(storage))
+                return address
             kind = self.comptime.global_type(storage)
             if t.is_comptime_only(kind):
                 raise CslError(storage.node.at, f"a variable of type {kind} cannot exist at run time")
@@ -215,6 +218,17 @@ class PeLowering:
             self.memory.addresses[storage] = address
             self.pending.append(storage)
         return address
+
+    def _exported(self, entry: Global) -> Global:
+        found = self.comptime.linked(entry)
+        if found is entry:
+            name = entry.node.name
+            raise CslError(
+                entry.node.at,
+                f"extern {name}: nothing that runs on this PE exports {name}",
+                f"declare it `export var {name}` in one of its modules",
+            )
+        return found
 
     def fill_memory(self) -> None:
         """Write the initial values of all globals that have an address."""

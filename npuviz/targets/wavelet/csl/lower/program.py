@@ -160,6 +160,8 @@ def _variables(lowering: PeLowering) -> Iterator[Global]:
 
 
 def _has_memory(lowering: PeLowering, member: Global) -> bool:
+    if member.node.linkage == "extern":
+        return False
     try:
         return not t.is_comptime_only(lowering.comptime.global_type(member))
     except CslError:

@@ -119,6 +119,7 @@ NODES: dict[str, Callable[[Span, Children], tree.Node]] = {
     "function_type": lambda at, c: tree.FunctionType(
         at, cast(Any, str(c[0])), c[2] if len(c) == 5 else (), c[-1]
     ),
+    "named_type": lambda _at, c: c[2],
     "struct_type": lambda at, c: tree.StructType(
         at, _first_list(c), cast(Any, "" if c[0] == "struct" else str(c[0]))
     ),

@@ -140,7 +140,10 @@ def _num_loads(operation, registers):
 
 @kernel
 def _settings(machine, pe, thread, operation, dsr_at):
-    """Completion settings of an operation: its own, else those of the DSR load."""
+    """Completion settings of an operation: its own, or those of the DSR that holds its fabric descriptor.
+
+    Those were given to the load; that the operation may repeat them has no effect.
+    """
     program = machine.program
     registers = registers_of(machine.wafer, pe)
     thread.activate = register(registers, operation.activate)
@@ -153,14 +156,12 @@ def _settings(machine, pe, thread, operation, dsr_at):
     if dsr_at >= 0:
         dsr = DSR(machine.wafer, dsr_at)
         given = OPERATION(program, CODE(program, pe.code).operations, dsr.settings)
-        if thread.activate < 0 and thread.unblock < 0:
-            thread.activate = dsr.activate
-            thread.unblock = dsr.unblock
-            thread.unblock_kind = given.unblock_kind
-        if thread.control == 0:
-            thread.control = given.control
-            thread.control_id = dsr.control_id
-            thread.control_kind = given.control_kind
+        thread.activate = dsr.activate
+        thread.unblock = dsr.unblock
+        thread.unblock_kind = given.unblock_kind
+        thread.control = given.control
+        thread.control_id = dsr.control_id
+        thread.control_kind = given.control_kind
 
 
 @kernel

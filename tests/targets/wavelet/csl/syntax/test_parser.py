@@ -71,6 +71,14 @@ def test_string_escapes() -> None:
     assert node.value == b'a\n\x00"b'
 
 
+def test_parameters_of_a_function_type_may_have_names() -> None:
+    node = expression("fn(count: i32, to: [*]f32) void")
+    assert isinstance(node, tree.FunctionType)
+    count, to = node.parameters
+    assert isinstance(count, tree.Name)
+    assert isinstance(to, tree.PointerType)
+
+
 def test_types_are_expressions() -> None:
     node = expression("*const fn([*]const u16, [2, n]m.T) void")
     assert isinstance(node, tree.PointerType)
