@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
 from npuviz.base.errors import FormatError
+from npuviz.base.late_module import late_module
 from npuviz.base.names import echo, resolved
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
@@ -266,7 +267,8 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
     except ValueError:
         raise FormatError(path, field=where, expected="numbers as offset and length") from None
     # onnx-ir takes half a second to import: only for models that need it.
-    import onnx_ir as ir
+    with late_module("sympy"):
+        import onnx_ir as ir
 
     stored = ir.ExternalTensor(
         location, offset, length, ir.DataType(tensor.data_type),

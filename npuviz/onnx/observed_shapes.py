@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
+from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, open_hint
 from npuviz.onnx.run_limit import limit_seconds, loop_names, over_limit
@@ -69,7 +70,8 @@ def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
 
 
 def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
-    import onnx_ir as ir
+    with late_module("sympy"):
+        import onnx_ir as ir
 
     model = complete_model(draft.proto, draft.weights)
     outputs = {value.name for value in model.graph.output}

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import (
     KEPT_WEIGHT_BYTES,
@@ -90,7 +91,9 @@ def optimize(draft: Draft) -> Draft:
         _drop_unread_weights(draft)
     if _is_plain(draft):
         return draft
-    from npuviz.onnx.passes.library import run_passes
+    # Onnx-ir needs sympy for arithmetic of symbolic dimensions only; it takes as long to import as the rest.
+    with late_module("sympy"):
+        from npuviz.onnx.passes.library import run_passes
 
     for _ in range(MAX_ROUNDS):
         draft = run_passes(draft)
