@@ -49,12 +49,17 @@ def test_a_receive_of_length_zero_ends_at_once(how: str, tmp_path: Path) -> None
     assert variable(machine, "ends", 1) == 1
 
 
-@pytest.mark.parametrize("mode", ["simd_32", "simd_64", "simd_32_or_64", "simd_max"])
-def test_extents_count_the_halves_of_words(mode: str, tmp_path: Path) -> None:
+MODES = ["simd_32", "simd_64", "simd_32_or_64", "simd_max", "simd_off"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("extent", ["8", "eight"], ids=["constant", "at run time"])
+def test_extents_count_the_halves_of_words(mode: str, extent: str, tmp_path: Path) -> None:
     text = """
-    const out = @get_dsd(fabout_dsd, .{ .extent = 8, .output_queue = oq, .simd_mode = .{ .MODE = true } });
-    const in = @get_dsd(fabin_dsd, .{ .extent = 8, .input_queue = iq, .simd_mode = .{ .MODE = true } });
+    var eight: u16 = 8;
     fn main() void {
+      const out = @get_dsd(fabout_dsd, .{ .extent = N, .output_queue = oq, .simd_mode = .{ .MODE = true } });
+      const in = @get_dsd(fabin_dsd, .{ .extent = N, .input_queue = iq, .simd_mode = .{ .MODE = true } });
       if (x == 0) {
         for (@range(u16, 8)) |i| { buf[i] = 10 + i; }
         @mov16(out, mem);
@@ -63,7 +68,7 @@ def test_extents_count_the_halves_of_words(mode: str, tmp_path: Path) -> None:
       }
       sys.unblock_cmd_stream();
     }
-    """.replace("MODE", mode)
+    """.replace("MODE", mode).replace("N,", f"{extent},")
     stop, machine = run(tmp_path, RECEIVE + text, 2, EASTWARD)
     assert stop.kind is StopKind.FINISHED
     assert variable(machine, "buf", 1).tolist() == list(range(10, 18))

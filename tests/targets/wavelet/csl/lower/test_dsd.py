@@ -1,10 +1,12 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.wafer import PeProgram
+from tests.targets.wavelet.csl.executed import numbers
 from tests.targets.wavelet.csl.lowered import code, descriptors, operations, program
 
 
@@ -145,3 +147,20 @@ def test_large_variables_that_no_code_uses_take_memory_last(tmp_path: Path) -> N
     """
     names = [symbol.name for symbol in program(tmp_path, text).symbols]
     assert names == ["used", "spare"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [("H, S", 105), ("S, H", 105), ("@as(f16, 1.5), S", 103), ("S, @as(f16, 1.5)", 103)],
+)
+def test_a_half_is_added_to_a_single_in_either_order(tmp_path: Path, sources: str, expected: int) -> None:
+    text = f"""
+var h = [2]f16 {{ 3.0, 4.0 }};
+var s = [2]f32 {{ 100.0, 101.5 }};
+var d = @zeros([2]f32);
+const H = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{2}} -> h[i] }});
+const S = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{2}} -> s[i] }});
+const D = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{2}} -> d[i] }});
+fn main() void {{ @faddhs(D, {sources}); out[0] = @as(i32, d[1]); }}
+"""
+    assert numbers(tmp_path, text) == [expected]

@@ -43,7 +43,7 @@ DSD_FIELDS: dict[t.Type, tuple[str, ...]] = {
 }
 """DSD type -> fields of `@get_dsd` [DSD]."""
 
-SIMD_MODES = {"simd_32": 1, "simd_64": 2, "simd_32_or_64": 3, "simd_max": 3}
+SIMD_MODES = {"simd_off": 0, "simd_32": 1, "simd_64": 2, "simd_32_or_64": 3, "simd_max": 3}
 ZERO_SOURCES = {"first_source": 1, "second_source": 2}
 ACTIONS = {"test_or_suspend": 0, "terminate": 1, "suspend": 2, "fault": 3}
 _ACCESS_FIELDS = ("base_address", "offset", "stride", "extent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from npuviz.targets.wavelet import isa
@@ -21,9 +22,7 @@ from npuviz.targets.wavelet.kernels import isa as k
 _FABRIC_FIELDS = frozenset((*DSD_FIELDS[t.FABIN], *DSD_FIELDS[t.FABOUT]))
 _MEMORY_FIELDS = frozenset(DSD_FIELDS[t.MEM1D])
 _ACCESS_FIELDS = frozenset(("base_address", "offset", "stride", "extent"))
-PRIORITIES = tuple(CHOICES)
-_SIMD = ("", *SIMD_MODES)
-_ZERO = ("", *ZERO_SOURCES)
+PRIORITIES = CHOICES
 
 
 def struct_fields(operand: Operand, at: tree.Span) -> dict[str, Operand]:
@@ -35,15 +34,15 @@ def struct_fields(operand: Operand, at: tree.Span) -> dict[str, Operand]:
     raise CslError(at, f"expected a struct, as in .{{ .extent = 4 }}, found {operand.type}")
 
 
-def known_choice(operand: Operand | None, names: tuple[str, ...], at: tree.Span, what: str) -> int:
+def known_choice(operand: Operand | None, names: Mapping[str, int], at: tree.Span, what: str) -> int:
     """Number of the name that is true in a struct such as `.{ .high = true }`; -1 if the field is absent."""
     if operand is None:
         return -1
     for name, part in struct_fields(operand, at).items():
         if name not in names:
-            raise CslError(at, f"{what} has no value {name}", f"known: {', '.join(filter(None, names))}")
+            raise CslError(at, f"{what} has no value {name}", f"known: {', '.join(names)}")
         if isinstance(part, Known) and isinstance(part.value, Scalar) and part.value.number:
-            return names.index(name)
+            return names[name]
     return -1
 
 
@@ -200,8 +199,8 @@ def _fabric_dsd(
         target = "index_offset" if name == "wavelet_index_offset" else name
         word.known[target] = int(known_flag(fields.get(name), at, name))
     word.known["priority"] = max(0, known_choice(fields.get("priority"), PRIORITIES, at, "priority"))
-    word.known["simd"] = max(0, known_choice(fields.get("simd_mode"), _SIMD, at, "simd_mode"))
-    word.known["zero"] = max(0, known_choice(fields.get("zero"), _ZERO, at, "zero"))
+    word.known["simd"] = max(0, known_choice(fields.get("simd_mode"), SIMD_MODES, at, "simd_mode"))
+    word.known["zero"] = max(0, known_choice(fields.get("zero"), ZERO_SOURCES, at, "zero"))
     return word.finish()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.values import Scalar, StructValue
+from npuviz.targets.wavelet.csl.comptime.values import DsdValue, Scalar, StructValue
 from npuviz.targets.wavelet.csl.lower.dispatch import arguments, builtin, lower
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Operand
@@ -53,6 +53,9 @@ def lower_operation(f: FunctionLowering, node: tree.BuiltinCall, result: int) ->
         raise CslError(node.at, f"@{node.name} has {len(nodes)} operands; forms: {describe_forms(node.name)}")
     operands = [lower(f, inner) for inner in nodes]
     form = _form(node, operation, operands)
+    if operation.code == k.D_FADDHS and _is_half_second(form, operands):
+        form = form[0] + form[2] + form[1]  # a sum: the processor takes the f16 first
+        operands[1:], nodes[1:] = operands[:0:-1], nodes[:0:-1]
     row: Row = {k.O_OPERATION: operation.code, k.O_RESULT: result, k.O_LINE: f.pe.tables.place(node.at)}
     column = 0 if form[0] in "dp" else 1  # @dfilt has no destination
     for letter, operand, inner in zip(form, operands, nodes, strict=True):
@@ -86,6 +89,22 @@ def _form(node: tree.BuiltinCall, operation: DsdOperation, operands: list[Operan
             return form
     kinds = ", ".join(str(operand.type) for operand in operands)
     raise CslError(node.at, f"@{node.name} does not take ({kinds})", f"forms: {describe_forms(node.name)}")
+
+
+def _is_half_second(form: str, operands: list[Operand]) -> bool:
+    """Tell whether the f16 of an @faddhs is its second source: a scalar, or what the descriptors describe."""
+    if form == "dsv":
+        return True
+    return form == "dss" and [_element_bytes(operand) for operand in operands[1:]] == [4, 2]
+
+
+def _element_bytes(operand: Operand) -> int:
+    """Bytes of the elements that a descriptor describes; 0 where only the run knows."""
+    value = operand.value if isinstance(operand, Known) else None
+    if not isinstance(value, DsdValue) or value.base is None:
+        return 0
+    kind = value.base.kind.pointee
+    return (kind.element if isinstance(kind, t.ArrayType) else kind).size
 
 
 def _operand(
