@@ -97,6 +97,7 @@ class Session:
     _old: set[str] = field(default_factory=set[str])
     _resolved: dict[tuple[str, int | None], Path] = field(default_factory=dict[tuple[str, int | None], Path])
     _by_path: dict[Path, FileParts] = field(default_factory=dict[Path, FileParts])
+    _by_index: dict[int, FileParts] = field(default_factory=dict[int, FileParts])
     _type_values: dict[t.Type, TypeValue] = field(default_factory=dict[t.Type, TypeValue])
 
     def type_value(self, kind: t.Type) -> TypeValue:
@@ -167,12 +168,12 @@ class Session:
         self.files.append(source)
         source = parser.parse(text, str(path), source.index)
         self.files[source.index] = source
-        found = self._by_path[path] = self._sort(source, path)
+        found = self._by_path[path] = self._by_index[source.index] = self._sort(source, path)
         return found
 
     def parts_of(self, source: tree.SourceFile) -> FileParts:
         """The sorted parts of a file that was opened."""
-        return self._by_path[Path(source.path)]
+        return self._by_index[source.index]
 
     def _sort(self, source: tree.SourceFile, path: Path) -> FileParts:
         declarations: dict[str, tree.Variable | tree.Function] = {}
