@@ -305,11 +305,15 @@ class SdkRuntime:
                 raise UsageError(text)
             print(f"cs_python: warning: {text}", file=sys.stderr)
 
-    def _subject_text(self, symbol: int | None, given: TransferOptions) -> str:
+    def _subject_text(self, symbol: Any, given: TransferOptions) -> str:
         if given.streaming:
             return f"color {symbol}"
         if symbol is None:
             return "a symbol that is not exported"
+        if not isinstance(symbol, int | np.integer):
+            raise UsageError(
+                f"a copy takes the number that get_id gave for a symbol, found {type(symbol).__name__}"
+            )
         return self._names[symbol] if 0 <= symbol < len(self._names) else f"symbol {symbol}"
 
     def _region(self, x: int, y: int, width: int, height: int, what: str) -> tuple[int, int, int, int]:

@@ -117,6 +117,7 @@ def test_a_function_that_never_unblocks_is_told(tmp_path):
         (lambda r: r.launch("a"), "no exported function"),
         (lambda r: r.memcpy_h2d(0, np.zeros(4, np.float32), 1, 0, 1, 1, 4), "not inside the rectangle"),
         (lambda r: r.memcpy_h2d(9, np.zeros(4, np.float32), 0, 0, 1, 1, 4), "expected an id"),
+        (lambda r: r.memcpy_d2h(np.zeros(1, np.float32), np.ones(1), 0, 0, 1, 1, 1), "found ndarray"),
         (lambda r: r.memcpy_h2d(0, np.zeros(3, np.float32), 0, 0, 1, 1, 4), "expected 4 elements"),
         (lambda r: r.memcpy_d2h(np.zeros(4), 0, 0, 0, 1, 1, 4), "32-bit elements"),
         (lambda r: r.memcpy_h2d(24, np.zeros(4, np.float32), 0, 0, 1, 1, 4, streaming=True), "color 0 to 23"),

@@ -241,27 +241,28 @@ class TreeBuilder:
 
     # ---- statements ----
 
-    def _label(self, c: Children) -> tuple[str, Children]:
-        """The label of a loop ("" if none) and the children after it."""
-        first = c[0]
+    def _loop(self, c: Children) -> tuple[str, bool, Children]:
+        """The label of a loop ("" if none), whether it is inline, and the children after that."""
+        first, label = c[0], ""
         if isinstance(first, tuple):
-            return str(cast("tuple[Any, ...]", first)[1]), c[1:]
-        return "", c
+            label, c = str(cast("tuple[Any, ...]", first)[1]), c[1:]
+        is_inline = str(c[0]) == "inline"
+        return label, is_inline, c[is_inline:]
 
     def while_statement(self, c: Children) -> tree.While:
         """`while (..) ..`."""
-        label, rest = self._label(c)
+        label, is_inline, rest = self._loop(c)
         step = rest[4][1] if len(rest) == 6 else None
-        return tree.While(self.span([rest[0], rest[-1]]), rest[2], step, rest[-1], label)
+        return tree.While(self.span([rest[0], rest[-1]]), rest[2], step, rest[-1], label, is_inline)
 
     def for_statement(self, c: Children) -> tree.For:
         """`for (..) |..| ..`."""
-        label, rest = self._label(c)
+        label, is_inline, rest = self._loop(c)
         names: list[str] = list(rest[5])
         at = self.span([rest[0], rest[-1]])
         if len(names) > 2:
             raise CslError(at, "a for loop has one or two names between the bars: element and index")
-        return tree.For(at, rest[2], names[0], names[1] if len(names) > 1 else "", rest[-1], label)
+        return tree.For(at, rest[2], names[0], names[1] if len(names) > 1 else "", rest[-1], label, is_inline)
 
     def switch_statement(self, c: Children) -> tree.SwitchStatement:
         """`switch` as a statement."""

@@ -351,23 +351,28 @@ class IfStatement(Statement):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class While(Statement):
-    """`[label:] while (condition) [: (step)] body`; the step also runs after `continue`."""
+    """`[label:] [inline] while (condition) [: (step)] body`; the step also runs after `continue`."""
 
     condition: Expression
     step: Assignment | ExpressionStatement | None
     body: Statement
     label: str = ""
+    inline: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For(Statement):
-    """`[label:] for (iterable) |element[, index]| body`; names may be `_`; `index` is "" when absent."""
+    """`[label:] [inline] for (iterable) |element[, index]| body`; names may be `_`, `index` "" when absent.
+
+    inline  each round is compiled by itself, with a known element
+    """
 
     iterable: Expression
     element: str
     index: str
     body: Statement
     label: str = ""
+    inline: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

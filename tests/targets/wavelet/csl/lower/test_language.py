@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from npuviz.base.errors import SourceError
 from tests.targets.wavelet.csl.executed import numbers
 
 CASES: dict[str, tuple[str, list[int]]] = {
@@ -188,3 +189,24 @@ CASES: dict[str, tuple[str, list[int]]] = {
 def test_programs_compute(tmp_path: Path, name: str) -> None:
     text, expected = CASES[name]
     assert numbers(tmp_path, text, len(expected)) == expected
+
+
+def test_inline_loops_know_their_elements(tmp_path: Path) -> None:
+    text = """
+      const steps = [3]i16 {4, 5, 6};
+      fn main() void {
+        inline for (@range(i16, 1, 4, 1)) |i| { out[0] += @as(i32, @constants([i]i16, i)[i - 1]); }
+        again: inline for (steps) |step, place| {
+          if (place == 1) { continue :again; }
+          out[1] += @as(i32, @zeros([step]i16)[0]) + @as(i32, step);
+        }
+        inline while (false) { out[2] = 1; }
+      }
+    """
+    assert numbers(tmp_path, text, 3) == [6, 10, 0]
+
+
+def test_an_inline_loop_over_what_only_the_run_knows_is_refused(tmp_path: Path) -> None:
+    text = "var n: i16 = 3; fn main() void { inline for (@range(i16, n)) |i| { out[0] = @as(i32, i); } }"
+    with pytest.raises(SourceError, match="an inline loop needs what is known at compile time"):
+        numbers(tmp_path, text)

@@ -25,7 +25,7 @@ def _mentions_cell(f: FunctionLowering, node: tree.Expression) -> bool:
 
 @statement(tree.While)
 def _while(f: FunctionLowering, node: tree.While) -> None:
-    if _mentions_cell(f, node.condition) and f.known(node.condition, t.BOOL) is not None:
+    if node.inline or (_mentions_cell(f, node.condition) and f.known(node.condition, t.BOOL) is not None):
         _unroll_while(f, node)
         return
     body, again, test = Label(), Label(), Label()
@@ -69,7 +69,7 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
         if isinstance(operand, Known) and isinstance(operand.value, RangeValue):
             value = operand.value
             kind = value.element
-            if isinstance(kind, t.IntegerType) and kind.bits == 0:
+            if node.inline or (isinstance(kind, t.IntegerType) and kind.bits == 0):
                 rounds = range(value.start, value.stop, value.step)
                 _check_rounds(node, len(rounds))
                 _unroll(f, node, [Scalar(kind, number) for number in rounds])
@@ -78,6 +78,8 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
                 Known(Scalar(kind, number)) for number in (value.start, value.stop, value.step)
             )
             operand = Span(kind, start, stop, step)
+        if node.inline and not isinstance(operand, Known):
+            raise CslError(node.iterable.at, "an inline loop needs what is known at compile time")
         if isinstance(operand, Span):
             _for_range(f, node, operand)
         elif isinstance(operand, Known) and isinstance(operand.value, StructValue):
@@ -164,7 +166,7 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
 
 
 def _for_known_array(f: FunctionLowering, node: tree.For, value: ArrayValue) -> None:
-    if t.is_comptime_only(value.kind):
+    if node.inline or t.is_comptime_only(value.kind):
         _unroll(f, node, [value.element(number) for number in range(value.kind.count)])
         return
     _for_array(f, node, f.constant(value.kind, f.pe.bytes_of(value, node.at), node.at), value.kind)
