@@ -8,9 +8,10 @@ from PySide6.QtWidgets import QStackedWidget
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.causes.table import HELPS, LINES, OPERATORS, CausesTable, UnitRow, UnitsTable
+from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, choice, column, line, summary_line
-from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.workbench.causes.overview import CausesOverview, causes_overview
 from npuviz.workbench.selection import Selection
 

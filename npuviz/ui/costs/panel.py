@@ -9,9 +9,10 @@ from npuviz.base.units import format_count
 from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
+from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import choice, column, filter_line, line, summary_line
-from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
 from npuviz.workbench.recording import under_way

@@ -37,7 +37,7 @@ class CostRow:
 class CostTable(RowModel[CostRow]):
     """The costliest first, until the user sorts by another column."""
 
-    titles = ("", "Share", "Cycles", "Busiest unit", "of its time", "Unit cycles", "Waits")
+    titles = ("", "Share", "Cycles", "Busiest unit", "Busy", "Unit cycles", "Waits")
     numbers = (SHARE, CYCLES, BUSY, WORK, WAITING)
 
     def text(self, row: CostRow, column: int) -> str:

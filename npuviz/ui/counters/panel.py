@@ -4,9 +4,10 @@ from PySide6.QtCore import QModelIndex
 
 from npuviz.base.units import format_count
 from npuviz.ui.counters.table import CounterRow, CounterTable, counter_rows
+from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import column, filter_line, line, summary_line
-from npuviz.ui.kit.table_view import add_copying, fit_columns, make_table
+from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.workbench.selection import Selection
 
 NO_TRACE = "Counters of the run are listed here: queue occupancy, bytes held, requests under way."

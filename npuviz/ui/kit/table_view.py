@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPoint, QRect, Qt
 from PySide6.QtGui import QKeySequence, QPainter
-from PySide6.QtWidgets import QAbstractItemView, QApplication, QHeaderView, QMenu, QTableView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QApplication, QMenu, QTableView, QWidget
 
 from npuviz.base.units import THIN_SPACE
 from npuviz.ui.kit.parts import add_keys, pop_up
@@ -56,15 +56,6 @@ def make_table(
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         view.customContextMenuRequested.connect(show_menu)
     return view
-
-
-def fit_columns(view: QTableView, first: int) -> None:
-    """Give the first column `first` pixels, to change with the mouse, and all others what they need."""
-    header = view.horizontalHeader()
-    header.setStretchLastSection(False)
-    header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-    header.setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
-    header.resizeSection(0, first)
 
 
 def paint_changed(painter: QPainter, row: QRect, theme: Theme) -> None:

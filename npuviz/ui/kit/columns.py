@@ -1,0 +1,73 @@
+"""Columns of tables: as many as there is room for are seen whole, the others by scrolling."""
+
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtWidgets import QHeaderView, QTableView
+from shiboken6 import isValid
+
+MIN_NAME_WIDTH = 112
+
+
+def fit_columns(view: QTableView, first: int) -> None:
+    """Give all columns but the first what they need, and the first one `first` pixels where there is room.
+
+    Where there is not, the first column ends where a column at the right edge is seen whole: it shrinks to
+    MIN_NAME_WIDTH to make room for one more, and never takes more than `first` while all are seen. A width
+    that the user gives it with the mouse stays.
+    """
+    header = view.horizontalHeader()
+    header.setStretchLastSection(False)
+    header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+    header.setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
+    header.resizeSection(0, first)
+    _Fitting(view, first)
+
+
+def name_width(room: int, others: list[int], first: int) -> int:
+    """Pixels of the first column when `room` is to be shared with columns of these widths, in their order."""
+    if first + sum(others) <= room:
+        return first
+    taken = 0
+    for width in others:
+        if MIN_NAME_WIDTH + taken + width > room:
+            break
+        taken += width
+    return max(room - taken, MIN_NAME_WIDTH)
+
+
+class _Fitting(QObject):
+    """Fits the first column while room and contents change.
+
+    It belongs to the table: with a header that nobody else holds in Python it would be collected.
+    """
+
+    def __init__(self, view: QTableView, first: int) -> None:
+        header = view.horizontalHeader()
+        super().__init__(view)
+        self._view, self._first = view, first
+        self._is_fitting = self._is_chosen = False
+        # Qt crashes when a column changes while it lays out the others: afterwards, once.
+        self._later = QTimer(self, singleShot=True, interval=0)
+        self._later.timeout.connect(self._fit)
+        header.sectionResized.connect(self._resized)
+        view.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and isValid(self._later):
+            self._later.start()
+        return super().eventFilter(watched, event)
+
+    def _resized(self, column: int, _before: int, _after: int) -> None:
+        # A header that is being destroyed tells that its columns go.
+        if column and isValid(self._later):
+            self._later.start()
+        elif not column and not self._is_fitting:
+            self._is_chosen = True
+
+    def _fit(self) -> None:
+        if self._is_chosen or not isValid(self._view):
+            return
+        header = self._view.horizontalHeader()
+        sizes = [header.sectionSize(header.logicalIndex(place)) for place in range(1, header.count())]
+        self._is_fitting = True
+        header.resizeSection(0, name_width(self._view.viewport().width(), sizes, self._first))
+        self._is_fitting = False

@@ -1,0 +1,84 @@
+"""Columns at the right edge of a table are seen whole, whatever room there is."""
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTableView
+
+from npuviz.ui.costs.panel import NAME_WIDTH, CostsPanel
+from npuviz.ui.counters.panel import CountersPanel
+from npuviz.ui.kit.columns import MIN_NAME_WIDTH, name_width
+from npuviz.ui.shell.headless import HeadlessWindow
+from npuviz.workbench.opening import OpenOptions
+
+SAMPLE = Path(__file__).resolve().parents[3] / "sample_models" / "tiny_cnn.onnx"
+
+
+@pytest.mark.parametrize(
+    ("room", "width"),
+    [
+        (1000, 180),  # all fit
+        (380, 180),
+        (379, 179),  # it shrinks
+        (312, 112),
+        (311, 211),  # one column less, and none cut
+        (90, MIN_NAME_WIDTH),  # room for nothing else
+    ],
+)
+def test_the_first_column_ends_where_others_are_whole(room: int, width: int) -> None:
+    assert name_width(room, [100, 100], 180) == width
+
+
+def _edges(view: QTableView) -> set[int]:
+    header = view.horizontalHeader()
+    return {
+        header.sectionViewportPosition(column) + header.sectionSize(column)
+        for column in range(header.count())
+    }
+
+
+def _tables(window: HeadlessWindow) -> tuple[QTableView, QTableView]:
+    costs, counters = (window.widget.docks.panels[name] for name in ("costs", "counters"))
+    assert isinstance(costs, CostsPanel)
+    assert isinstance(counters, CountersPanel)
+    return costs.view, counters.view
+
+
+def test_no_column_is_cut_at_1280_by_800(qapp: object) -> None:
+    window = HeadlessWindow("dark", (1280, 800))
+    try:
+        window.open(SAMPLE, OpenOptions("systolic"))
+        window.run()
+        window.arrange("profiling")
+        window.settle()
+        for view in _tables(window):
+            assert view.horizontalScrollBar().maximum() > 0
+            assert view.viewport().width() in _edges(view)
+
+        # Another program while the tables are seen: Qt crashed when columns changed amid its own layout.
+        window.open(SAMPLE, OpenOptions("neuroncore"))
+        window.run()
+        window.settle()
+        costs, counters = _tables(window)
+        for view in (costs, counters):
+            assert view.viewport().width() in _edges(view)
+
+        # What the user chooses with the mouse stays, also when the window grows.
+        header = costs.horizontalHeader()
+        edge = QPoint(header.sectionSize(0) - 2, header.height() // 2)
+        QTest.mousePress(header.viewport(), Qt.MouseButton.LeftButton, pos=edge)
+        QTest.mouseMove(header.viewport(), edge + QPoint(40, 0))
+        QTest.mouseRelease(header.viewport(), Qt.MouseButton.LeftButton, pos=edge + QPoint(40, 0))
+        chosen = header.sectionSize(0)
+        window.widget.resize(2400, 1200)
+        window.settle()
+        assert header.sectionSize(0) == chosen != NAME_WIDTH
+        window.arrange("profiling", ["counters"])
+        window.settle()
+        # All fit, and the one that nobody has touched has the width that its panel asks for.
+        assert counters.horizontalHeader().sectionSize(0) == 150
+        assert counters.horizontalScrollBar().maximum() == 0
+    finally:
+        window.close()
