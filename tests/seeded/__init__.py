@@ -13,8 +13,7 @@ __all__ = ["Found", "Seed", "found_in", "seeds"]
 
 def seeds(machine: str = "") -> Iterator[Seed]:
     """All seeds, or those of one machine ("neuroncore", "rk3588", "systolic", "wavelet")."""
-    from tests.seeded import neuroncore, rk3588, systolic, wavelet
+    from tests.seeded import neuroncore, others, rk3588, systolic, wavelet
 
-    for module in (neuroncore, rk3588, systolic, wavelet):
-        if machine in ("", module.MACHINE):
-            yield from module.seeds()
+    for module in (neuroncore, rk3588, systolic, wavelet, others):
+        yield from (seed for seed in module.seeds() if machine in ("", seed.machine))

@@ -40,6 +40,8 @@ def _with(model: str, change: Change) -> Callable[[], Machine]:
         payload = base.program.payload
         assert isinstance(payload, Payload)
         tables = change(payload.tables)
+        # The samples are compiled for one core; a task on another needs it.
+        spec = replace(spec, cores=tables.num_cores)
         listing = RknnListing(tables, spec, base.program.graph)
         program = replace(base.program, payload=replace(payload, tables=tables), listing=listing)
         return RknnMachine(spec, program)

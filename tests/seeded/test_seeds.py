@@ -9,9 +9,10 @@ from npuviz.sim.machine import ChecksMemory, HasStillMemories
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED, exit_of
 from npuviz.workbench.headless.run import findings_at, run_hazards
+from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded import Seed, found_in, seeds
 from tests.seeded.neuroncore import NEVER_BEGUN, changed, kernel
-from tests.seeded.seed import LIMIT, sample
+from tests.seeded.seed import LIMIT, SAMPLES, sample
 from tests.seeded.wavelet import right
 
 
@@ -34,6 +35,24 @@ def test_an_input_that_no_task_brings_to_its_reader_is_found(model: str) -> None
     """The host fills another buffer of the input; the first task lays that out for the reader."""
     seed = next(s for s in seeds("rk3588") if s.name == f"{model}: task 0 writes nothing")
     assert "unwritten" in found_in(seed.make()).kinds
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("an uninitialised read", "unwritten"), ("capacity", "capacity")]
+)
+def test_a_broken_tile_is_found_although_the_array_faults_too(kind: str, expected: str) -> None:
+    found = [found_in(seed.make()).kinds for seed in seeds("systolic") if seed.kind == kind]
+    assert any(expected in kinds for kinds in found)
+
+
+@pytest.mark.parametrize("cores", ["2", "3"])
+def test_cores_that_write_slices_of_one_buffer_do_not_race(cores: str) -> None:
+    """Their ranges overlap, surface by surface; their atoms do not."""
+    session = open_file(
+        SAMPLES / "tiny_cnn.onnx", OpenOptions(target="rk3588", settings={"cores": cores})
+    ).session
+    assert session is not None
+    assert found_in(session.machine).texts == ()
 
 
 def test_a_program_without_values_says_so() -> None:

@@ -45,6 +45,12 @@ def found_in(op_type: str, dtype: str, *operands: np.ndarray | None) -> list[Haz
         ("Mul", "int64", ([1 << 32], [1 << 31]), 1),
         ("Mul", "int64", ([1 << 31], [1 << 31]), 0),
         ("Max", "int8", ([127], [127]), 0),
+        ("ReduceSum", "int32", ([[1 << 30, 1 << 30], [1, 1]],), 1),
+        ("ReduceSum", "int32", ([[1 << 30, 1 << 30], [1, 1]], [1]), 1),
+        ("ReduceSum", "int32", ([[1 << 30, 1 << 30], [1, 1]], [0]), 0),
+        ("ReduceProd", "int16", ([200, 200],), 1),
+        ("ReduceL1", "int8", ([-100, 28],), 1),
+        ("CumSum", "int8", ([100, 27, 1], [0]), 1),
     ],
 )
 def test_what_does_not_fit_is_counted(

@@ -40,7 +40,10 @@ def findings_of(machine: Machine, still: StillMemories | None = None) -> Finding
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
     # Who looks at memories knows the place; values only tell that something is wrong.
     of_values, unknown = _of_values(machine, asked)
-    found = merged(orders.hazards, [_mended(each) for each in noted], of_values)
+    # Where operators are known, their values tell; instructions of a compiler may wrap on purpose.
+    has_operators = any(node.inputs for node in machine.program.graph.nodes)
+    noted = [_mended(each) for each in noted if each.kind != "overflow" or not has_operators]
+    found = merged(orders.hazards, noted, of_values)
     listing = machine.program.listing
     return Findings(tuple(_with_lines(each, listing) for each in found), (*orders.not_checked, *unknown))
 

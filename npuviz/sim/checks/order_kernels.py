@@ -16,8 +16,9 @@ EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN, FOREIGN = range(5)
 
 SEATLESS = -2
 STEP, MEMORY, WRITE, DENSE, BANK, BANKS, LOW, HIGH = range(8)
-"""Columns of an access: bytes low..high-1 of so many banks of a memory. Not dense: some bytes between may not
-be touched."""
+"""Columns of an access: bytes low..high-1 of so many banks of a memory; DENSE is one of the next three."""
+SPARSE, DENSE_BYTES, EXACT_END = range(3)
+"""Which of the bytes are touched: some, all, some and the last one."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
@@ -154,7 +155,7 @@ def _begin(steps, orders, step, order):
 def _touch(state, found, count, access):
     """A step reads or writes the cells of one access; returns the new number of findings."""
     writer, given = state[3], state[5]
-    step, is_write, is_dense, first, banks, pitch, width = access
+    step, is_write, density, first, banks, pitch, width = access
     missing, place_missing = 0, 0
     # Cells side by side mostly have one writer and the same readers, which are looked at once.
     seen = -1
@@ -162,7 +163,7 @@ def _touch(state, found, count, access):
         start = first + bank * pitch
         for cell in range(start, start + width):
             if is_write:
-                count, seen = _write(state, found, count, step, (cell, is_dense, seen))
+                count, seen = _write(state, found, count, step, (cell, density == DENSE_BYTES, seen))
                 continue
             before = writer[cell]
             if before < 0:
@@ -172,8 +173,10 @@ def _touch(state, found, count, access):
                 count = _read_after(state, found, count, step, cell)
                 seen = before
             _remember(state, step, cell)
-    # Of what is read with gaps, the gaps may be what nobody has written.
-    if missing and (is_dense or missing == banks * width):
+    # Of what is read with gaps, the gaps may be what nobody has written; its last byte is no gap.
+    end = first + (banks - 1) * pitch + width - 1
+    is_exact = density == EXACT_END and writer[end] < 0 and not given[end]
+    if missing and (density == DENSE_BYTES or missing == banks * width or is_exact):
         count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
     return count
 

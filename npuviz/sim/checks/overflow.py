@@ -22,6 +22,14 @@ _COMPUTED: dict[str, Callable[[_Operands], np.ndarray]] = {
     "MatMul": lambda x: x[0] @ x[1],
     "Cast": lambda x: x[0],
 }
+_REDUCED: dict[str, Callable[..., np.ndarray]] = {
+    "ReduceSum": np.sum,
+    "ReduceProd": np.prod,
+    "ReduceSumSquare": lambda x, **given: np.sum(x * x, **given),
+    "ReduceL1": lambda x, **given: np.sum(np.abs(x), **given),
+    "CumSum": np.cumsum,
+}
+"""Likewise along axes, those of the second operand or an attribute; all where none are named."""
 """Operators whose results may lie outside of the type of their operands. Others choose, compare or count."""
 _LONG_BYTES = 8
 
@@ -33,7 +41,8 @@ def overflows(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
     Casts of integers to integers are left out: ONNX says what they give.
     """
     for node in graph.nodes:
-        if node.op_type not in _COMPUTED or node.domain:
+        compute = _computation(node)
+        if compute is None or node.domain:
             continue
         result = graph.tensors[node.outputs[0]]
         limits = _limits(result.dtype)
@@ -41,9 +50,26 @@ def overflows(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
             continue
         operands = [graph.constants[t] if t in graph.constants else held(t) for t in node.inputs]
         known = [values for values in operands if values is not None]
-        if len(known) == len(operands) and (text := _text(node, known, limits)):
+        if len(known) == len(operands) and (text := _text(node, compute, known, limits)):
             what = f"{node.name or node.op_type} ({node.op_type}) {text} of {result.name}"
             yield hazard_of("overflow", cycle, "", -1, what, result.name)
+
+
+def _computation(node: Node) -> Callable[[_Operands], np.ndarray] | None:
+    """What an operator computes of its operands, None where no overflow is looked for."""
+    reduce = _REDUCED.get(node.op_type)
+    if reduce is None or node.attributes.get("exclusive"):
+        return _COMPUTED.get(node.op_type)
+
+    def reduced(x: _Operands) -> np.ndarray:
+        found = x[1].reshape(-1) if len(x) > 1 else node.attributes.get("axes", ())
+        axes = tuple(int(axis) for axis in found)
+        if not axes and node.attributes.get("noop_with_empty_axes"):
+            return x[0]
+        axis = axes[0] if node.op_type == "CumSum" else axes or None
+        return np.asarray(reduce(x[0], axis=axis))
+
+    return reduced
 
 
 def _limits(dtype: str) -> np.iinfo | None:
@@ -54,20 +80,22 @@ def _limits(dtype: str) -> np.iinfo | None:
         return None
 
 
-def _text(node: Node, operands: _Operands, limits: np.iinfo) -> str:
+def _text(
+    node: Node, compute: Callable[[_Operands], np.ndarray], operands: _Operands, limits: np.iinfo
+) -> str:
     """What does not fit, "" if all does."""
     if node.op_type == "Cast" and operands[0].dtype.kind != "f":
         return ""
     with np.errstate(all="ignore"):
         try:
-            wide = _COMPUTED[node.op_type]([each.astype(np.float64) for each in operands])
+            wide = compute([each.astype(np.float64) for each in operands])
         except (TypeError, ValueError):
             return ""  # no numbers, or shapes that only the operator itself understands
         # Truncated towards zero: 127.9 is held.
         outside = ~((np.trunc(wide) >= limits.min) & (np.trunc(wide) <= limits.max))
         if limits.dtype.itemsize == _LONG_BYTES and node.op_type != "Cast":
             # A double does not tell the largest from what is just above; what wrapped is far off.
-            outside = np.abs(_COMPUTED[node.op_type](operands).astype(np.float64) - wide) > limits.max / 2
+            outside = np.abs(compute(operands).astype(np.float64) - wide) > limits.max / 2
     if not outside.any():
         return ""
     worst = wide[outside].reshape(-1)[0]

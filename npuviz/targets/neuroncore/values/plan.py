@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from npuviz.sim.replay.contents import Report
-from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Dtype, Flag, Space
+from npuviz.targets.neuroncore.isa import DTYPE_NAMES, OPERAND_POSITIONS, Alu, Dtype, Flag, Space
+from npuviz.targets.neuroncore.values.alu import FLOAT_OPERATORS
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.element_types import as_int32, convert_into, loader, storer
 from npuviz.targets.neuroncore.values.memory import Mask, Operand, ValueFault
@@ -218,6 +219,48 @@ class Build:
         made = self.scratch(view.shape, dtype)
         self.after.insert(0, lambda: convert_into(view, made))
         return made
+
+    def watch_integers(self, made: np.ndarray, to: np.dtype, *sources: np.ndarray | float) -> None:
+        """Report "overflow" if integers of integers lie outside of their target's type, before they are cast.
+
+        A narrower target is asked for on purpose: casts saturate.
+        """
+        kinds = [each.dtype for each in sources if isinstance(each, np.ndarray)]
+        is_whole = to.kind in "iu" and all(k.kind in "iu" and k.itemsize <= to.itemsize for k in kinds)
+        numbers = [each for each in sources if not isinstance(each, np.ndarray)]
+        if not is_whole or not all(float(number).is_integer() for number in numbers):
+            return
+        limits = np.iinfo(to)
+
+        def look() -> None:
+            # float32 rounds the largest int32 up to 2**31, which is outside.
+            outside = (made < float(limits.min)) | (made > float(limits.max))
+            if outside.any():
+                worst = made[outside].reshape(-1)[0]
+                self.report_overflow(f"{float(worst):g}", int(outside.sum()), to)
+
+        self.after.insert(0, look)
+
+    def watch_wrapping(self, op: int, x: np.ndarray, y: np.ndarray, made: np.ndarray) -> None:
+        """Report "overflow" if int32 arithmetic wraps; of uint32 it is meant to."""
+        if op not in (Alu.ADD, Alu.SUBTRACT, Alu.MULTIPLY) or made.dtype != np.int32:
+            return
+        wide = np.empty(made.shape, np.float64)
+        operator = FLOAT_OPERATORS[op]
+        # Before the instruction runs: it may overwrite its own operands.
+        self.before.append(lambda: operator(x.astype(np.float64), y.astype(np.float64), wide))
+
+        def look() -> None:
+            outside = np.abs(wide - made) > np.iinfo(np.int32).max
+            if outside.any():
+                self.report_overflow(f"{wide[outside].reshape(-1)[0]:g}", int(outside.sum()), made.dtype)
+
+        self.after.insert(0, look)
+
+    def report_overflow(self, worst: str, count: int, to: np.dtype) -> None:
+        """Report integers that a type does not hold."""
+        text = f"instruction {self.ins.index} computed {worst}, which {to} does not hold, in {count} elements"
+        self.report("overflow", text)
 
     def finish(self, run: Step) -> Plan:
         """The plan that loads, runs and stores."""

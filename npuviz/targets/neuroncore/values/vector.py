@@ -140,6 +140,7 @@ def tensor_tensor(build: Build) -> Plan:
     if domain == FLOAT:
         f = operator_of(alu.FLOAT_OPERATORS, op)
         x, y, made = build.floats(a), build.floats(b), build.sink(out, target.dtype)
+        build.watch_integers(made, out.dtype, a, b)
         if op in _UFUNCS:
             function = _UFUNCS[op]
             return build.finish(lambda: function(x, y, out=made))
@@ -148,6 +149,7 @@ def tensor_tensor(build: Build) -> Plan:
         f = operator_of(alu.INTEGER_OPERATORS, op)
         kind = integer_type(first, second)
         x, y, made = build.integers(a, kind), build.integers(b, kind), build.integer_sink(out, kind)
+        build.watch_wrapping(op, x, y, made)
         return build.finish(lambda: f(x, y, made))
     f = operator_of(alu.PATTERN_OPERATORS, op)
     made = build.scratch(out.shape, "uint32")
@@ -202,6 +204,9 @@ def _two_stages(
         x, y0 = build.floats(a), build.argument(ARG0, 0, a, partitions)
         y1 = build.floats(second) if second is not None else build.argument(ARG1, 1, a, partitions)
         made, inner = build.sink(out, target.dtype), build.scratch(out.shape)
+        if not (build.has(ARG0) or build.has(ARG1)):
+            numbers = [float(build.ins.number(n)) for n in ((0, 1) if second is None else (0,))]
+            build.watch_integers(made, out.dtype, a, *([] if second is None else [second]), *numbers)
     else:
         kind = "uint32" if domain == PATTERN else integer_type(source)
         f, g = _integer_operator(ins.op0), _integer_operator(ins.op1)

@@ -23,7 +23,7 @@ from npuviz.targets.neuroncore.tables import Tables, Variable
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
 
-_WARNINGS = frozenset(("input-range",))
+_WARNINGS = frozenset(("input-range", "overflow"))
 """A mask of minus infinity leaves the range on purpose."""
 
 

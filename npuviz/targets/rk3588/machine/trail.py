@@ -7,11 +7,13 @@ import numpy as np
 
 from npuviz.program.program import Program
 from npuviz.sim.checks.lineage import readable_sources
+from npuviz.sim.checks.order_kernels import EXACT_END, SPARSE
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, Tables
-from npuviz.targets.rk3588.task.accesses import access_rows
+from npuviz.targets.rk3588.task.accesses import access_rows, has_exact_end, read_atoms, written_atoms
 from npuviz.targets.rk3588.task.cost import cost_of
+from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 ADDRESS_BYTES = 1 << 32
 
@@ -27,7 +29,10 @@ class TrailMaker:
 
     @cached_property
     def _rows(self) -> list[list[tuple[int, int, int]]]:
-        """(is write, low, high) of each task, then of each host call; there may be gaps (padding)."""
+        """(is write, low, high) of each task, then of each host call; there may be gaps (padding).
+
+        A host call names whole buffers, whose ends may be padding.
+        """
         tasks = [access_rows(task, cost_of(task, self._spec)) for task in self._tables.tasks]
         buffers = self._tables.buffers
         for call in self._tables.hosts:
@@ -72,8 +77,15 @@ class TrailMaker:
             thread.append(core)
             instruction.append(index)
             cycles.append(cycle)
-            accesses += [(step, 0, bool(w), False, 0, 1, low, high) for w, low, high in self._rows[index]]
+            accesses += [
+                (step, 0, w, EXACT_END if low in self._exact[index] else SPARSE, 0, 1, low, high)
+                for w, low, high in self._rows[index]
+            ]
         describe = self._program.listing.describe
+
+        def share(first: int, second: int) -> bool:
+            return self._share(instruction[first], instruction[second])
+
         return MemoryTrail(
             instruction=np.array(instruction, dtype=np.int64),
             thread=np.array(thread, dtype=np.int64),
@@ -86,10 +98,35 @@ class TrailMaker:
             names=["DDR"],
             unit=lambda index: self._unit_name(describe(index).unit),
             text=lambda index: f"{describe(index).opcode} {index}",
+            shares=share,
             node=np.array([self._nodes[index] for index in instruction], dtype=np.int64),
             sources=self._sources,
             results=self._results,
         )
+
+    @cached_property
+    def _exact(self) -> list[set[int]]:
+        """By task and host call: where ranges begin of which it reads the last byte."""
+        starts = [
+            {low for is_write, low, _ in rows if not is_write and has_exact_end(task, low)}
+            for task, rows in zip(self._tables.tasks, self._rows, strict=False)
+        ]
+        return starts + [set[int]() for _ in self._tables.hosts]
+
+    def _share(self, first: int, second: int) -> bool:
+        """Whether two tasks or host calls touch an atom in common that one of them writes."""
+        (read, written), (reads, writes) = self._touched(first), self._touched(second)
+        return bool(np.isin(written, np.concatenate([reads, writes])).any() or np.isin(read, writes).any())
+
+    def _touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
+        if index < len(self._tables.tasks):
+            task = self._tables.tasks[index]
+            return read_atoms(task, cost_of(task, self._spec)), written_atoms(task)
+        found: tuple[list[np.ndarray], list[np.ndarray]] = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for is_write, low, high in self._rows[index]:
+            found[is_write].append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
+        return np.concatenate(found[0]), np.concatenate(found[1])
 
     @cached_property
     def _nodes(self) -> list[int]:

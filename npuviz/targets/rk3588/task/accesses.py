@@ -1,8 +1,13 @@
-"""The memory that a task touches, as ranges."""
+"""The memory that a task touches, as ranges and byte by byte."""
+
+import numpy as np
 
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.cost import Cost
-from npuviz.targets.rk3588.task.work import PRECISION_BYTES
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling, bits
+
+_NOTCH, _CHANNELS, _WRITTEN = 0x4038, 0x4058, 0x405C
+"""Registers of the DPU's write DMA."""
 
 
 def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
@@ -10,10 +15,8 @@ def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
     rows = [(0, task.stream, task.stream + 8 * len(task.words))]
     conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
     if conv is not None and cost.factor > 0:
-        span = max(0, conv.line_stride + conv.surface_stride) * 16
-        surfaces = max(1, -(-conv.channels * PRECISION_BYTES[conv.precision] // 16))
-        size = max(cost.feature_bytes, span * (surfaces - 1) + conv.width * conv.height * 16)
-        rows.append((0, conv.feature_address, conv.feature_address + size))
+        end = _end(_feature_pairs(conv)) if not conv.pixel_channels else cost.feature_bytes
+        rows.append((0, conv.feature_address, conv.feature_address + end))
         rows.append((0, conv.weight_address, conv.weight_address + conv.weight_bytes))
     if output is not None:
         if output.is_flying:
@@ -21,12 +24,98 @@ def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
         if not output.ew.is_bypassed and not output.ew.is_constant:
             rows.append((0, output.operand_address, output.operand_address + max(1, cost.operand_bytes)))
         if output.to_memory:
-            surfaces = -(-output.channels * PRECISION_BYTES[output.precision_out] // 16)
-            image = (output.width + output.row_gap) * (output.height - 1) + output.width
-            size = (output.surface_stride * (surfaces - 1) + image) * 16
-            rows.append((1, output.address, output.address + size))
+            rows.append((1, output.address, output.address + _end(_output_pairs(task, output))))
     if pool is not None:
         if cost.is_pooling:
-            rows.append((0, pool.source_address, pool.source_address + cost.feature_bytes))
+            rows.append((0, pool.source_address, pool.source_address + _end(_source_pairs(pool))))
         rows.append((1, pool.address, pool.address + cost.written_bytes))
     return rows
+
+
+def has_exact_end(task: Task, low: int) -> bool:
+    """Whether the range that a task reads from an address on ends with a byte that it reads."""
+    conv, pool = task.work.convolution, task.work.pooling
+    is_cube = conv is not None and low == conv.feature_address and not conv.pixel_channels
+    return is_cube or (pool is not None and low == pool.source_address)
+
+
+def written_atoms(task: Task) -> np.ndarray:
+    """Addresses of the atoms that a task writes, int64, each once."""
+    output, pool = task.work.output, task.work.pooling
+    found: list[np.ndarray] = [np.zeros(0, np.int64)]
+    if output is not None and output.to_memory:
+        found.append(_atoms(output.address, _output_pairs(task, output)))
+    if pool is not None:
+        surfaces = _surfaces(pool.out_channels, pool.precision)
+        pairs = ((surfaces, pool.surface_stride), (pool.out_height, pool.out_width), (pool.out_width, 1))
+        found.append(_atoms(pool.address, pairs))
+    return np.unique(np.concatenate(found))
+
+
+def read_atoms(task: Task, cost: Cost) -> np.ndarray:
+    """Addresses of the atoms that a task reads, int64, each once; of all but cubes whole ranges."""
+    conv, pool = task.work.convolution, task.work.pooling
+    found: list[np.ndarray] = [np.zeros(0, np.int64)]
+    for is_write, low, high in access_rows(task, cost):
+        if is_write:
+            continue
+        if conv is not None and low == conv.feature_address and not conv.pixel_channels:
+            found.append(_atoms(low, _feature_pairs(conv)))
+        elif pool is not None and low == pool.source_address:
+            found.append(_atoms(low, _source_pairs(pool)))
+        else:
+            found.append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
+    return np.unique(np.concatenate(found))
+
+
+Pairs = tuple[tuple[int, int], ...]
+"""Counts and steps in atoms: surfaces, rows, columns."""
+
+
+def _feature_pairs(conv: Convolution) -> Pairs:
+    """LINE_STRIDE counts 4 bytes in cubes, see `feature_atoms` of the values."""
+    surface = conv.line_stride + conv.surface_stride
+    return (
+        (_surfaces(conv.channels, conv.precision), surface),
+        (conv.height, conv.line_stride // 4),
+        (conv.width, 1),
+    )
+
+
+def _source_pairs(pool: Pooling) -> Pairs:
+    surfaces = _surfaces(pool.in_channels, pool.precision)
+    return (
+        (surfaces, pool.source_surface_stride), (pool.in_height, pool.source_line_stride), (pool.in_width, 1)
+    )  # fmt: skip
+
+
+def _output_pairs(task: Task, output: Output) -> Pairs:
+    """What the write DMA is told, as `Context` of the values reads it."""
+    registers = task.registers
+    notch, written = bits(registers.get(_NOTCH, 0), 12, 0), registers.get(_WRITTEN, 1)
+    columns, channels = bits(written, 12, 0) + 1, bits(registers.get(_CHANNELS, 0), 12, 0) + 1
+    surfaces = (_surfaces(output.channels, output.precision_out), output.surface_stride)
+    if columns == 1 and output.width > 1 and channels == output.width * output.channels:
+        # One column with the channels of all: positions are written apart.
+        return surfaces, (output.height, output.surface_add), (output.width, 1 + notch)
+    height, width = output.height, output.width
+    if _WRITTEN in registers:
+        height, width = bits(written, 28, 16) + 1, columns
+    return surfaces, (height, width + notch), (width, 1)
+
+
+def _surfaces(channels: int, precision: int) -> int:
+    return max(1, -(-channels * PRECISION_BYTES[precision] // ATOM_BYTES))
+
+
+def _end(pairs: Pairs) -> int:
+    """Bytes from the first atom to the end of the last."""
+    return (sum(max(0, count - 1) * max(0, step) for count, step in pairs) + 1) * ATOM_BYTES
+
+
+def _atoms(address: int, pairs: Pairs) -> np.ndarray:
+    """Addresses of the atoms address + sum of i * step, 0 <= i < count."""
+    found = np.array([address], np.int64)
+    for count, step in pairs:
+        found = (found[:, None] + np.arange(count) * step * ATOM_BYTES).reshape(-1)
+    return found

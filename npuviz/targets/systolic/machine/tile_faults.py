@@ -13,6 +13,7 @@ from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.machine.templates import LOAD, STORE, Templates
 from npuviz.targets.systolic.tables import SystolicTables
 
+_SIZES = [tk.CODE.n0, tk.CODE.n1, tk.CODE.len]
 _BASES = slice(tk.TILE.base, tk.TILE.base + 8)
 _SCRATCHPAD, _ACCUMULATOR = 0, 1
 
@@ -64,6 +65,12 @@ class _Faults:
             mine += [self._moved_outside(row) for row in range(start, end) if row in outside]
             mine += self._entries(template, start, columns[start:end], kinds[start:end], crowded)
             start = end
+        for row in self._too_short():
+            found[int(templates.layer[templates.of[row]])].append(self._partly_filled(row))
+        for layer, index in self._never_begun():
+            place = "accumulator"
+            text = f"the tile of instruction {index} goes on with a sum that no tile of its layer has begun"
+            found[layer].append(self._hazard("unwritten", index, text, place))
         for layer, hazard in self._incomplete():
             found[layer].append(hazard)
         return found
@@ -122,7 +129,7 @@ class _Faults:
         templates = self._templates
         rows = np.flatnonzero(templates.kind == STORE)
         code, number = templates.code[rows], np.array([len(tiles) for tiles in templates.tiles])
-        sizes = number[templates.of[rows]] * code[:, [tk.CODE.n0, tk.CODE.n1, tk.CODE.len]].prod(axis=1)
+        sizes = number[templates.of[rows]] * code[:, _SIZES].prod(axis=1)
         moved, last = Counter[int](), dict[int, int]()
         for tensor, row, size in zip(
             code[:, tk.CODE.tensor].tolist(), rows.tolist(), sizes.tolist(), strict=True
@@ -177,6 +184,30 @@ class _Faults:
                 text = f"{name} fills {_entry(entry)}, and nothing of its tile reads it"
                 kind = "dead-transfer" if kinds[row] == LOAD else "dead-store"
                 yield self._hazard(kind, index, text, _entry(entry))
+
+    def _too_short(self) -> list[int]:
+        """Rows of loads that bring fewer bytes than the entry takes that they fill."""
+        rows = np.flatnonzero(self._templates.kind == LOAD)
+        code = self._templates.code[rows]
+        return rows[code[:, _SIZES].prod(axis=1) < code[:, tk.CODE.size]].tolist()
+
+    def _partly_filled(self, row: int) -> Hazard:
+        code, index = self._templates.code[row], self._first(row)
+        entry, size, moved = int(code[tk.CODE.dst]), int(code[tk.CODE.size]), int(code[_SIZES].prod())
+        text = (
+            f"instruction {index} brings {moved} B of the {size} B of {_entry(entry)}; nobody writes the rest"
+        )
+        return self._hazard("unwritten", index, text, _entry(entry))
+
+    def _never_begun(self) -> Iterator[tuple[int, int]]:
+        """Layer and first instruction of tiles that go on with a sum, and are the first of their layer."""
+        tiles = self._tables.tiles
+        goes_on = (tiles[:, tk.TILE.accumulate] > 0) & (tiles[:, tk.TILE.count] > 0)
+        layer = tiles[:, tk.TILE.layer]
+        is_first = np.ones(len(tiles), np.bool_)
+        is_first[1:] = layer[1:] != layer[:-1]
+        for tile in np.flatnonzero(goes_on & is_first).tolist():
+            yield int(layer[tile]), int(tiles[tile, tk.TILE.first])
 
     def _room(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Address, size and half of the entries that rows fill."""
