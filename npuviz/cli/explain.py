@@ -14,6 +14,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     verify: Annotated[
         bool,
         typer.Option("--verify/--no-verify", help="Run again with each remedy, to see what it gains."),
@@ -43,6 +46,7 @@ def command(
     path = Path(model)
     if not is_bundle(path):
         path = find_file(model, config)
+    settings = options.kernel_settings(settings, kernel, shapes, grid)
     opening = options.open_options(target, preset, config, settings, None, 0, None)
     with TerminalProgress() as progress, interruptible() as interrupter:
         found = explain_run(

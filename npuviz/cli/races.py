@@ -15,6 +15,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
     jobs: Annotated[
@@ -34,6 +37,7 @@ def command(
     from npuviz.workbench.races.search import find_races, has_found, races_text
 
     path = find_file(model, config)
+    settings = options.kernel_settings(settings, kernel, shapes, grid)
     opening = options.open_options(target, preset, config, settings, inputs, seed, None)
     with TerminalProgress() as progress:
         found = find_races(path, opening, seeds, jobs or default_jobs(), progress)

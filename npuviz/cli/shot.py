@@ -22,6 +22,9 @@ def command(
     preset: options.Preset = "",
     config: options.Config = None,
     settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
     inputs: options.Inputs = None,
     seed: options.Seed = 0,
 ) -> None:
@@ -30,6 +33,7 @@ def command(
     from npuviz.workbench.arguments import parse_size
     from npuviz.workbench.choosing import find_file
 
+    settings = options.kernel_settings(settings, kernel, shapes, grid)
     opening = options.open_options(target, preset, config, settings, inputs, seed)
     shot = ShotOptions(out, cycle, parse_size(size), tuple(panels or ()), theme, layout)
     take_shot(find_file(file), opening, shot)

@@ -264,3 +264,18 @@ def test_an_interrupt_before_it_can_be_handled_ends_the_program(
     monkeypatch.setattr(main_module, "Interrupts", interrupted)
     assert main([]) == 130
     assert capsys.readouterr().err == "npuviz: interrupted\n"
+
+
+@pytest.mark.parametrize("command", [["explain", "--no-verify"], ["races", "--seeds", "1"]])
+def test_what_reads_programs_takes_the_shapes_of_a_kernel(command: list[str], capsys: Captured) -> None:
+    kernel = str(Path(__file__).parents[2] / "sample_models" / "nki" / "vector_add.py")
+    arguments = [command[0], kernel, *command[1:], "--kernel", "vector_add", "--shape", "a=128x512:float32"]
+    assert main(arguments) == 2
+    assert "needs b: give --input" in error_of(capsys)
+    assert main([*arguments, "--shape", "b=128x512:float32"]) == 0
+
+
+def test_every_command_that_opens_programs_takes_kernels() -> None:
+    for name in ("open", "run", "debug", "explain", "races", "shot"):
+        found = npuviz(name, "--help").stdout
+        assert [option for option in ("--kernel", "--shape", "--grid") if option not in found] == [], name
