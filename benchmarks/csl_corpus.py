@@ -2,10 +2,10 @@
 
     python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose] [--report FILE]
 
-Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it is run in a copy, or
-what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is "right" when its
-host program checks values and ends with exit code 0 and without a line that says FAIL, "ran" when it checks
-nothing, "wrong" when its check fails, "failed" for the rest, each with its line; "cannot" is what no
+Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it, or else `run.sh`, is run
+in a copy, or what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is "right"
+when its host program checks values and ends with exit code 0 and without a line that says FAIL, "ran" when it
+checks nothing, "wrong" when its check fails, "failed" for the rest, each with its line; "cannot" is what no
 simulator runs as it is. A report keeps its lines about repositories that were not tried again.
 """
 
@@ -22,7 +22,14 @@ from pathlib import Path
 
 from benchmarks.csl_recipes import INCOMPLETE, RECIPES, Recipe
 from npuviz.targets.wavelet.host import coverage
-from npuviz.targets.wavelet.load.loader import SCRIPT_PATTERN, ScriptRun, expand_macros, run_command
+from npuviz.targets.wavelet.load.loader import (
+    SCRIPT_PATTERN,
+    ScriptRun,
+    default_script,
+    expand_macros,
+    run_command,
+    scripts_of,
+)
 
 RIGHT, RAN, WRONG, FAILED, CANNOT = "right", "ran", "wrong", "failed", "cannot"
 _CHECKS = re.compile(
@@ -57,9 +64,13 @@ def recipes_of(repository: Path) -> list[Recipe]:
     name = repository.name.rpartition("+")[2]
     if name in RECIPES:
         return list(RECIPES[name])
+    scripts = set(repository.rglob(SCRIPT_PATTERN))
+    for folder in {path.parent for path in repository.rglob("*.csl")}:
+        found = scripts_of(folder)
+        scripts |= {default_script(found)} if found and not scripts.intersection(found) else set()
     return [
         Recipe(str(script.relative_to(repository)), str(script.parent.relative_to(repository)), script.name)
-        for script in sorted(repository.rglob(SCRIPT_PATTERN))
+        for script in sorted(scripts)
     ]
 
 

@@ -28,6 +28,19 @@ _BROADCAST = (
 )
 
 
+_CELLS = (
+    "cslc layout.csl --fabric-dims=11,6 --fabric-offsets=4,1 --params=w:4,h:4,steps:8 --memcpy --channels=1 "
+    "--arch=wse3 --max-inlined-iterations=1000000 -o out" + _RUN.format(run="run.py")
+)
+_TILES = (
+    "cslc layout.csl --fabric-dims=11,6 --fabric-offsets=4,1 --memcpy --channels=1 --arch=wse3 -o out "
+    "--params=w:{side},h:{side},tile_width:8,tile_height:8,radius:{radius}"
+    + _RUN.format(run="run.py")
+    + " --num-iterations 3"
+)
+"""Its own scripts go on behind the host program with traces that only the vendor's simulator writes."""
+
+
 def _collectives() -> tuple[Recipe, ...]:
     lines = [
         Recipe(
@@ -137,6 +150,17 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
         *(
             Recipe(name, name, _SLIDE.format(fabric=15, width=8, words=10))
             for name in ("fft-duplex", "synchronous-slide", "synchronous-slide-right")
+        ),
+    ),
+    "cerebras": (
+        Recipe("non-tiled-tencil", "non-tiled-tencil", _CELLS),
+        *(
+            Recipe(
+                f"tiled-stencil, radius {radius}",
+                "tiled-stencil",
+                _TILES.format(side=16 + 2 * radius, radius=radius),
+            )
+            for radius in (1, 2)
         ),
     ),
     "SpMM_Cerebras": (Recipe("formats", "src/automated_testing", "bash run_test.sh 16 16 30 4 4 16"),),

@@ -39,7 +39,10 @@ from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 SCRIPT_PATTERN = "commands*.sh"
-DEFAULT_SCRIPT = "commands_wse3.sh"
+DEFAULT_SCRIPTS = ("commands_wse3.sh", "run.sh")
+"""Of several scripts the first of these is run, else the first by name."""
+MOST_SCRIPT_BYTES = 1 << 18
+"""A longer file is no command script."""
 SCRIPT_SECONDS = 600
 _ARCH = re.compile(r"(?<![\w-])--?arch[= ]\s*['\"]?(wse[23])")
 _TOOL_PATH = re.compile(r"(?<![\w.$}-])~?/[\w./+-]*/(cslc|cs_python)\b(?![./-])")
@@ -92,8 +95,24 @@ def accepts_folder(path: Path) -> bool:
 
 
 def scripts_of(folder: Path) -> tuple[Path, ...]:
-    """The command scripts of a program folder."""
-    return tuple(sorted(folder.glob(SCRIPT_PATTERN)))
+    """The command scripts of a folder: `commands*.sh`, else those that call both tools. Raises OSError."""
+    named = tuple(sorted(folder.glob(SCRIPT_PATTERN)))
+    if named or not any(folder.glob("*.csl")):
+        return named
+    return tuple(script for script in sorted(folder.glob("*.sh")) if _calls_tools(script))
+
+
+def default_script(scripts: Sequence[Path]) -> Path:
+    """The one that is run if nobody chooses, of at least one."""
+    by_name = {script.name: script for script in scripts}
+    return next((by_name[name] for name in DEFAULT_SCRIPTS if name in by_name), scripts[0])
+
+
+def _calls_tools(script: Path) -> bool:
+    if not script.is_file() or script.stat().st_size > MOST_SCRIPT_BYTES:
+        return False
+    text = script.read_text(encoding="utf-8", errors="replace")
+    return all(re.search(rf"\b({tool}|{tool.upper()})\b", text) for tool in TOOLS)
 
 
 def arch_of(script: Path) -> str:
@@ -227,7 +246,7 @@ def _script(folder: Path, settings: Mapping[str, str]) -> Path:
         if not fitting:
             raise UsageError(f"{folder}: no {wanted}; found {', '.join(script.name for script in scripts)}")
         return fitting[0]
-    return next((script for script in scripts if script.name == DEFAULT_SCRIPT), scripts[0])
+    return default_script(scripts)
 
 
 def _chosen(compiled: Sequence[Path], root: Path, settings: Mapping[str, str]) -> Path:

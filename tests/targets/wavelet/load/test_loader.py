@@ -11,6 +11,7 @@ from npuviz.targets.wavelet.load.loader import (
     compile_options,
     open_program,
     run_script,
+    scripts_to_run,
 )
 
 
@@ -28,6 +29,19 @@ def test_what_is_taken(tmp_path):
     assert not accepts_folder(tmp_path)
     assert accepts(tmp_path / "layout.csl", b"")
     assert not accepts(tmp_path / "model.onnx", b"")
+
+
+def test_scripts_of_any_name_that_call_both_tools_are_taken(tmp_path):
+    both = "cslc layout.csl -o out && ${CS_PYTHON} run.py"
+    folder = folder_with(tmp_path, bench=both, run=both, clean="rm -rf out", only="cslc layout.csl")
+    assert not accepts_folder(folder)
+    (folder / "layout.csl").touch()
+    assert accepts_folder(folder)
+    assert [script.name for script in scripts_to_run(folder)] == ["bench.sh", "run.sh"]
+    with pytest.raises(UsageError, match=r"/run\.sh: compiled nothing"):
+        open_program(folder, {}, NoProgress())
+    (folder / "commands.sh").write_text("true")
+    assert [script.name for script in scripts_to_run(folder)] == ["commands.sh"]
 
 
 def test_a_script_runs_in_a_copy_with_its_neighbours(tmp_path):
