@@ -2,11 +2,12 @@
 
     python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose] [--report FILE]
 
-Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it, or else `run.sh`, is run
-in a copy, or what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is "right"
-when its host program checks values and ends with exit code 0 and without a line that says FAIL, "ran" when it
-checks nothing, "wrong" when its check fails, "failed" for the rest, each with its line; "cannot" is what no
-simulator runs as it is. A report keeps its lines about repositories that were not tried again.
+Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it, or else `run.sh`, is
+run in a copy, or what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is
+"right" when its host program checks values and ends with exit code 0 and without a line that says FAIL,
+"ran" when it checks nothing, "wrong" when its check fails, "failed" for the rest, each with its line;
+"cannot" is what no simulator runs as it is. A report keeps its lines about repositories that were not tried
+again.
 """
 
 import argparse

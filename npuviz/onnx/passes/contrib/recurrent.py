@@ -54,15 +54,22 @@ def _write(
 ) -> None:
     """states  positions of the inputs with the states before the first step"""
     del node
-    rows, batch, _ = writer.shape(writer.given(0))
+    sizes = writer.shape(writer.given(0))
     weights, again = writer.known(writer.given(1)), writer.known(writer.given(2))
-    directions, hidden = weights.shape[0], again.shape[2]
+    if not len(sizes) == weights.ndim == again.ndim == 3 or not weights.size:
+        raise CannotWrite
+    rows, batch, _ = sizes
+    directions, hidden = again.shape[0], again.shape[2]
+    if weights.shape != (directions, gates * hidden, sizes[2]) or again.shape[1] != gates * hidden:
+        raise CannotWrite
     if weights[0].size + again[0].size < MIN_WEIGHTS:
         raise CannotWrite
     if not 0 < rows * directions <= MAX_STEPS or not batch:
         raise CannotWrite
     shape = (directions, 2 * gates * hidden)
     bias = writer.known(writer.given(3)) if writer.given(3) else np.zeros(shape, weights.dtype)
+    if bias.shape != shape:
+        raise CannotWrite
     begins = [_first_states(writer, position, (directions, batch, hidden)) for position in states]
     is_reverse = writer.attribute("direction", b"forward") == b"reverse"
     ends: list[tuple[str, ...]] = []

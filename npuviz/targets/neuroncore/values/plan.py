@@ -68,9 +68,13 @@ class Plan:
 
 
 class Build:
-    """Collects the steps of a plan: what is loaded before the computation and stored after it."""
+    """Collects the steps of a plan: what is loaded before the computation and stored after it.
 
-    def __init__(self, chip: Chip, ins: Ins, report: Report) -> None:
+    watches_integers  whether integers that leave their type are reported
+    """
+
+    def __init__(self, chip: Chip, ins: Ins, report: Report, watches_integers: bool = False) -> None:
+        self._watches_integers = watches_integers
         self.chip = chip
         self.ins = ins
         self.report = report
@@ -226,7 +230,8 @@ class Build:
         A narrower target is asked for on purpose: casts saturate.
         """
         kinds = [each.dtype for each in sources if isinstance(each, np.ndarray)]
-        is_whole = to.kind in "iu" and all(k.kind in "iu" and k.itemsize <= to.itemsize for k in kinds)
+        is_whole = self._watches_integers and to.kind in "iu"
+        is_whole = is_whole and all(k.kind in "iu" and k.itemsize <= to.itemsize for k in kinds)
         numbers = [each for each in sources if not isinstance(each, np.ndarray)]
         if not is_whole or not all(float(number).is_integer() for number in numbers):
             return
@@ -243,7 +248,8 @@ class Build:
 
     def watch_wrapping(self, op: int, x: np.ndarray, y: np.ndarray, made: np.ndarray) -> None:
         """Report "overflow" if int32 arithmetic wraps; of uint32 it is meant to."""
-        if op not in (Alu.ADD, Alu.SUBTRACT, Alu.MULTIPLY) or made.dtype != np.int32:
+        is_arithmetic = op in (Alu.ADD, Alu.SUBTRACT, Alu.MULTIPLY) and made.dtype == np.int32
+        if not self._watches_integers or not is_arithmetic:
             return
         wide = np.empty(made.shape, np.float64)
         operator = FLOAT_OPERATORS[op]

@@ -91,6 +91,8 @@ class Planner:
         for number, (first, end) in enumerate(tables.sequencers.tolist()):
             self._core_of[first:end] = min(number // NUM_ENGINES, tables.num_cores - 1)
         self.homes = tensor_homes(chip)
+        # Of a compiled graph integers wrap on purpose, and its operators are looked at as a whole.
+        self._watches_integers = any(node.domain == "nki" for node in graph.nodes)
         self._plans: dict[int, Plan] = {}
         self._blocks: dict[int, list[Ins]] = {}
 
@@ -139,7 +141,7 @@ class Planner:
             return self._transfer(number, ins)
         compute = COMPUTING.get(ins.opcode)
         if compute is not None:
-            return compute(Build(self._chip, ins, self._report))
+            return compute(Build(self._chip, ins, self._report, self._watches_integers))
         if ins.opcode == Opcode.HOST_CALL:
             return self._watched(
                 lambda: plan_host_call(self._chip, self._graph, ins, self.homes, self._report)

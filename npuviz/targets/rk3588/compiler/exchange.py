@@ -69,13 +69,16 @@ class Copy:
 def plan_copy(spec: RknnSpec, source: Buffer, target: Buffer, axes: Sequence[Axis] | None = None) -> Copy:
     """A copy of all elements in their order. axes  of the source, where they follow in another order
 
-    Raises CannotLower where axes cut through atoms or lie too far apart.
+    Raises CannotLower where axes cut through atoms or lie too far apart, or for more than MAX_TASKS tasks.
     """
     if source.dtype != target.dtype:
         raise CannotLower("layouts of different types")
     group = packing(source.dtype).channels
     parts = parts_of(axes_of(source) if axes is None else axes, axes_of(target), group)
-    return Copy((source, target), tuple(task for part in parts for task in _tasks(part, _room(spec, group))))
+    tasks = tuple(task for part in parts for task in _tasks(part, _room(spec, group)))
+    if len(tasks) > MAX_TASKS:
+        raise CannotLower(f"a copy of {len(tasks):,} tasks, at most {MAX_TASKS:,}")
+    return Copy((source, target), tasks)
 
 
 def emit_copy(b: Builder, node: int, copy: Copy) -> None:

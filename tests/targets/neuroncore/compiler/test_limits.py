@@ -9,16 +9,19 @@ from onnx import helper
 
 from npuviz.onnx.reader import read_model
 from npuviz.targets.neuroncore.compiler import compile as compiling
+from npuviz.targets.neuroncore.compiler.operators.reduction import scan
 from npuviz.targets.neuroncore.spec import make_spec
 
 SPEC = make_spec()[0]
 
 
-def _reason(folder: Path, shape: tuple[int, ...], **changes: int) -> str:
-    """Why a Relu of this shape goes to the Host; "" if it does not."""
+def _reason(folder: Path, shape: tuple[int, ...], operator: str = "Relu", **changes: int) -> str:
+    """Why an operator of this shape, along axis 1 if it has one, goes to the Host; "" if it does not."""
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", ends[:1], ends[1:])
-    path = folder / "relu.onnx"
+    axis = [helper.make_tensor("axis", onnx.TensorProto.INT64, [], [1])] if operator == "CumSum" else []
+    node = helper.make_node(operator, ["x", *(each.name for each in axis)], ["y"])
+    graph = helper.make_graph([node], "one", ends[:1], ends[1:], axis)
+    path = folder / "one.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
     result = compiling.compile_graph(read_model(path), replace(SPEC, **changes))
     return next((note.text for note in result.notes if note.code == "host-operator"), "")
@@ -38,3 +41,11 @@ def test_programs_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert "more instructions than one operator may have" in _reason(tmp_path, shape)
     monkeypatch.setattr(compiling, "MAX_TRANSFERS", 50)
     assert "more transfers than one operator may have" in _reason(tmp_path, shape)
+
+
+def test_running_totals_of_too_many_rows_are_refused_before_any_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "MOST_SCANS", 2)
+    assert _reason(tmp_path, (256, 5), "CumSum") == ""
+    assert "3 rows a partition, at most 2" in _reason(tmp_path, (257, 5), "CumSum")

@@ -1,5 +1,6 @@
 """CumSum and CumProd: along one axis, held whole in a partition."""
 
+import math
 from collections.abc import Callable
 
 from npuviz.onnx.errors import CannotLower
@@ -10,9 +11,11 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
 from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import axis_tiles
 from npuviz.targets.neuroncore.compiler.operators.reduction.reduction import constant_input
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.isa import Alu
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 LIMIT = 4096
+MOST_SCANS = 32_768
+"""Of one operator: each row of a partition takes one, and the compiler a tenth of a millisecond (Assumed)."""
 _SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
 
 
@@ -24,6 +27,9 @@ def lower_cumulative(b: Builder, node: Node) -> None:
     axis_values = constant_input(b, node, 1)
     assert axis_values is not None
     axis = int(axis_values.reshape(-1)[0]) % max(1, len(source.shape))
+    num_scans = -(-math.prod(source.shape) // (max(1, source.shape[axis]) * NUM_PARTITIONS))
+    if source.dtype not in WIDE and num_scans > MOST_SCANS:
+        raise CannotLower(f"{node.op_type} of {num_scans:,} rows a partition, at most {MOST_SCANS:,}")
     op = Alu.ADD if node.op_type == "CumSum" else Alu.MULTIPLY
     exclusive = bool(node.attributes.get("exclusive", 0))
     reverse = bool(node.attributes.get("reverse", 0))
