@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextCursor
+from PySide6.QtGui import QTextBlock, QTextCursor, QTextFormat
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
 from npuviz.ui.kit.parts import column, fill, splitter
@@ -82,13 +82,15 @@ class ManualDialog(QDialog):
         document = self.page.document()
         document.setDocumentMargin(MARGIN)
         cursor, block = QTextCursor(document), document.begin()
+        # One edit, so that the page is laid out once and not after every paragraph.
+        cursor.beginEditBlock()
         while block.isValid():
             form = block.blockFormat()
             cursor.setPosition(block.position())
-            is_item = bool(block.textList()) or bool(cursor.currentTable())
-            form.setTopMargin(2.0 if is_item else 2.0 * GAP if form.headingLevel() else GAP)
+            form.setTopMargin(_room_above(block, cursor))
             cursor.setBlockFormat(form)
             block = block.next()
+        cursor.endEditBlock()
         self.page.moveCursor(QTextCursor.MoveOperation.Start)
 
     def _page_named(self, name: str) -> Page | None:
@@ -102,3 +104,16 @@ class ManualDialog(QDialog):
             self.show_page(name)
         elif url.hasFragment() and not url.path():
             self.page.scrollToAnchor(url.fragment())
+
+
+def _room_above(block: QTextBlock, cursor: QTextCursor) -> float:
+    """Pixels above a block where the cursor stands."""
+    if block.textList() or cursor.currentTable():
+        return 2.0
+    if block.blockFormat().headingLevel():
+        return 2.0 * GAP
+    return 0.0 if _is_code(block) and _is_code(block.previous()) else GAP
+
+
+def _is_code(block: QTextBlock) -> bool:
+    return block.isValid() and block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)

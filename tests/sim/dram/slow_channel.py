@@ -51,6 +51,8 @@ class SlowChannel:
     refreshes: list[int] = field(default_factory=list[int])
     rows: dict[Unit, int] = field(default_factory=dict[Unit, int])
     earliest: dict[str, dict[Unit, int]] = field(default_factory=dict[str, dict[Unit, int]])
+    # What `earliest` says of a command at a place, forgotten when it changes.
+    ready_at: dict[tuple[str, Unit], int] = field(default_factory=dict[tuple[str, Unit], int])
     activations: dict[Unit, deque[int]] = field(default_factory=dict[Unit, deque[int]])
     is_writing: bool = False
     counts: dict[str, int] = field(
@@ -94,12 +96,12 @@ class SlowChannel:
         return "WR" if item.is_write else "RD"
 
     def _is_ready(self, command: str, place: Unit) -> bool:
-        earliest = self.earliest.get(command)
-        if earliest is not None:
-            for unit in units_of(place):
-                if earliest.get(unit, 0) > self.clk:
-                    return False
-        return True
+        when = self.ready_at.get((command, place))
+        if when is None:
+            earliest = self.earliest.get(command, {})
+            when = max(earliest.get(unit, 0) for unit in units_of(place))
+            self.ready_at[command, place] = when
+        return when <= self.clk
 
     def _best(self, buffer: list[Item]) -> Item | None:
         ready = [item for item in buffer if self._is_ready(self._command(item), item.place)]
@@ -185,6 +187,7 @@ class SlowChannel:
     def _raise(self, unit: Unit, command: str, time: int) -> None:
         of_command = self.earliest.setdefault(command, {})
         of_command[unit] = max(of_command.get(unit, 0), time)
+        self.ready_at.clear()
 
 
 def count_all(channels: list[SlowChannel]) -> Mapping[str, int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import FormatError, UsageError
-from npuviz.trace.bundle.query import query
+from npuviz.trace.bundle.query import _CLOSED, query
 from tests.trace import recordings
 from tests.trace.bundle.saving import save_bundle
 from tests.trace.recordings import random_events, record
@@ -130,7 +130,9 @@ def test_a_query_without_an_end_is_ended(bundle: Path) -> None:
         query(bundle, endless, max_seconds=1.0)
 
 
-def test_a_query_of_any_size_ends_with_one_line(bundle: Path) -> None:
+def test_a_query_of_any_size_ends_with_one_line(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The rule is the same for every limit, and a small one is reached soon.
+    monkeypatch.setitem(_CLOSED, "memory_limit", "256MiB")
     with pytest.raises(UsageError):
         query(bundle, "select string_agg(repeat('x', 1000000), '') from range(1000000)", max_seconds=60)
 

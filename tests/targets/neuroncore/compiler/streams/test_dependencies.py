@@ -21,39 +21,44 @@ from tests.targets.neuroncore.compiler.random_order import RandomMachine, Span
 NOT_DATA = (Opcode.END, Opcode.NOP, Opcode.TABLE_LOAD, Opcode.DMA_TRIGGER, Opcode.DMA_COPY)
 
 
+# The cells that something reads or writes: each is (memory << MEMORY) | (partition group << GROUP) | word.
+Cells = np.ndarray
+MEMORY, GROUP = 40, 20
+NOTHING = np.zeros(0, np.int64)
+
+
 @dataclass
 class Work:
-    """Bytes that an instruction or transfer reads and writes: sets of (memory, cell)."""
+    """What an instruction or transfer reads and writes."""
 
-    reads: set[tuple[int, int]]
-    writes: set[tuple[int, int]]
+    reads: Cells
+    writes: Cells
     unit: tuple[str, int]
     is_accumulation: bool = False
 
 
-def operand_cells(operand: np.void, core: int) -> set[tuple[int, int]]:
+def operand_cells(operand: np.void, core: int) -> Cells:
     """4-byte cells per partition group of an operand; a core's SBUF is memory 1 + 10 * core."""
     size = {0: 4, 1: 2, 2: 2, 7: 4, 8: 4}.get(int(operand["dtype"]), 1)
     offsets = np.zeros(1, np.int64)
     for count, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
         offsets = (offsets[:, None] + np.arange(count) * step).reshape(-1)
-    first = int(operand["address"])
-    cells = {(first + offset * size) // 4 for offset in offsets.tolist()}
-    partitions = range(int(operand["partition"]), int(operand["partition"]) + int(operand["partitions"]))
-    space = int(operand["space"]) + 10 * core
-    return {(space, partition << 20 | cell) for partition in {p // 32 for p in partitions} for cell in cells}
+    words = np.unique((int(operand["address"]) + offsets * size) // 4)
+    partitions = np.arange(int(operand["partitions"])) + int(operand["partition"])
+    groups = np.unique(partitions // 32) << GROUP
+    return ((int(operand["space"]) + 10 * core) << MEMORY) | (groups[:, None] | words).reshape(-1)
 
 
-def access_cells(access: Access, partition_bytes: int, core: int) -> set[tuple[int, int]]:
+def access_cells(access: Access, partition_bytes: int, core: int) -> Cells:
     """The same cells for a side of a descriptor; variables are memories from 100 on."""
     offsets = np.arange(0, access.sizes[0], min(4, access.sizes[0])) * access.steps[0]
     for count, step in zip(access.sizes[1:], access.steps[1:], strict=True):
         offsets = (offsets[:, None] + np.arange(count) * step).reshape(-1)
     offsets = offsets + access.offset
     if access.variable != SBUF:
-        return {(100 + access.variable, cell) for cell in np.unique(offsets // 4).tolist()}
+        return ((100 + access.variable) << MEMORY) | np.unique(offsets // 4)
     partitions, inner = np.divmod(offsets, partition_bytes)
-    return {(1 + 10 * core, cell) for cell in np.unique((partitions // 32 << 20) | (inner // 4)).tolist()}
+    return ((1 + 10 * core) << MEMORY) | np.unique((partitions // 32 << GROUP) | (inner // 4))
 
 
 def core_of(tables: Tables, index: int) -> int:
@@ -69,24 +74,21 @@ def works_of(tables: Tables, partition_bytes: int) -> tuple[dict[int, Work], dic
             continue
         core = core_of(tables, index)
         cells = [
-            operand_cells(operand, core) if operand["space"] in (1, 2) else set()
+            operand_cells(operand, core) if operand["space"] in (1, 2) else NOTHING
             for operand in row["operands"]
         ]
-        reads = set().union(*cells[1:5])
-        if row["opcode"] == Opcode.TENSOR_COPY_PREDICATED:
-            reads |= cells[0]
+        is_predicated = row["opcode"] == Opcode.TENSOR_COPY_PREDICATED
+        reads = np.concatenate(cells[0 if is_predicated else 1 : 5])
+        writes = np.concatenate([cells[0], cells[5]])
         is_pe = bool(row["opcode"] == Opcode.NC_MATMUL)
-        instructions[index] = Work(
-            reads, cells[0] | cells[5], ("engine", 10 * core + int(row["engine"])), is_pe
-        )
+        instructions[index] = Work(reads, writes, ("engine", 10 * core + int(row["engine"])), is_pe)
     transfers: dict[int, Work] = {}
     for index, transfer in enumerate(tables.transfers):
-        work = Work(set(), set(), ("queue", transfer.queue))
+        reads, writes = [NOTHING], [NOTHING]
         for descriptor in transfer.descriptors:
-            work.writes |= access_cells(descriptor.to, partition_bytes, transfer.core)
-            for source in descriptor.sources:
-                work.reads |= access_cells(source, partition_bytes, transfer.core)
-        transfers[index] = work
+            writes.append(access_cells(descriptor.to, partition_bytes, transfer.core))
+            reads += [access_cells(source, partition_bytes, transfer.core) for source in descriptor.sources]
+        transfers[index] = Work(np.concatenate(reads), np.concatenate(writes), ("queue", transfer.queue))
     return instructions, transfers
 
 
@@ -112,6 +114,18 @@ class Log:
         return found[np.argsort(tables.tiles[found])].tolist()
 
 
+def masks_of(works: list[Work]) -> list[tuple[int, int]]:
+    """What each reads and writes with a bit for each cell, so that two are compared at once."""
+    numbered = np.unique(np.concatenate([cells for work in works for cells in (work.reads, work.writes)]))
+
+    def mask(cells: Cells) -> int:
+        flags = np.zeros(len(numbered), bool)
+        flags[np.searchsorted(numbered, cells)] = True
+        return int.from_bytes(np.packbits(flags).tobytes())
+
+    return [(mask(work.reads), mask(work.writes)) for work in works]
+
+
 def assert_ordered(tables: Tables, log: Log, partition_bytes: int, seed: int) -> int:
     """Run once and compare all conflicting pairs with the emission order; returns how many there are."""
     machine = RandomMachine(tables, seed)
@@ -124,10 +138,14 @@ def assert_ordered(tables: Tables, log: Log, partition_bytes: int, seed: int) ->
         elif index in instructions:
             steps.append((instructions[index], machine.spans[index], f"instruction {index}"))
     conflicts = 0
+    masks = masks_of([work for work, _, _ in steps])
     for at, (late, late_span, late_name) in enumerate(steps):
-        for early, early_span, early_name in steps[:at]:
-            flow = early.writes & late.reads
-            other = (early.writes | early.reads) & late.writes
+        late_reads, late_writes = masks[at]
+        for (early, early_span, early_name), (early_reads, early_writes) in zip(
+            steps[:at], masks[:at], strict=True
+        ):
+            flow = early_writes & late_reads
+            other = (early_writes | early_reads) & late_writes
             if not flow and not other:
                 continue
             conflicts += 1
