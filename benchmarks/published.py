@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.published_kernels import KERNELS
 from benchmarks.row import Row
 from npuviz.base.errors import SimulationError
 from npuviz.sim.stop import NO_STOPS, StopKind
@@ -155,6 +156,7 @@ TOTALS = (
     Total("f32 multiply-add of 1024", 17 + 2 * 1024, SINGLES, "@fmacs(y_all, y_all, a_all, 2.0); done();"),
     *(_chain(stages, words) for stages, words in ((1, 64), (2, 64), (4, 64), (8, 64), (8, 512))),
     *(_reduce(pes, words) for pes, words in ((16, 256), (64, 64), (64, 1024))),
+    *(Total(*kernel) for kernel in KERNELS),
 )
 
 

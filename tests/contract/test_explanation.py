@@ -46,12 +46,12 @@ def test_of_several_remedies_the_run_that_gains_most_is_named(monkeypatch: pytes
     gains = {"hop": 3, "turn": 9, "ramp": 6}
 
     def cycles(_opened: object, settings: dict[str, str], _progress: object) -> int:
-        return 375 - gains.get(next(iter(settings)), 0)
+        return 383 - gains.get(next(iter(settings)), 0)
 
     monkeypatch.setattr("npuviz.workbench.causes.explanation.cycles_with", cycles)
     monkeypatch.setattr("npuviz.workbench.causes.explanation.default_jobs", lambda: 1)
     found = explain_run(ROW_SUM, options, (True, ()), NoProgress())
-    assert found["cycles"] == 375
+    assert found["cycles"] == 383
     remedy = next(cost["remedy"] for cost in found["costs"] if cost["kind"] == "words")
     assert remedy["settings"] == {"turn": "0"}
     assert (remedy["verified_gain"], remedy["predicted_gain"]) == (9, None)

@@ -44,6 +44,7 @@ SOURCES: Mapping[str, str] = {
     "task_start": "FAB: 3 cycles from the last wavelet to the task, less the ramp",
     "timer_read": "FAB: cost lines with and without timer reads differ by 4 cycles",
     "stride_rule": "APP gives widths by stride (WSE-2); FAB measured 8 / stride (WSE-3)",
+    "load_wait": "FAB: totals of loops over arrays: a value loaded through a register is waited for 2 cycles",
     "host_setup": "Assumed: 100 cycles a command",
     "host_word": "Assumed: 1 cycle a word and PE of a row",
     "host_launch": "Assumed: 20 cycles to start a function",
@@ -84,6 +85,7 @@ class WaveletSpec:
     float_wait: Annotated[int, Ge(1), Le(100)] = 2
     task_start: Annotated[int, Ge(1), Le(30)] = 1
     timer_read: Annotated[int, Ge(1), Le(100)] = 4
+    load_wait: Cycles = 2
     divide_constant: Cycles = 4
     print_cost: Annotated[int, Ge(1), Le(10_000)] = 1
     fmacs_fused: bool = False

@@ -70,7 +70,9 @@ def test_bad_settings_are_one_line(settings: dict[str, str]) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("setting", "cycles"), [("", 256), ("fmacs=1/2", 512), ("fmacs=1/8", 2048)])
+@pytest.mark.parametrize(
+    ("setting", "cycles"), [("fmacs=1/1", 256), ("", 512), ("fmacs=1/2", 512), ("fmacs=1/8", 2048)]
+)
 def test_a_rate_decides_the_time(setting: str, cycles: int) -> None:
     a = Assembler()
     x = a.variable("x", np.zeros(256, np.float32))

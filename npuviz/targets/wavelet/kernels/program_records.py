@@ -47,6 +47,7 @@ PROGRAM = Record(
     rectangle="columns of the rectangle",
     grid="word of its places, row by row: node, -1",
     timer="cycles to read the timer",
+    load_wait="cycles between a load through a register and an instruction that needs it",
     at_least=64,
 )
 
@@ -66,10 +67,13 @@ RATE = Record(
     group="elements per beat, nothing in the way",
     cycles="cycles per beat",
     reduce="cycles per element of a reduction",
-    two="cycles per beat with two sources in memory, 0 the same",
-    _4=Gap(1),
+    two="cycles per element with two sources in memory, 0 the same",
+    banks="1: only for elements whose sources lie in banks that are equal modulo 4",
     flops="floating-point operations of an element",
 )
+
+PREDICATED = 1 << 20
+"""Bit of the cycles of a jump over moves: it costs the same whether it is taken or not."""
 
 CODE = Record(
     "program of a PE",
@@ -96,6 +100,7 @@ CODE = Record(
     num_shapes="shapes",
     symbols="word of VARIABLE 0, by address",
     num_symbols="variables",
+    cycles="word of the cycles of instruction 0, with the bit PREDICATED",
     at_least=24,
 )
 

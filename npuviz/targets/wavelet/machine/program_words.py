@@ -11,6 +11,7 @@ from npuviz.targets.wavelet.costs import instruction_names, math_names, operatio
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.instruction_cycles import instruction_cycles
 from npuviz.targets.wavelet.machine.payload import code_tables
 from npuviz.targets.wavelet.machine.templates import (
     ClassTemplate,
@@ -51,7 +52,8 @@ class ProgramWords:
         self._parts: list[np.ndarray] = []
         self._size = 0
         self._add(np.zeros(pk.PROGRAM.num_words, np.int64))
-        self.code_base, code_at = self._add_code(wafer)
+        costs = _costs(spec)
+        self.code_base, code_at = self._add_code(wafer, costs)
         group_rows = [
             self._program(wafer, program, code_at[number], self.code_base[number])
             for number, program in enumerate(wafer.programs)
@@ -61,7 +63,7 @@ class ProgramWords:
         self.starters = _starters(self.nodes, self.templates)
         self.class_at = [self._class(each, programs) for each in self.templates]
         self.class_words_at = np.array(self.class_at, np.int64)
-        head = self._head(spec, wafer, programs)
+        head = self._head(spec, wafer, programs, costs)
         self.words = zero_words(self._size)
         np.concatenate(self._parts, out=self.words)
         self.words[: pk.PROGRAM.num_words] = head
@@ -72,16 +74,17 @@ class ProgramWords:
         self._size += words.size
         return at
 
-    def _add_code(self, wafer: Wafer) -> tuple[list[int], list[int]]:
+    def _add_code(self, wafer: Wafer, costs: np.ndarray) -> tuple[list[int], list[tuple[int, int]]]:
+        """Per program: the listing index of its first instruction; words of its code and of their cycles."""
         tables, of_program = code_tables(wafer)
-        bases, at, total = list[int](), list[int](), 0
+        bases, at, total = list[int](), list[tuple[int, int]](), 0
         for code in tables:
             bases.append(total)
             total += len(code)
-            at.append(self._add(code))
+            at.append((self._add(code), self._add(instruction_cycles(code, costs))))
         return [bases[index] for index in of_program], [at[index] for index in of_program]
 
-    def _program(self, wafer: Wafer, program: PeProgram, code: int, first: int) -> np.ndarray:
+    def _program(self, wafer: Wafer, program: PeProgram, code: tuple[int, int], first: int) -> np.ndarray:
         functions = [[f.entry, f.num_regs, f.frame_bytes, 0] for f in program.functions]
         local = np.full(_TASK_IDS, -1, np.int64)
         data = np.full((_TASK_IDS, pk.TASK.num_words), -1, np.int64)
@@ -109,7 +112,8 @@ class ProgramWords:
             ]  # fmt: skip
         ranges = np.array(_ranges(program), np.int64).reshape(-1, 2)
         return pk.CODE.make(
-            instructions=code,
+            instructions=code[0],
+            cycles=code[1],
             length=len(program.code),
             functions=self._add(np.array(functions, np.int64)),
             num_functions=len(functions),
@@ -160,10 +164,7 @@ class ProgramWords:
             row.queue[queue] = place
         return self._add(words)
 
-    def _head(self, spec: WaveletSpec, wafer: Wafer, programs: int) -> np.ndarray:
-        costs = np.zeros(128, np.int64)
-        for name, number in instruction_names().items():
-            costs[number] = spec.cost_of(name)
+    def _head(self, spec: WaveletSpec, wafer: Wafer, programs: int, costs: np.ndarray) -> np.ndarray:
         maths = np.zeros(32, np.int64)
         for name, number in math_names().items():
             maths[number] = spec.cost_of(name)
@@ -196,6 +197,7 @@ class ProgramWords:
             columns=max(wafer.fabric[0], wafer.columns),
             window=spec.load_window,
             timer=spec.timer_read,
+            load_wait=spec.load_wait,
             print_cost=spec.print_cost,
             rectangle=wafer.columns,
             grid=self._add(self.nodes.grid),
@@ -217,6 +219,14 @@ class ProgramWords:
         return words
 
 
+def _costs(spec: WaveletSpec) -> np.ndarray:
+    """(128,) int64: cycles per OP_ number."""
+    costs = np.zeros(128, np.int64)
+    for name, number in instruction_names().items():
+        costs[number] = spec.cost_of(name)
+    return costs
+
+
 def _rates(spec: WaveletSpec) -> np.ndarray:
     words = np.zeros((isa.NUM_OPERATIONS, pk.RATE.num_words), np.int64)
     for name, number in operation_names().items():
@@ -225,6 +235,7 @@ def _rates(spec: WaveletSpec) -> np.ndarray:
         flops = 2 if is_product else int(name.startswith(("fadd", "fsub", "fmul", "fmax")))
         words[number, : pk.RATE.reduce + 1] = rate.elements, rate.cycles, rate.reduce
         words[number, pk.RATE.two] = rate.two_sources
+        words[number, pk.RATE.banks] = rate.is_by_bank
         words[number, pk.RATE.flops] = flops
     return words
 

@@ -200,7 +200,7 @@ def vectors(a: Assembler, count: int, dtype: Any, number: int) -> list[int]:
         ("mov32", "ds", np.float32, 15, 4.0),
         ("fmovs", "ds", np.float32, 15, 4.0),
         ("fmach", "dssv", np.float16, 16, 4.0),
-        ("fmacs", "dssv", np.float32, 17, 1.0),
+        ("fmacs", "dssv", np.float32, 17, 0.5),
     ],
 )
 def test_cost_lines(count: int, name: str, forms: str, dtype: Any, setup: float, rate: float) -> None:

@@ -15,6 +15,10 @@ PE_BYTES = 49_152
 """Memory of a PE for code and data (APP)."""
 RUNTIME_BYTES = 4_176
 """What the smallest host-connected program takes (FAB); data starts behind it."""
+ARRAY_ALIGN = 8
+"""Variables of so many bytes or more begin at a multiple of it. Assumed: with it arrays lie alike in the
+banks, as the f32 multiply-add and the attention kernels of FAB show; an example that wants them apart begins
+an array at element 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class DataMemory:
 
     def take(self, name: str, size: int, align: int, at: Span | None = None) -> int:
         """Address of `size` fresh bytes."""
+        if size >= ARRAY_ALIGN:
+            align = max(align, ARRAY_ALIGN)
         address = -(-self.end // align) * align
         self.end = address + size
         self.blocks.append(MemoryBlock(name, address, size, at))

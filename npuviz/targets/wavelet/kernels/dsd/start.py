@@ -84,13 +84,41 @@ def _memory_sources(thread):
 
 
 @kernel
+def _meetings(thread):
+    """Of two 32-bit elements how many are read from banks that are equal modulo 4: 0, 1 or 2.
+
+    Such an element lies in banks 0 and 1 or in 2 and 3 (modulo 4), the next one in the others. Sources that
+    walk in several dimensions are taken for sources that do not meet.
+    """
+    first = second = -1
+    for i in range(1, 4):
+        if thread.operands[i].kind == KIND_LINE:
+            first, second = second, i
+    if first < 0:
+        return 0
+    left, right = thread.operands[first], thread.operands[second]
+    if left.bytes != 4 or right.bytes != 4:
+        return 0
+    count = 0
+    for k in range(2):
+        distance = left.base - right.base + k * (left.step - right.step)
+        if (distance >> 2) & 1 == 0:
+            count += 1
+    return count
+
+
+@kernel
 def _set_rate(program, thread):
     """Elements per step and cycles per step of an operation."""
     op = thread.op
     rate = RATE(program, program.rates, op)
     group, cycles = rate.group, rate.cycles
     if rate.two and _memory_sources(thread) >= 2:
-        cycles = rate.two
+        if rate.banks:
+            group = 2
+            cycles = 2 + _meetings(thread) * (rate.two - 1)
+        else:
+            cycles = rate.two
     destination = thread.operands[0]
     per_word = words = 0
     for i in range(4):
@@ -112,12 +140,11 @@ def _set_rate(program, thread):
         group = per_word if per_word else 1
         cycles = rate.reduce * group
     else:
-        group_now = _lanes(program, thread, group, cycles)
         if per_word:
             cycles = (cycles * per_word + group - 1) // group
             group = per_word
-        else:
-            group = group_now
+        elif rate.group > 1:
+            group = _lanes(program, thread, group, cycles)
     thread.group = group
     thread.cycles = cycles if cycles > 0 else 1
 

@@ -1,20 +1,25 @@
-"""What a division by a constant costs: compilers make something cheaper of it."""
+"""What divisions cost: compilers make something cheaper of a constant divisor, floats take longer."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
 
 
 @kernel
-def constant_division(program, op, kind, divisor):
-    """Cycles beyond the table's of a division by a constant: shifts and masks, or a product with its inverse.
+def division(program, instruction):
+    """Cycles beyond the table's of OP_DIV and OP_REM.
 
-    Of floats only powers of two have an exact inverse.
+    By a constant: shifts and masks, or a product with its inverse; of floats only powers of two have an exact
+    inverse. Other floats take what the math function `inverse` takes.
     """
-    cycles = program.divide
+    op, kind, divisor = instruction.op, instruction.type, instruction.imm
+    is_constant = instruction.c < 0
     if kind >= isa.T_F16:
         fraction = (1 << 23) - 1 if kind == isa.T_F32 else (1 << 10) - 1
-        is_exact = kind <= isa.T_F32 and divisor & fraction == 0 and divisor != 0
-        return 1 - program[program.costs + op] if is_exact else 0
+        is_exact = is_constant and kind <= isa.T_F32 and divisor & fraction == 0 and divisor != 0
+        return (1 if is_exact else program[program.math + isa.M_INVERSE]) - program[program.costs + op]
+    if not is_constant:
+        return 0
+    cycles = program.divide
     is_power = divisor > 0 and divisor & (divisor - 1) == 0
     is_signed = (kind & 1) == 1
     if is_power and not is_signed:

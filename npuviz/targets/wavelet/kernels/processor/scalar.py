@@ -40,7 +40,8 @@ from npuviz.targets.wavelet.kernels.processor.configuration import (
     read_register,
     write_register,
 )
-from npuviz.targets.wavelet.kernels.processor.division import constant_division
+from npuviz.targets.wavelet.kernels.processor.descriptors import descriptor_instruction
+from npuviz.targets.wavelet.kernels.processor.division import division
 from npuviz.targets.wavelet.kernels.processor.system import system_call
 from npuviz.targets.wavelet.kernels.processor.task import activate, block, frame_of, open_frame, registers_of
 from npuviz.targets.wavelet.kernels.program_records import (
@@ -49,6 +50,7 @@ from npuviz.targets.wavelet.kernels.program_records import (
     INSTRUCTION,
     LAYOUT,
     OPERATION,
+    PREDICATED,
 )
 from npuviz.targets.wavelet.kernels.records import (
     FRAME,
@@ -182,10 +184,11 @@ def _float_stall(pe, instruction, op, t):
     reads = (op >= isa.OP_ADD and op <= isa.OP_MATH) or op == isa.OP_RET or op == isa.OP_DSD
     if reads and (instruction.b == r or instruction.c == r):
         return wait
-    reads_a = op == isa.OP_ST or op == isa.OP_STX or op == isa.OP_JZ or op == isa.OP_JNZ
-    if reads_a and instruction.a == r:
+    if (op == isa.OP_JZ or op == isa.OP_JNZ) and instruction.a == r:
         return wait
-    return 0
+    is_address = op >= isa.OP_LD and op <= isa.OP_STX and instruction.b == r
+    is_index = (op == isa.OP_LDX or op == isa.OP_STX) and instruction.c == r
+    return wait if is_address or is_index else 0
 
 
 @inlined
@@ -230,55 +233,6 @@ def _memory_instruction(machine, pe, registers, instruction, t):
 
 
 @kernel
-def _descriptor_instruction(registers, instruction, op):
-    """OP_DSD_SET, OP_DSD_MOVE."""
-    imm, kind = instruction.imm, 0
-    word = registers[instruction.b]
-    value = registers[instruction.c]
-    if op == isa.OP_DSD_MOVE:
-        kind = isa.F_BASE
-        value = ((word >> isa.SHIFT_BASE) & isa.MASK_BASE) + value * imm
-    else:
-        kind = imm
-    shift, mask = field_place(kind)
-    registers[instruction.a] = (word & ~(mask << shift)) | ((value & mask) << shift)
-
-
-@kernel
-def field_place(field):
-    """(shift, mask) of a descriptor field; as FIELDS of isa.py, which a test compares."""
-    if field == isa.F_BASE:
-        return isa.SHIFT_BASE, isa.MASK_BASE
-    if field == isa.F_EXTENT:
-        return isa.SHIFT_EXTENT, isa.MASK_EXTENT
-    if field == isa.F_STRIDE:
-        return isa.SHIFT_STRIDE, isa.MASK_STRIDE
-    if field == isa.F_QUEUE:
-        return isa.SHIFT_QUEUE, isa.MASK_QUEUE
-    if field == isa.F_COLOR:
-        return isa.SHIFT_COLOR, isa.MASK_COLOR
-    if field == isa.F_KIND:
-        return isa.SHIFT_KIND, isa.MASK_KIND
-    if field == isa.F_SIMD:
-        return isa.SHIFT_SIMD, 3
-    if field == isa.F_PRIORITY:
-        return isa.SHIFT_PRIORITY, 3
-    if field == isa.F_ZERO:
-        return isa.SHIFT_ZERO, 3
-    if field == isa.F_DSR_FILE:
-        return isa.SHIFT_DSR_FILE, 3
-    if field == isa.F_DSR_ID:
-        return isa.SHIFT_DSR_ID, 0x1F
-    if field == isa.F_INDEX_OFFSET:
-        return isa.SHIFT_INDEX_OFFSET, 1
-    if field == isa.F_CONTROL:
-        return isa.SHIFT_CONTROL, 1
-    if field == isa.F_CONTROL_TRANSFORM:
-        return isa.SHIFT_CONTROL_TRANSFORM, 1
-    return isa.SHIFT_ADVANCE_SWITCH, 1
-
-
-@kernel
 def _compute(program, pe, registers, instruction, t):
     """Arithmetic, comparisons, conversions; returns cycles beyond the table's."""
     op, a, second = instruction.op, instruction.a, instruction.c
@@ -286,8 +240,8 @@ def _compute(program, pe, registers, instruction, t):
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if op <= isa.OP_MAX:
         registers[a] = binary(op, kind, left, registers[second] if second >= 0 else imm)
-        if second < 0 and (op == isa.OP_DIV or op == isa.OP_REM):
-            return constant_division(program, op, kind, imm)
+        if op == isa.OP_DIV or op == isa.OP_REM:
+            return division(program, instruction)
     elif op <= isa.OP_ABS:
         registers[a] = unary(op, kind, left)
     elif op <= isa.OP_GE:
@@ -304,6 +258,14 @@ def _compute(program, pe, registers, instruction, t):
         pe.float_register = pe.frame + a
         pe.float_ready = t + program.float_wait
     return 0
+
+
+@kernel
+def _skip(pe, registers, instruction):
+    """A jump over moves that are predicated."""
+    is_zero = registers[instruction.a] == 0
+    if instruction.op == isa.OP_JMP or is_zero == (instruction.op == isa.OP_JZ):
+        pe.pc = instruction.imm
 
 
 @kernel
@@ -396,12 +358,18 @@ def _execute(machine, pe, instruction, op, t):
     """One instruction; returns its cycles, -1 if it has to wait for the fabric."""
     wafer, program = machine.wafer, machine.program
     registers = registers_of(wafer, pe)
-    cycles = program[program.costs + op]
+    cycles = program[CODE(program, pe.code).cycles + pe.line - CODE(program, pe.code).first]
     if op >= isa.OP_LD and op <= isa.OP_FILL:
+        if op == isa.OP_LDX or (op == isa.OP_LD and instruction.b >= 0):
+            pe.float_register = pe.frame + instruction.a
+            pe.float_ready = t + cycles + program.load_wait
         return cycles + _memory_instruction(machine, pe, registers, instruction, t)
     if op >= isa.OP_ADD and op <= isa.OP_MATH:
         return cycles + _compute(program, pe, registers, instruction, t)
     if op >= isa.OP_JMP and op <= isa.OP_RET:
+        if cycles >= PREDICATED:
+            _skip(pe, registers, instruction)
+            return cycles - PREDICATED
         return cycles + _flow_instruction(machine, pe, registers, instruction, t)
     if op == isa.OP_LI:
         registers[instruction.a] = instruction.imm
@@ -416,7 +384,7 @@ def _execute(machine, pe, instruction, op, t):
         chosen = instruction.b if registers[instruction.aux] != 0 else instruction.c
         registers[instruction.a] = registers[chosen]
     elif op == isa.OP_DSD_SET or op == isa.OP_DSD_MOVE:
-        _descriptor_instruction(registers, instruction, op)
+        descriptor_instruction(registers, instruction, op)
     elif op == isa.OP_DSR_LOAD:
         word = registers[instruction.c]
         load_dsr(machine, pe, instruction, word)
