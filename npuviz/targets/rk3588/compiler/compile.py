@@ -32,7 +32,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
 
     Raises DoesNotFit when the program needs more than 4 GiB.
     """
-    planner = Planner(graph, kept_nodes(graph, kept_names(graph, spec.keep_fp32)))
+    planner = Planner(graph, kept_nodes(graph, kept_names(graph, spec.keep_fp32)), spec)
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     while True:

@@ -10,7 +10,10 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
+from npuviz.targets.rk3588.compiler.lookup_table import Function
+from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
+from npuviz.targets.rk3588.spec import RknnSpec
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -40,6 +43,7 @@ class Activation:
 
     node  that has the attributes; nodes  all it stands for; output  tensor behind the last
     taken  how the 8-bit tensor before it is scaled, where the head's sums go into the table unrounded
+    chain  what a chain of nodes makes of real values, where it is none of the named functions
     """
 
     function: str
@@ -47,6 +51,7 @@ class Activation:
     nodes: tuple[int, ...]
     output: int
     taken: Quantisation | None = None
+    chain: Function | None = None
 
 
 @dataclass(frozen=True)
@@ -99,15 +104,19 @@ def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None
 class Planner:
     """Decides layer by layer, in graph order.
 
-    kept  nodes that the Host computes in fp32
+    kept  nodes that the Host computes in fp32; spec  rates, where one way is faster than another
     """
 
-    def __init__(self, graph: Graph, kept: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, graph: Graph, kept: frozenset[int] = frozenset(), spec: RknnSpec | None = None
+    ) -> None:
         self.graph = graph
         self._kept = kept
+        self._spec = spec or RknnSpec()
         self.quantised = QuantisedGraph(graph)
         self._consumers = graph.consumers()
         self._left: set[int] = set()
+        self._chains = PointwiseChains(graph, self.quantised, lambda node: node.id not in kept)
 
     def layers(self) -> list[Layer]:
         """All layers in an order in which they can run; nodes that a layer covers are not repeated.
@@ -287,7 +296,9 @@ class Planner:
             if source is None:
                 return None
             inputs.append(Stored(source.stored, source.quantisation))
-        nodes, activation, made = self._looked_up(node) or self._body(node, may_look_up=False)
+        nodes, activation, made = (
+            self._looked_up(node) or self._chained(node) or self._body(node, may_look_up=False)
+        )
         target = self.quantised.targets.get(made)
         scaled = quantisation_of(self.graph.constants, target) if target is not None else None
         if target is None or scaled is None:
@@ -303,13 +314,25 @@ class Planner:
         output = Stored(target.outputs[0], scaled)
         return Layer(node, tuple(covered), tuple(inputs), output, activation, others=tuple(others))
 
+    def _chained(self, node: Node) -> tuple[tuple[int, ...], Activation, int] | None:
+        """A chain that begins with a node, as `_body`."""
+        chain = self._chains.from_node(node)
+        if chain is None:
+            return None
+        return chain.nodes, _activation_of(chain), chain.made
+
     def _looked_up(self, node: Node) -> tuple[tuple[int, ...], Activation, int] | None:
         """A product in int8 whose sums go straight into a table: as `_body`, over the tensor in between."""
         between = self.quantised.targets.get(node.outputs[0])
         back = self._only_reader(between.outputs[0]) if between is not None else None
         if node.op_type not in PRODUCTS or between is None or back is None:
             return None
-        found = self._activation(back.outputs[0]) if back.op_type == "DequantizeLinear" else None
+        if back.op_type != "DequantizeLinear":
+            return None
+        chain = self._chains.behind(between.outputs[0])
+        if chain is not None and not self._gains(node):
+            return None
+        found = _activation_of(chain) if chain is not None else self._activation(back.outputs[0])
         end = self.quantised.targets.get(found.output) if found is not None else None
         if found is None or end is None or found.function in LIMITS:
             return None
@@ -319,15 +342,28 @@ class Planner:
         nodes = (node.id, between.id, back.id, *found.nodes)
         return nodes, replace(found, taken=taken), found.output
 
+    def _gains(self, product: Node) -> bool:
+        """Whether a table behind a product is faster than one on its own, which kernels that fill up the last
+        group do not pass through."""
+        shape = self.graph.tensors[product.outputs[0]].shape
+        channels = shape[1] if len(shape) > 2 else shape[len(shape) - 1]
+        is_depthwise = product.op_type == "Conv" and attributes_of(product).integer("group") == channels > 1
+        size = self._spec.channels_depthwise if is_depthwise else self._spec.kernels_int8
+        plain, table = 1 / self._spec.output_rate, 1 / self._spec.table_rate
+        filled = -(-channels // size) * size
+        return filled * table <= filled * plain + channels * table
+
     def _steps_off(self, activation: Activation, taken: Quantisation, out: Quantisation) -> float:
         """How many steps of its result an activation of unrounded numbers is off at most."""
+        if activation.chain is not None:
+            return most_steps_between(activation.chain, taken, out)
+        exact = (np.arange(-128, 127, 1 / 16) - taken.zero_point) * taken.scale
+        rounded = taken.rounded(exact)
         attributes = attributes_of(activation.node)
         whole = activation_function(activation.function, attributes)
         inner = activation_function(activation.node.op_type, attributes)
         if whole is None or inner is None:
             return math.inf
-        exact = (np.arange(-128, 127, 1 / 16) - taken.zero_point) * taken.scale
-        rounded = taken.rounded(exact)
         made = inner.function(rounded)
         if len(activation.nodes) > 2:
             between = quantisation_of(self.graph.constants, self.graph.nodes[activation.nodes[1]])
@@ -389,6 +425,11 @@ class Planner:
             if self._is_read_through(node) and node.id not in covered and node.outputs[0] in needed
         ]
         return sorted([*layers, *kept], key=lambda layer: max(layer.nodes))
+
+
+def _activation_of(chain: Chain) -> Activation:
+    node = chain.graph.nodes[chain.nodes[0]]
+    return Activation("chain", node, chain.nodes, chain.made, chain=chain.function())
 
 
 def _is_hard_swish(node: Node) -> bool:

@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import (
     half_table,
     stand_alone_table,
 )
+from npuviz.targets.rk3588.compiler.pointwise import between_steps
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 
 
@@ -25,7 +26,7 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
     assert layer.activation is not None
     source, target = homes(b, layer)
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
-    limit = upper_limit(b.graph.constants, layer.activation.node)
+    limit = limit_of(b.graph.constants, layer.activation)
     if limit is None:
         if taken is None or out is None:
             table = table_of_halves(layer.activation)
@@ -52,11 +53,15 @@ def table_of_halves(activation: Activation) -> ActivationTable:
 def table_of_sums(activation: Activation, taken: Quantisation, out: Quantisation) -> ActivationTable:
     """The table of an activation behind int8 sums; it ends where the tensor before it would saturate."""
     function = _function_of(activation).function
+    if activation.chain is not None:
+        return stand_alone_table(between_steps(function, taken), taken, out)
     low, high = ((end - taken.zero_point) * taken.scale for end in (-128, 127))
     return stand_alone_table(lambda x: function(np.clip(x, low, high)), taken, out)
 
 
 def _function_of(activation: Activation) -> ActivationFunction:
+    if activation.chain is not None:
+        return ActivationFunction(activation.chain, 0, 0)
     found = activation_function(activation.function, attributes_of(activation.node))
     if found is None:
         raise CannotLower("no table is known for it")
@@ -74,4 +79,6 @@ def held_limit(limit: float, step: float = 0.0) -> int:
 
 def limit_of(constants: Mapping[int, np.ndarray], activation: Activation | None) -> float | None:
     """What a fused Relu or Clip limits to; None where there is none of them."""
-    return None if activation is None else upper_limit(constants, activation.node)
+    if activation is None or activation.chain is not None:
+        return None
+    return upper_limit(constants, activation.node)
