@@ -193,10 +193,14 @@ class TraceReader:
         """The interval that covers a cycle: a row of INTERVAL_DTYPE, or None."""
         view = self._source.interval_view(track)
         cycle = _bounded(floor(cycle))
-        row = int(np.searchsorted(view.start, np.int64(cycle), side="right")) - 1
-        while row >= 0 and view.start[row] == view.end[row] == cycle:
-            row -= 1
-        return _row(view, row) if row >= 0 and view.end[row] > cycle else None
+        row = _covering(view, cycle)
+        return _row(view, row) if row >= 0 else None
+
+    def has_start(self, track: int, cycle: int) -> bool:
+        """Tell whether the interval that covers a cycle begins there."""
+        view = self._source.interval_view(track)
+        row = _covering(view, cycle)
+        return row >= 0 and int(view.start[row]) == cycle
 
     def neighbor(self, track: int, cycle: float, direction: Literal[-1, 1]) -> np.void | None:
         """The next interval that starts after `cycle` (1), or the last that starts before it (-1)."""
@@ -255,6 +259,14 @@ class TraceReader:
 def _bounded(cycle: float) -> int:
     """A cycle that fits a column, whatever a window asks for."""
     return int(min(max(cycle, -(1 << 62)), 1 << 62))
+
+
+def _covering(view: IntervalView, cycle: int) -> int:
+    """Row of the interval that covers a cycle, -1 if none does."""
+    row = int(np.searchsorted(view.start, np.int64(cycle), side="right")) - 1
+    while row >= 0 and view.start[row] == view.end[row] == cycle:
+        row -= 1
+    return row if row >= 0 and view.end[row] > cycle else -1
 
 
 def _row(view: IntervalView, row: int) -> np.void:

@@ -8,6 +8,7 @@ three sum to the cycles looked at. Lanes without a unit frame what units did and
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -160,14 +161,24 @@ def kind_times(
 
 def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], is_wait: bool) -> int:
     """Cycles of [first, last) that intervals cover, of the waits or of the others."""
-    chosen = np.array([(kind in waits) == is_wait for kind in range(len(view.local))], dtype=bool)
+    chosen = _chosen_kinds(len(view.local), waits, is_wait)
     columns = view.local[chosen & (view.local >= 0)]
     return _covered_before(view, last, chosen, columns) - _covered_before(view, first, chosen, columns)
+
+
+@lru_cache(maxsize=256)
+def _chosen_kinds(number: int, waits: frozenset[int], is_wait: bool) -> np.ndarray:
+    """Which of the first `number` kinds are waits, or are none: (number,) bool, read-only."""
+    chosen = np.array([(kind in waits) == is_wait for kind in range(number)], dtype=bool)
+    chosen.flags.writeable = False
+    return chosen
 
 
 def _covered_before(view: IntervalView, cycle: int, chosen: np.ndarray, columns: np.ndarray) -> int:
     """Cycles before `cycle` that intervals of chosen kinds cover."""
     count = int(np.searchsorted(view.start, np.int64(cycle)))
+    if not count:
+        return 0
     block = count // BLOCK
     total = int(view.sums[block, columns].sum()) if block and len(columns) else 0
     rest = slice(block * BLOCK, count)

@@ -36,8 +36,7 @@ def under_way(machine: Machine | None, reader: TraceReader | None) -> list[Under
         return found
     for each in machine.activities():
         end = machine.cycle if each.planned_end < 0 else min(each.planned_end, machine.cycle)
-        recorded = reader.at(each.track, each.start)
-        if recorded is None or int(recorded["start"]) != each.start:
+        if not reader.has_start(each.track, each.start):
             found.append(UnderWay(each.track, each.start, end, each.kind, each.node, each.instruction))
     return found
 

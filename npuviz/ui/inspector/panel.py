@@ -118,7 +118,10 @@ class InspectorPanel(Panel):
     def _refresh(self) -> None:
         if self.is_empty:
             return
-        if self._times is not None and not self.model.is_running:
+        # Only pages of operators show these times; they are caught up with when one is chosen.
+        if self.context.selection.current.node is None:
+            self._times_complete = False
+        elif self._times is not None and not self.model.is_running:
             self._times_complete = self._times.advance()
             if not self._times_complete:
                 self._times_timer.start()

@@ -375,6 +375,29 @@ def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
     assert "Instructions: 1024" in QGuiApplication.clipboard().text()
 
 
+def test_times_of_operators_are_read_when_one_is_chosen(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    advance = NodeTimes.advance
+    monkeypatch.setattr(NodeTimes, "advance", lambda times: read.append(1) or advance(times))
+    panel = bench.make(InspectorPanel)
+    session = bench.open_toy()
+    bench.do(lambda: bench.model.go_to(100))
+    bench.do(lambda: bench.model.step(20))
+    assert not read, "a page without operators must not read the trace"
+    bench.select(node=0)
+    bench.settle()
+    assert session.trace is not None
+    times = NodeTimes(session.trace, 4)
+    advance(times)
+    assert times.has_run(0)
+    assert value(panel.view.page, "Cycles").startswith(str(times.first[0]))
+    bench.do(lambda: bench.model.run_through())
+    advance(times)
+    assert str(times.last[0]) in value(panel.view.page, "Cycles")
+
+
 def test_what_changed_in_the_last_step_is_marked(bench: Bench) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy()

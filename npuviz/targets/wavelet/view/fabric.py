@@ -240,7 +240,7 @@ class FabricViews:
     def routes(self, color: int, area: Area) -> np.ndarray:
         """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
         nodes, rows, columns = self._nodes_in(area)
-        if not 0 <= color < 24:
+        if not 0 <= color < pk.NUM_COLORS:
             return np.zeros(0, ROUTE_DTYPE)
         place = self._class_words(nodes, pk.LAYOUT.channel + color)
         found: list[tuple[int, int, int, int, int, int, bool]] = []
@@ -263,13 +263,14 @@ class FabricViews:
         """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
         found: list[tuple[object, ...]] = []
         nodes, rows, columns = self._nodes_in(area)
-        live = np.flatnonzero(self._blocks(nodes) > 0)
-        for index in live.tolist():
+        held, queued = self.observer.held_at(nodes), self.observer.queued_at(nodes)
+        for index in np.flatnonzero(held | queued).tolist():
             node = int(nodes[index])
             place = area.column + int(columns[index]), area.row + int(rows[index])
-            for color, channel in self.observer.held_channels(node):
+            for color, channel in self.observer.held_channels(node) if held[index] else ():
                 self._channel_words(found, place, color, channel)
-            self._ramp_words(found, node, place)
+            if queued[index]:
+                self._ramp_words(found, node, place)
         return np.array(found, WORD_DTYPE)
 
     def _origin(self, identity: int) -> tuple[int, int]:

@@ -120,7 +120,7 @@ class Observer:
 
     def channel(self, node: int, color: int) -> Any | None:
         """The CHANNEL of a color at a node, None without one."""
-        start = int(self.layout(node).channel[color]) if 0 <= color < 24 else 0
+        start = int(self.layout(node).channel[color]) if 0 <= color < pk.NUM_COLORS else 0
         return sk.CHANNEL(self.block_row(node), start) if start else None
 
     def channels(self, node: int) -> list[tuple[int, Any]]:
@@ -134,6 +134,27 @@ class Observer:
         held = block.all_words[block.first_word + places + sk.CHANNEL.held]
         colors = np.flatnonzero((places > 0) & (held != 0)).tolist()
         return [(color, sk.CHANNEL(block, int(places[color]))) for color in colors]
+
+    def held_at(self, nodes: np.ndarray) -> np.ndarray:
+        """Tell which of `nodes` (int) have words in buffers of channels: bool, as many."""
+        return self._any_of(nodes, pk.LAYOUT.channel, pk.NUM_COLORS, sk.CHANNEL.held)
+
+    def queued_at(self, nodes: np.ndarray) -> np.ndarray:
+        """Tell which of `nodes` (int) have words in input queues: bool, as many."""
+        return self._any_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES, sk.QUEUE.count)
+
+    def _any_of(self, nodes: np.ndarray, places: int, number: int, word: int) -> np.ndarray:
+        """Where `word` of one of `number` records is not 0 whose places stand in layouts from `places` on."""
+        s, words = self._engine.state, self._engine.words
+        blocks = s[int(self.wafer.nodes) + nodes]
+        layouts = words[self._nodes + nodes * pk.NODE.num_words + pk.NODE.layout]
+        found = np.zeros(len(nodes), np.bool_)
+        for each in range(number):
+            at = words[layouts + places + each]
+            # Word 0 of the state is read where there is none.
+            has = (at > 0) & (blocks > 0)
+            found |= has & (s[np.where(has, blocks + at + word, 0)] != 0)
+        return found
 
     # --- queues ----------------------------------------------------------------------------------------
 
@@ -156,13 +177,16 @@ class Observer:
         found = [self._host_state()]
         nodes = [pe.node for pe in self._numbering.watched]
         threads = [int(self.block_row(node).threads) for node in nodes]
+        held = self.held_at(np.array(nodes, np.int64)).tolist()
         for unit, position in enumerate(self._numbering.unit_pe):
             if position < 0:
                 continue
             part = self._numbering.unit_part[unit]
             node = nodes[position]
             if part == description.ROUTER:
-                found.append(self._router_state(unit, node))
+                found.append(
+                    self._router_state(unit, node) if held[position] else UnitState(unit, "empty", "idle")
+                )
             elif part >= 0 and not threads[position] >> part & 1:
                 found.append(UnitState(unit, "free", "idle"))
             elif part < 0:
@@ -233,8 +257,6 @@ class Observer:
 
     def _router_state(self, unit: int, node: int) -> UnitState:
         held = [(color, held_words(row)) for color, row in self.held_channels(node)]
-        if not held:
-            return UnitState(unit, "empty", "idle")
         detail = ", ".join(f"color {color}: {count}" for color, count in held)
         return UnitState(unit, f"{sum(count for _, count in held)} words", "move-out", detail)
 
