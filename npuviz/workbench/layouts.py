@@ -65,8 +65,8 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
         Row((
-            Cell(("timeline", "costs"), 76),
-            Cell(("inspector", "queues", "semaphores", "search", "console"), 24),
+            Cell(("timeline", "costs", "search", "console"), 76),
+            Cell(("inspector", "queues", "semaphores"), 24),
         ), 34),
     )),
     Layout("fabric", "Fabric", "Ctrl+Alt+4", (

@@ -63,7 +63,9 @@ def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
     sections += _flows(source, instruction.index, {(d.source, d.sink) for d in dependencies})
     node = source.node(instruction.node)
     title = instruction.opcode
-    return Page("Instruction", title, instruction.text, tuple(sections), node.op_type if node else "")
+    word, _, operands = instruction.text.partition(" ")
+    subtitle = operands.strip() if word == title else instruction.text
+    return Page("Instruction", title, subtitle, tuple(sections), node.op_type if node else "")
 
 
 def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:

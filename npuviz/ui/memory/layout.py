@@ -37,6 +37,10 @@ class Mark:
     height: int = 0
 
 
+FAR = 8
+"""A map leaves out the heads of banks if it is then so many times finer."""
+
+
 def round_step(at_least: float) -> int:
     """The smallest power of two that is not below a number of bytes."""
     return 1 << max(int(np.ceil(np.log2(max(at_least, 1.0)))), 0)
@@ -82,18 +86,29 @@ class BankView:
 
 
 def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] = ()) -> BankView:
-    """The heads of all banks, as long as the (address, size) ranges need; all bytes without ranges."""
+    """The heads of all banks, as long as the (address, size) ranges need; all bytes without ranges.
+
+    Ranges that lie together far behind the heads are shown where they are: else nothing could be seen.
+    """
     size_bytes = max(size_bytes, 1)
     banks = num_banks if 1 <= num_banks <= MAX_BANKS and size_bytes % num_banks == 0 else 1
     bank_bytes = size_bytes // banks
-    used = 0
+    used, low = 0, bank_bytes
     for address, size in ranges:
         inside = address % bank_bytes
-        used = max(used, min(inside + size, bank_bytes))
+        used, low = max(used, min(inside + size, bank_bytes)), min(low, inside)
     shown = bank_bytes if not used else min(max(1 << (used - 1).bit_length(), MIN_SHOWN_BYTES), bank_bytes)
     if banks > MAX_SHOWN_BANKS and used:
         # Rows of partitions need no round length, so that little room stays empty.
         shown = min(-(-used // (1 << 8)) << 8, bank_bytes) if used > (1 << 8) else shown
+    elif used:
+        length = max(round_step(used - low), MIN_SHOWN_BYTES)
+        # Views begin at halves of their length: the double covers a range wherever it begins.
+        if low // (length // 2) * (length // 2) + length < used:
+            length *= 2
+        if length * FAR <= shown:
+            offset = low // (length // 2) * (length // 2)
+            return BankView(banks, bank_bytes, offset, min(length, bank_bytes - offset))
     return BankView(banks, bank_bytes, 0, shown)
 
 

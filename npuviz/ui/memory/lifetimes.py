@@ -126,7 +126,7 @@ class MemoryLifetimes(Canvas):
         """How far down addresses are, 0..1: the used heads of the banks follow each other."""
         view = self._view
         bank = addresses // view.bank_bytes
-        inside = np.minimum(addresses - bank * view.bank_bytes, view.shown_bytes)
+        inside = np.clip(addresses - bank * view.bank_bytes - view.offset, 0, view.shown_bytes)
         if view.is_partitioned:
             # Tiles lie at one place of many partitions: the place counts, not the partition.
             return inside / view.shown_bytes
@@ -138,7 +138,7 @@ class MemoryLifetimes(Canvas):
         if view.is_partitioned:
             return int(down * view.shown_bytes)
         bank, part = divmod(down * view.num_banks, 1.0)
-        return int(bank) * view.bank_bytes + int(part * view.shown_bytes)
+        return int(bank) * view.bank_bytes + view.offset + int(part * view.shown_bytes)
 
     def _painted(self) -> QImage:
         ratio = self.devicePixelRatioF()

@@ -97,12 +97,12 @@ class MemoryMap(Canvas):
             return
         self.regions = fresh
         if not self._is_zoomed and self.view is not None:
-            used = view_of(self._extent, self._num_banks(), [(r.address, r.size_bytes) for r in fresh])
+            ranges = [(r.address, r.size_bytes) for r in fresh]
             if self._had_regions:
-                larger = max(used.shown_bytes if fresh else 0, self.view.shown_bytes)
-                used = BankView(used.num_banks, used.bank_bytes, 0, larger)
+                # What was shown stays in sight, so that the map does not jump.
+                ranges.append((self.view.offset, self.view.shown_bytes))
             self._had_regions = self._had_regions or bool(fresh)
-            self._set_view(used)
+            self._set_view(view_of(self._extent, self._num_banks(), ranges))
         self.refresh()
 
     def show_whole(self) -> None:

@@ -55,6 +55,7 @@ class ProgramListing(LineArea):
         self.rows = ListingRows([])
         self._decoder: Decoder | None = None
         self._painter = RowPainter(theme)
+        self._has_operators = False
         self._marks = ListingMarks()
         self.selected = -1
         self._selected_node = -1
@@ -77,6 +78,7 @@ class ProgramListing(LineArea):
         """Take other rows; keeps the selection, drops the scroll position."""
         self.rows, self._decoder = rows, decoder
         self._painter.set_look(look)
+        self._has_operators = bool(look.nodes)
         self.update_range()
         self.verticalScrollBar().setValue(0)
         self.viewport().update()
@@ -146,7 +148,7 @@ class ProgramListing(LineArea):
                 counter=self._marks.counters.get(index),
                 breakpoint_enabled=self._marks.breakpoints.get(index),
             )
-        if top_instruction is not None:
+        if top_instruction is not None and top:
             self._painter.paint_heading(painter, QRect(0, 0, area.width(), top), top_instruction)
         if self.hasFocus():
             painter.setPen(self._theme.color("accent"))
@@ -162,7 +164,8 @@ class ProgramListing(LineArea):
         self.viewport().update(0, top, self.viewport().width(), height)
 
     def _heading_height(self) -> int:
-        return self._theme.row_height
+        """Pixels of the heading; a program without operators, such as a kernel, has none."""
+        return self._theme.row_height if self._has_operators else 0
 
     def _node_before(self, row: int) -> int:
         if row <= 0 or self._decoder is None:

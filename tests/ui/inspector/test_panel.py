@@ -9,7 +9,7 @@ from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.description import Unit
 from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.facts import InspectorSource
-from npuviz.ui.inspector.instruction import detail_sections
+from npuviz.ui.inspector.instruction import detail_sections, instruction_page
 from npuviz.ui.inspector.operator import value_fields
 from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
@@ -373,6 +373,15 @@ def test_copied_numbers_have_no_thin_spaces(bench: Bench) -> None:
     assert "\u2009" not in QGuiApplication.clipboard().text()
     panel.view.copy_page()
     assert "Instructions: 1024" in QGuiApplication.clipboard().text()
+
+
+def test_the_page_of_an_instruction_says_its_opcode_once(source: InspectorSource) -> None:
+    assert source.program is not None
+    shown = source.program.listing.describe(0)
+    line = replace(shown, opcode="LOAD", text="LOAD  a0, s0")
+    assert instruction_page(source, line).subtitle == "a0, s0"
+    assert instruction_page(source, replace(line, text="LOADS a0")).subtitle == "LOADS a0"
+    assert instruction_page(source, replace(line, text="LOAD")).subtitle == ""
 
 
 def test_times_of_operators_are_read_when_one_is_chosen(

@@ -76,6 +76,30 @@ def test_the_map_shows_the_heads_that_are_used() -> None:
     assert zoomed.panned(-99).offset == 0
 
 
+def test_the_map_shows_what_lies_far_behind_the_heads() -> None:
+    base = 0x1000_0000
+    view = view_of(base + 100_000, 1, [(base + 4096, 8192), (base + 90_000, 10_000)])
+    assert view.offset == base
+    assert view.shown_bytes == 100_000
+    assert fit(view, 400, 200).runs(base + 4096, 8192)
+    kept = view_of(base + 100_000, 1, [(base + 4096, 16), (view.offset, view.shown_bytes)])
+    assert kept == view, "the map jumps while memory is freed"
+    near = view_of(1 << 20, 1, [(3000, 5000)])
+    assert (near.offset, near.shown_bytes) == (0, 8192), "the heads cost little: they stay"
+    across = view_of(1 << 28, 1, [((1 << 27) - 33, 128)])
+    assert across.offset <= (1 << 27) - 33
+    assert across.offset + across.shown_bytes >= (1 << 27) + 95
+
+
+def test_lifetimes_far_behind_the_heads_are_spread(stage: Stage) -> None:
+    base = 0x1000_0000
+    lifetimes = panel_of(stage).lifetimes
+    lifetimes._view = view_of(base + 100_000, 1, [(base, 1 << 16)])
+    down = lifetimes._down(np.array([base, base + (1 << 15)], dtype=np.int64))
+    assert down.tolist() == [0.0, 0.5]
+    assert lifetimes._address_at(0.5) == base + (1 << 15)
+
+
 def test_paint_colours_ranges_and_hatches_what_is_on_its_way() -> None:
     layout = fit(view_of(1 << 20, 2), 64, 100)
     pixels = paint_map(

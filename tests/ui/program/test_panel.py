@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QTest
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Instruction
@@ -122,6 +123,32 @@ def test_draws_a_hundred_million_rows_by_decoding_only_those_in_view(bench: Benc
     panel.grab()
     assert panel.listing.first_row <= 87_654_321 < panel.listing.first_row + panel.listing.num_visible
     assert listing.described < 200
+
+
+def test_only_programs_with_operators_have_a_heading(bench: Bench) -> None:
+    panel = bench.make(ProgramPanel)
+    bench.open_toy()
+    listing = HugeListing(1000)
+    graph = bench.model.program
+    assert graph is not None
+    panel.listing.show_rows(ListingRows([(0, 1000)]), Decoder(listing), RowLook(graph.graph.nodes))
+    with_heading = panel.listing.grab().toImage()
+    panel.listing.show_rows(ListingRows([(0, 1000)]), Decoder(listing), RowLook())
+    without = panel.listing.grab().toImage()
+    height = bench.context.theme.row_height
+    raised = bench.context.theme.color("raised").rgb()
+    right = without.width() // 2
+    assert with_heading.pixel(right, 2) == raised
+    assert without.pixel(right, 2) != raised
+    clicked: list[int] = []
+    panel.listing.chosen.connect(clicked.append)
+    QTest.mouseClick(
+        panel.listing.viewport(),
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+        QPoint(right, height // 2),
+    )
+    assert clicked == [0], "the first row lies where the heading was"
 
 
 def test_without_program_it_offers_to_open_one(bench: Bench) -> None:

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtWidgets import QDockWidget, QTabBar
 
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
 from npuviz.ui.shell.application import Application
 from npuviz.ui.theme.theme import Theme
+from npuviz.workbench.layouts import LAYOUTS
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.settings import Settings
 from tests.toy.machine import ToyMachine
@@ -189,3 +190,15 @@ def test_a_panel_that_the_layout_does_not_name_comes_as_a_tab(toy: Driver) -> No
     assert not costs.isHidden()
     assert costs.width() == widths["memory"], "the widest of the lower places"
     assert toy.dock("panel.graph").width() == widths["graph"], "others keep their room"
+
+
+@pytest.mark.parametrize("layout", [one.name for one in LAYOUTS if not one.features])
+def test_all_tabs_can_be_seen_on_a_small_screen(toy: Driver, layout: str) -> None:
+    toy.window.resize(1280, 800)
+    toy.do(f"view.layout.{layout}")
+    toy.qtbot.wait(20)
+    bars = [bar for bar in toy.window.findChildren(QTabBar) if bar.isVisible() and bar.count() > 1]
+    assert bars
+    for bar in bars:
+        names = [bar.tabText(number) for number in range(bar.count())]
+        assert bar.tabRect(bar.count() - 1).right() <= bar.width(), f"{names} scroll"
