@@ -33,6 +33,9 @@ MAX_NODES = 1 << 22
 OLDEST_OPSET = 7
 # Weights up to this size stay in the light model, where shape inference can read their values.
 KEPT_WEIGHT_BYTES = 1024
+_MISREAD_DEFAULTS: Mapping[tuple[str, str], Mapping[str, int]] = {("", "STFT"): {"onesided": 1}}
+"""(domain, operator) -> attributes whose default ONNX's shape inference takes for another: of STFT it assumes
+all frequencies, where ONNX's own text, its evaluator and ONNX Runtime have half of them."""
 
 
 @dataclass
@@ -122,6 +125,8 @@ def read_draft(path: Path) -> Draft:
     _check_texts(path, proto, "model")
     _check_versions(path, proto)
     proto = _modernise(path, proto)
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        _write_defaults(nodes)
     draft = Draft(path, proto, {})
     with reading(path, "initializers"):
         _take_out_weights(draft)
@@ -129,6 +134,17 @@ def read_draft(path: Path) -> Draft:
         learn_operators(proto)
         _check_structure(proto)
     return draft
+
+
+def _write_defaults(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Write down defaults that ONNX's own shape inference takes for others, bodies of loops included."""
+    for node in nodes:
+        given = {attribute.name for attribute in node.attribute}
+        for name, value in _MISREAD_DEFAULTS.get((node.domain, node.op_type), {}).items():
+            if name not in given:
+                node.attribute.append(onnx.helper.make_attribute(name, value))
+        for body in subgraphs(node):
+            _write_defaults(body.node)
 
 
 def _check_texts(path: Path, message: Message, where: str) -> None:

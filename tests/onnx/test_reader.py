@@ -492,3 +492,16 @@ def test_stored_shapes_that_contradict_the_operators_do_not_count(tmp_path, stor
     graph = read_model(path, optimize=False)
     assert [tensor(graph, name).shape for name in "py"] == [(1, 2, 4, 4)] * 2
     assert "of 1 tensors (first: p) contradict" in graph.assumptions[0]
+
+
+@pytest.mark.parametrize(("given", "bins"), [({}, 201), ({"onesided": 1}, 201), ({"onesided": 0}, 400)])
+def test_half_of_the_frequencies_are_the_default(tmp_path: Path, given: dict[str, int], bins: int) -> None:
+    """ONNX's own shape inference takes all of them for the default."""
+    constants = {"step": np.array(160, np.int64), "window": np.ones(400, np.float32)}
+    node = helper.make_node("STFT", ["x", "step", "window"], ["y"])
+    node.attribute.extend(helper.make_attribute(name, each) for name, each in given.items())
+    path = save(tmp_path / "m.onnx", [node], [value("x", [1, 2000, 1])], [value("y", None)], constants)
+    graph = read_model(path, {})
+    assert graph.tensors[graph.outputs[0]].shape == (1, 11, bins, 2)
+    found = outputs(graph, x=random(1, 2000, 1))
+    assert found[0].shape == (1, 11, bins, 2)

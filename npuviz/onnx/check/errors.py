@@ -14,11 +14,13 @@ REQUANTIZED = "requantised integers within one step"
 @dataclass(frozen=True, slots=True)
 class Tolerance:
     """Error allowed of an element: a share of it, and a share of the tensor's largest magnitude; the sum
-    counts. `least` is allowed wherever that is less."""
+    counts. `least` is allowed wherever that is less, and so is `smallest`: the smallest number of the type,
+    below which it has none but 0."""
 
     of_element: float
     of_tensor: float
     least: float = 0.0
+    smallest: float = 0.0
 
     def text(self, dtype: str) -> str:
         """The tolerance of a type in words."""
@@ -64,7 +66,7 @@ def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance |
         distance = np.abs(a - b)
         if isinstance(tolerance, Tolerance):
             allowed = tolerance.of_element * np.abs(b) + tolerance.of_tensor * scale
-            allowed = np.maximum(allowed, tolerance.least)
+            allowed = np.maximum(allowed, max(tolerance.least, tolerance.smallest))
         else:
             allowed = tolerance
         # An infinite reference would allow any error.

@@ -28,7 +28,7 @@ STEPS = 2
 """Steps of its own scale that a quantised tensor may be off."""
 
 TOLERANCES = {
-    "float16": Tolerance(1e-2, 2e-2),
+    "float16": Tolerance(1e-2, 2e-2, smallest=2.0**-24),
     "float32": Tolerance(1e-3, 1e-4),
     "bfloat16": Tolerance(5e-2, 1e-1),
 }

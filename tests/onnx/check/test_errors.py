@@ -27,6 +27,14 @@ def test_infinities_and_nan_are_right_only_when_equal() -> None:
     assert _bad([1.0], [inf], 0.5) == [True]
 
 
+def test_what_a_type_cannot_hold_is_nothing() -> None:
+    """Of a tensor whose numbers are all below the smallest of fp16, 0 is right."""
+    half = Tolerance(1e-2, 2e-2, smallest=2.0**-24)
+    assert _bad([0.0, 0.0], [1.1e-8, -5e-8], half) == [False, False]
+    assert _bad([0.0, 1.0], [1e-7, 1.0], half) == [False, False]
+    assert _bad([0.0], [1e-7], half) == [True]
+
+
 def test_the_largest_errors_are_told() -> None:
     found, expected = np.array([1.0, 2.5], np.float32), np.array([1.0, 2.0], np.float32)
     errors = float_errors(found, expected, TOLERANCE, "rule")

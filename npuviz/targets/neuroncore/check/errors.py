@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.values.host import as_type
 
 TOLERANCES = {
     "float32": errors.Tolerance(1e-3, 1e-4),
-    "float16": errors.Tolerance(1e-2, 2e-2),
+    "float16": errors.Tolerance(1e-2, 2e-2, smallest=2.0**-24),
     "bfloat16": errors.Tolerance(5e-2, 1e-1),
     "float8": errors.Tolerance(5e-1, 5e-1),
 }

@@ -127,8 +127,9 @@ class Tracker:
 
 
 def _need_prior(region: Region, own: int, known: list[int], needs: dict[int, int]) -> None:
+    # Work of `own` counts too: it may have written what is read or written now.
     for channel, count in region.prior.items():
-        if count > known[channel] and channel != own and count > needs.get(channel, 0):
+        if count > known[channel] and count > needs.get(channel, 0):
             needs[channel] = count
     region.settled.add(own)
 

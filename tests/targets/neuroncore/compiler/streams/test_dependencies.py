@@ -2,10 +2,17 @@
 
 import random
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.base.progress import NoProgress
+from npuviz.sim.checks.findings import findings_of
+from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.tile import Region
@@ -14,6 +21,7 @@ from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
 from npuviz.targets.neuroncore.isa import MAX_WAITS, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables
+from npuviz.targets.neuroncore.target import TARGET
 from tests.sweeps import seeds
 from tests.targets.neuroncore.compiler.graphs import io_graph
 from tests.targets.neuroncore.compiler.random_order import RandomMachine, Span
@@ -297,3 +305,43 @@ def test_no_instruction_has_more_waits_than_it_can_hold() -> None:
     used = (pe["waits"]["used"] > 0).sum(axis=1).tolist()
     assert used == [MAX_WAITS, 1, 0]
     assert RandomMachine(tables, 0).run()
+
+
+def test_work_of_ones_own_queue_counts_after_an_operator_was_taken_back() -> None:
+    """What is left of the records is how far each channel was: a queue reads before its last write ends."""
+    tracker = Tracker(2, 3)
+    region = Region()
+    region.prior = {2: 4}
+    assert tracker.needs_of(0, [(region, (0, 1, 0, 64))], [], 2) == {2: 4}
+
+
+def test_a_copy_waits_for_what_its_queue_wrote_before_an_operator_was_taken_back(tmp_path: Path) -> None:
+    """GatherElements of long rows is taken back, the Host's; the copy behind it reads what Pad copied."""
+    shape = (1, 8320)
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["padded"]),
+        helper.make_node("Add", ["first", "rest"], ["places"]),
+        helper.make_node("GatherElements", ["padded", "places"], ["some"], axis=1),
+        helper.make_node("ScatterElements", ["padded", "places", "some"], ["y"], axis=1),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, shape[1] - 200)),
+        helper.make_tensor_value_info("first", TensorProto.INT64, (1, 1)),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
+    constants = [
+        numpy_helper.from_array(np.array([0, 0, 0, 200], np.int64), "pads"),
+        numpy_helper.from_array(np.arange(200, dtype=np.int64).reshape(1, 200), "rest"),
+    ]
+    graph = helper.make_graph(nodes, "moves", inputs, outputs, constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
+        tmp_path / "m.onnx",
+    )
+    spec, program = TARGET.load(
+        LoadRequest(tmp_path / "m.onnx", inputs={"first": np.array([[8000]])}), NoProgress()
+    )
+    machine = TARGET.build(spec, program)
+    assert machine.advance(1 << 50, NO_STOPS, None).kind is StopKind.FINISHED
+    assert "Host" in program.placement.values()
+    assert [hazard.kind for hazard in findings_of(machine).hazards if hazard.kind == "early-read"] == []
