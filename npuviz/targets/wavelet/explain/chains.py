@@ -120,9 +120,10 @@ class Chains:
         block, line = self._observer.block_row(step.node), int(self._observer.block_row(step.node).line)
         where = f"{who} ({self._places.source(line)})"
         cursor = int(block.map_wait)
-        if cursor == -2:
-            return WaitLink(unit, f"{where}: waits for the end of its microthread's operation", line), None
-        if cursor <= 0:
+        if cursor < 0:
+            text = f"{where}: waits for the end of what microthread {sk.BUSY_THREAD - cursor} has under way"
+            return WaitLink(unit, text, line), None
+        if cursor == 0:
             name = self._observer.task_name(step.node)
             return WaitLink(unit, f"{where} is at work in {name}", line, False), None
         operand = sk.OPERAND(self._engine.state, cursor)

@@ -129,8 +129,8 @@ class Waits:
         if cursor > 0:
             what, awaited = self._operand(node, sk.OPERAND(self._engine.state, cursor))
             yield Waiting(node, "@map", what, int(block.line), awaited)
-        elif cursor == -2:
-            what = "waits for the end of the operation that its microthread still has"
+        elif cursor < 0:
+            what = f"waits for the end of the operation that microthread {sk.BUSY_THREAD - cursor} still has"
             yield Waiting(node, "main thread", what, int(block.line))
 
     def _operation(self, node: int, number: int) -> tuple[str, tuple[int, ...]]:

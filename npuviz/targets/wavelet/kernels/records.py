@@ -213,8 +213,8 @@ BLOCK = Record(
     high="mask of ids with priority HIGH",
     next_id="whose turn it is among equals: the id after that of the task that started last",
     map_wait=(
-        "cursor (word of its OPERAND) that the main thread waits for, 0 none; -2: a busy microthread "
-        "was logged"
+        "cursor (word of its OPERAND) that the main thread waits for, 0 none; BUSY_THREAD - n: it waits for "
+        "the end of microthread n"
     ),
     drain="the pipeline of the last synchronous DSD operation is empty from this cycle on",
     pc="instruction that runs next, of its program",
@@ -267,6 +267,7 @@ WAIT_TURN = 7  # for others that have the datapath
 
 # --- a thread: one DSD operation under way ----------------------------------------------------------
 MAIN = 8
+BUSY_THREAD = -2
 NUM_THREADS = 9
 
 # --- an operand under way; a cursor of @map is one, too

@@ -262,6 +262,41 @@ def test_a_control_wavelet_for_an_unbound_task(tmp_path: Path) -> None:
     assert (hazard.unit, "names task id 5" in hazard.text) == ("PE(1,0)", True)
 
 
+@pytest.mark.parametrize(("number", "runs"), [(5, 0), (3, 1)])
+def test_a_control_wavelet_starts_the_data_task_only_by_its_id(
+    tmp_path: Path, number: int, runs: int
+) -> None:
+    """Tasks share one table: id 3 is the data task of input queue 3, id 5 nothing."""
+    text = ENDS.replace("64, .out", "1, .control = true, .out").replace(
+        "@initialize_queue(iq, .{ .color = c });",
+        "@initialize_queue(iq, .{ .color = c }); @bind_data_task(take, @get_data_task_id(iq));",
+    )
+    text += "var runs = @zeros([1]i32);\ntask take(word: u32) void { runs[0] += 1; }\n"
+    text += SEND + f" @mov32(out, @as(u32, {number}) << 16, .{{ .async = true }});" + IGNORE
+    _, machine = run(tmp_path, text, 2, EASTWARD)
+    program = machine.wafer.programs[int(machine.wafer.program_of[0, 1])]
+    symbol = next(symbol for symbol in program.symbols if symbol.name == "runs")
+    assert np.frombuffer(machine.read_symbol(1, 0, symbol), np.int32).tolist() == [runs]
+    assert len(of_kind(machine, "control-unbound")) == 1 - runs
+
+
+def test_a_start_behind_an_operation_that_never_ends_is_a_deadlock(tmp_path: Path) -> None:
+    """The words of the first operation never come: nothing polls until the cycle limit."""
+    text = (
+        ENDS
+        + SEND
+        + """ } else {
+    @fmovs(all, in, .{ .async = true });
+    @fmovs(all, in, .{ .async = true }); //2"""
+    )
+    stop, machine = run(tmp_path, text + IGNORE, 2, EASTWARD)
+    assert stop.kind is StopKind.DEADLOCK
+    assert stop.cycle < 50_000
+    assert "waits for the end of the operation that microthread 3 still has" in stop.detail
+    (hazard,) = of_kind(machine, "thread-busy")
+    assert f"pe.csl:{line_with(text, '//2')}" in hazard.text
+
+
 def test_a_control_wavelet_on_a_blocked_channel(tmp_path: Path) -> None:
     text = ENDS.replace("64, .out", "1, .control = true, .out")
     text += SEND + " @mov32(out, @as(u32, 5) << 16, .{ .async = true });" + IGNORE

@@ -28,6 +28,7 @@ from npuviz.targets.wavelet.kernels.faults import FAULT_DSR
 from npuviz.targets.wavelet.kernels.processor.task import registers_of
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, OPERATION
 from npuviz.targets.wavelet.kernels.records import (
+    BUSY_THREAD,
     CHANNEL,
     DSR,
     EACH_LEVEL,
@@ -191,12 +192,12 @@ def start_operation(machine, pe, operation, t):
         is_async = is_async or given.is_async != 0
     number = _thread_number(machine, pe, operation, registers, dsr) if is_async else MAIN
     if (pe.threads >> number) & 1:
-        if pe.map_wait != -2:
+        if pe.map_wait >= 0:
             hazard(wafer, pe.node, LOG_THREAD_BUSY, number, pe.line)
-            pe.map_wait = -2
+            pe.map_wait = BUSY_THREAD - number
             pe.map_since = t
         return False
-    waited = pe.map_wait == -2
+    waited = pe.map_wait < 0
     pe.map_wait = 0
     thread = thread_of(program, pe, number)
     op = operation.operation

@@ -12,6 +12,7 @@ from npuviz.targets.wavelet.kernels.processor.task import NO_TASK, may_start, pi
 from npuviz.targets.wavelet.kernels.program_records import CODE, INSTRUCTION, LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
+    BUSY_THREAD,
     CHANNEL,
     FAR,
     FLUSH_TASK,
@@ -95,8 +96,10 @@ def _look_for_empty(program, pe, t):
 def _main_ready(machine, pe, t):
     """Whether the main thread's next instruction can be tried at cycle `t`."""
     program = machine.program
-    if pe.map_wait <= 0:
+    if pe.map_wait == 0:
         return True
+    if pe.map_wait < 0:
+        return (pe.threads >> (BUSY_THREAD - pe.map_wait)) & 1 == 0
     instruction = INSTRUCTION(program, CODE(program, pe.code).instructions, pe.pc)
     cursor = OPERAND(machine.wafer, pe.map_wait)
     return cursor_ready(machine, pe, cursor, instruction.op != OP_MAP_WRITE, t)
@@ -272,7 +275,7 @@ def _run_main(machine, pe, threads, t):
     scalar_step(machine, pe, t)
     pe.free = t + 1
     pe.busy += 1
-    if pe.map_wait > 0:
+    if pe.map_wait != 0:
         return FAR
     # An operation that started may take its first step a cycle before the next instruction.
     again = pe.ready

@@ -87,7 +87,8 @@ def pick_task(machine, pe, t):
     """The task to run next: pick | what << 8, or -1. Higher priority first, then in turn: the first id after
     that of the task that started last. Assumed; "the lowest id first" starves game-of-life (EX).
 
-    Words that are no task's business now stay in their queues. A control word for an id without a task
+    Words that are no task's business now stay in their queues. A control word starts the task of the id that
+    it names: a control task, or the data task of its own queue, since kinds share one table. Without one it
     is a pick of its own, so that it is dropped.
     """
     program = machine.program
@@ -130,7 +131,7 @@ def pick_task(machine, pe, t):
                     continue
                 number = target
                 pick = PICK_CONTROL
-            elif not has_task:
+            elif not has_task or target != number:
                 pick = PICK_DROP
         elif not has_task:
             continue
