@@ -1,11 +1,15 @@
 """The harness sees what it is for: leaks, hangs with the interpreter's lock, crashes, too much memory."""
 
+import io
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.fuzz import explore, family
+from tests.fuzz.families import wafer
 from tests.fuzz.mutations import change_bytes, change_json, change_text
 from tests.fuzz.replay import replay
 from tests.fuzz.shrink import shrink
@@ -96,3 +100,12 @@ def test_every_family_has_seeds_that_are_read() -> None:
         assert len(one.seeds()) > 0, name
         sizes = np.array([len(data) for data in one.seeds()])
         assert sizes.max() > 0
+
+
+@pytest.mark.parametrize("kind", [[("a", "i4"), ("b", "f4")], "f8", "c16", "U1", "i8", "?"])
+def test_arrays_of_any_type_are_changed(kind: Any) -> None:
+    """A change of the header may make numbers of another type of them."""
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.zeros(3, kind))
+    made = {wafer.changed_array(stream.getvalue(), Random(seed)) for seed in range(100)}
+    assert len(made) > 20
