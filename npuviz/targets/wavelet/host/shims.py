@@ -1,4 +1,4 @@
-"""Executables `cslc` and `cs_python` that put npuviz in the place of the vendor's tools."""
+"""Executables `cslc`, `cs_python` and `sdk_debug_shell`: npuviz in the place of the vendor's tools."""
 
 import os
 import shlex
@@ -14,6 +14,8 @@ SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
 FAILURES_VARIABLE = "NPUVIZ_CSL_FAILURES"
 """A file that host programs which fail append a line to."""
 _MARK = "# written by npuviz csl shims"
+_NO_SHELL = """echo "sdk_debug_shell $1: only compile has a stand-in; open the compiled folder in npuviz" >&2
+exit 2"""
 
 
 def environment(base: dict[str, str] | None = None) -> dict[str, str]:
@@ -31,8 +33,10 @@ def write_shims(folder: Path) -> tuple[Path, ...]:
     """
     python = shlex.quote(sys.executable)
     path = shlex.quote(str(PYTHON_PATH))
+    compiler = f'exec {python} -P -m npuviz.targets.wavelet.host.cslc "$@"'
     scripts = {
-        "cslc": f'exec {python} -P -m npuviz.targets.wavelet.host.cslc "$@"',
+        "cslc": compiler,
+        "sdk_debug_shell": f'if [ "$1" = compile ]; then shift; {compiler}; fi\n{_NO_SHELL}',
         "cs_python": f"PYTHONPATH={path}${{PYTHONPATH:+:$PYTHONPATH}} "
         f'exec {python} -P -m npuviz.targets.wavelet.host.script "$@"',
     }

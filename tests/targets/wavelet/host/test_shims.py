@@ -37,6 +37,16 @@ def test_cslc_fails_with_one_line(tmp_path):
     assert found.stderr == "cslc: error: none.csl: no such file\n"
 
 
+def test_the_debug_shell_compiles_and_says_what_else_it_does_not(tmp_path):
+    write_shims(tmp_path)
+    found = run(tmp_path, "sdk_debug_shell", "compile", "none.csl", "--arch=wse3")
+    assert (found.returncode, found.stderr) == (2, "cslc: error: none.csl: no such file\n")
+    found = run(tmp_path, "sdk_debug_shell", "visualize", "--artifact_dir", "out")
+    assert found.returncode == 2
+    assert found.stderr.startswith("sdk_debug_shell visualize: only compile has a stand-in")
+    assert found.stderr.count("\n") == 1
+
+
 def test_a_file_of_somebody_else_stays(tmp_path):
     (tmp_path / "cslc").write_text("#!/bin/sh\n")
     with pytest.raises(UsageError, match="not from npuviz"):
@@ -47,7 +57,7 @@ def test_a_file_of_somebody_else_stays(tmp_path):
 
 def test_writing_twice_is_fine(tmp_path):
     write_shims(tmp_path)
-    assert [path.name for path in write_shims(tmp_path)] == ["cslc", "cs_python"]
+    assert [path.name for path in write_shims(tmp_path)] == ["cslc", "sdk_debug_shell", "cs_python"]
 
 
 def test_an_own_python_path_stays():
