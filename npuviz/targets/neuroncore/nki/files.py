@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import isfunction
+from inspect import BoundArguments, Parameter, isfunction, signature
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,7 @@ _TYPES = (
     *("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2"),
     *("int32", "uint32", "int16", "uint16", "int8", "uint8"),
 )
+_MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 MAX_BYTES = 1 << 36
 """Of one argument: what is larger than the memory of a chip is a mistake."""
 
@@ -121,7 +122,9 @@ def _record(request: LoadRequest) -> _Recorded:
     arguments = _arguments(kernel, chosen, request.inputs)
     try:
         drawn = [name for name in arguments if name not in request.inputs]
-        traced = trace_on(kernel, (), arguments, spec, (drawn, request.seed))
+        bound = BoundArguments(signature(kernel.function), arguments)
+        bound.apply_defaults()
+        traced = trace_on(kernel, bound.args, bound.kwargs, spec, (drawn, request.seed))
     except (KernelTimeout, NpuvizError):
         raise
     except Exception as error:
@@ -136,11 +139,11 @@ def _record(request: LoadRequest) -> _Recorded:
 
 def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel of a name, or the only one."""
-    found = {key: value for key, value in vars(module).items() if isinstance(value, Kernel)}
+    found = {key: made for key, value in vars(module).items() if (made := _as_kernel(value)) is not None}
     if name:
+        if name in found:
+            return found[name]
         chosen: Any = vars(module).get(name)
-        if isinstance(chosen, Kernel):
-            return chosen
         if isfunction(chosen):
             return Kernel(chosen, 1 if b"neuronxcc" in path.read_bytes() else 2)
         others = [key for key, value in vars(module).items() if key not in found and isfunction(value)]
@@ -152,6 +155,16 @@ def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
     if not own:
         raise FormatError(f"{path.name}: no function under nki.jit; name one with --kernel NAME")
     raise SettingsNeeded(f"{path.name} has several kernels: choose one with --kernel: {', '.join(own)}")
+
+
+def _as_kernel(value: Any) -> Kernel | None:
+    """A kernel, also one that further decorators wrap (with functools.wraps); None for anything else."""
+    if isinstance(value, Kernel):
+        return value
+    inner: Any = value
+    while isfunction(inner):
+        inner = getattr(inner, "__wrapped__", None)
+    return Kernel(value, inner.version, inner.grid, inner.mode) if isinstance(inner, Kernel) else None
 
 
 def _whole_numbers(name: str, text: str) -> tuple[int, ...]:
@@ -177,6 +190,11 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
                 if option == "--set":
                     raise SETTINGS.names.unknown(name)
                 raise UsageError(f"{option} {name[:80]}: the kernel's parameters are {', '.join(parameters)}")
+            if parameters[name].kind in _MANY:
+                raise UsageError(
+                    f"{option} {name[:80]}: {parameters[name]} stands for any number of arguments; "
+                    "write a function with named parameters that calls the kernel, and name that one"
+                )
     arguments: dict[str, Any] = {name: _given(name, array) for name, array in inputs.items()}
     for name, text in shapes.items():
         made = _placeholder(name, text)
@@ -189,9 +207,7 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
     missing = [
         name
         for name, parameter in parameters.items()
-        if name not in arguments
-        and parameter.default is parameter.empty
-        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if name not in arguments and parameter.default is parameter.empty and parameter.kind not in _MANY
     ]
     if missing:
         given = " ".join(f"--shape {name}=128x512:float32" for name in missing)

@@ -56,6 +56,7 @@ class Kernel:
     def __init__(
         self, function: Callable[..., Any], version: int, grid: tuple[int, ...] = (), mode: str = "auto"
     ) -> None:
+        _check_kind(function)
         functools.update_wrapper(self, function)
         self.function = joins_masks(function) if version == 1 else function
         self.version = version
@@ -168,6 +169,20 @@ class Kernel:
                     f"err_cannot_update_immutable_parameter: the kernel writes its parameter {storage.name}, "
                     "which is no nt.mutable_tensor; newer compilers refuse that"
                 )
+
+
+def _check_kind(function: Any) -> None:
+    """Raise KernelError unless a call of this runs a body at once: async functions and generators do not."""
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise KernelError(f"nki.jit of {function!r}: a kernel is a function")
+    kinds = {
+        "an async function": inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function),
+        "a generator (it has a yield)": inspect.isgeneratorfunction(function),
+    }
+    for kind, is_it in kinds.items():
+        if is_it:
+            error = KernelError(f"nki.jit of {function.__name__}: a kernel is a plain function, not {kind}")
+            raise error.at(f"{Path(function.__code__.co_filename).name}:{function.__code__.co_firstlineno}")
 
 
 def _take_shape(recording: Recording, output: Tensor) -> None:

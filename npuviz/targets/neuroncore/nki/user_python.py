@@ -83,7 +83,8 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
                 if time.monotonic() - started > MAX_SECONDS:
                     raise UsageError(
                         f"{path.name}: its Python ran for {MAX_SECONDS:g} seconds without an end"
-                        f"{_running_line(thread)}; look for a loop that does not end, or make it smaller"
+                        f"{_running_line(thread, path)}; look for a loop that does not end, "
+                        "or make it smaller"
                     )
         except BaseException:
             _stop(thread)
@@ -113,12 +114,16 @@ def _exits_raise(thread: threading.Thread) -> Generator[None]:
         os._exit, os.abort = at_once, abort
 
 
-def _running_line(thread: threading.Thread) -> str:
-    """Where the user's text in a thread is, in words; "" if it is in none."""
+def _running_line(thread: threading.Thread, path: Path) -> str:
+    """Where a thread is in the user's file, else in one that is not npuviz's, in words; "" if in none."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to other threads
-    while frame is not None and _is_ours(frame.f_code.co_filename):
+    places: list[tuple[Path, int]] = []
+    while frame is not None:
+        if not _is_ours(frame.f_code.co_filename):
+            places.append((Path(frame.f_code.co_filename), frame.f_lineno))
         frame = frame.f_back
-    return "" if frame is None else f", at {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    inside = [place for place in places if place[0].name == path.name]
+    return "".join(f", at {file.name}:{line}" for file, line in (inside or places)[:1])
 
 
 def _stop(thread: threading.Thread) -> None:

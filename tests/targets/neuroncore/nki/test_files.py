@@ -97,7 +97,27 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
         (
             SECOND + "@nki.jit\ndef f(a):\n    yield a\n",
             {"shape.a": "8x4"},
-            "kernel.py:5: err_tensor_output_not_written_to: the kernel returns 'generator'; outputs",
+            "kernel.py:5: nki.jit of f: a kernel is a plain function, not a generator",
+        ),
+        (
+            SECOND + "@nki.jit\nasync def f(a):\n    return a\n",
+            {"shape.a": "8x4"},
+            "kernel.py:5: nki.jit of f: a kernel is a plain function, not an async function",
+        ),
+        (
+            SECOND + "async def f(a):\n    return a\n",
+            {"kernel": "f", "shape.a": "8x4"},
+            "kernel.py:5: nki.jit of f: a kernel is a plain function, not an async function",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f(*tensors):\n    return tensors[0]\n",
+            {"shape.tensors": "8x4"},
+            r"--shape tensors: \*tensors stands for any number of arguments; ",
+        ),
+        (
+            SECOND + "@nki.jit\ndef f(a, **more):\n    return a\n",
+            {"shape.a": "8x4", "more": "3"},
+            r"--set more: \*\*more stands for any number of arguments; ",
         ),
         ("import nki, os\nos._exit(3)\n", {}, "kernel.py:2: SystemExit: 3; .*__main__"),
         ("import nki, os\nos.abort()\n", {}, "kernel.py:2: SystemExit: abort; .*__main__"),
@@ -181,6 +201,57 @@ def test_python_without_an_end_is_stopped(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(user_python, "MAX_SECONDS", 0.3)
     with pytest.raises(UsageError, match=r"ran for 0\.3 seconds without an end, at kernel.py:[78];"):
         loaded(tmp_path, SECOND + "@nki.jit\ndef f():\n    while True:\n        pass\n", {})
+
+
+def test_a_loop_in_a_library_is_named_by_the_kernels_own_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(user_python, "MAX_SECONDS", 0.5)
+    text = "import nki, itertools, statistics\nstatistics.mean(itertools.count())\n"
+    with pytest.raises(UsageError, match=r"without an end, at kernel.py:2;"):
+        loaded(tmp_path, text, {})
+
+
+def test_arguments_by_position_only_and_by_name_only(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def f(a, factor=2.0, /, *, plus=1.0):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) * factor + plus)
+    return out
+"""
+    )
+    a = random(8, 4)
+    np.testing.assert_allclose(ran(tmp_path, text, {"a": a}, plus="5.0"), a * 2 + 5, rtol=1e-6)
+    np.testing.assert_allclose(ran(tmp_path, text, {"a": a}, factor="3.0"), a * 3 + 1, rtol=1e-6)
+
+
+def test_a_kernel_under_further_decorators_is_found(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+import functools
+
+def tripled(function):
+    @functools.wraps(function)
+    def inner(a, factor):
+        return function(a, factor * 3)
+    return inner
+
+def same(function):
+    return functools.wraps(function)(lambda *args: function(*args))
+
+@same
+@tripled
+@nki.jit
+def f(a, factor):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) * factor)
+    return out
+"""
+    )
+    a = random(8, 4)
+    np.testing.assert_allclose(ran(tmp_path, text, {"a": a}, factor="2.0"), a * 6, rtol=1e-6)
 
 
 def test_nothing_of_a_kernels_imports_stays(tmp_path) -> None:

@@ -2,13 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from inspect import isfunction
 from types import SimpleNamespace
 from typing import Any
 
 from npuviz.targets.neuroncore.nki.calls.language import Buffer
 from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
-from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import current
 
 
@@ -19,8 +17,6 @@ def _decorator(version: int, default_mode: str) -> Callable[..., Any]:
             return functools.partial(jit, mode=mode)
         if isinstance(func, Kernel):
             return func
-        if not isfunction(func):
-            raise KernelError(f"nki.jit of {func!r}: a kernel is a function")
         return Kernel(func, version, mode=mode)
 
     return jit
