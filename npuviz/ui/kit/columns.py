@@ -11,8 +11,8 @@ def fit_columns(view: QTableView, first: int) -> None:
     """Give all columns but the first what they need, and the first one `first` pixels where there is room.
 
     Where there is not, the first column ends where a column at the right edge is seen whole: it shrinks to
-    MIN_NAME_WIDTH to make room for one more, and never takes more than `first` while all are seen. A width
-    that the user gives it with the mouse stays.
+    MIN_NAME_WIDTH to make room for one more, and never takes more than `first` while all are seen, or while
+    MIN_NAME_WIDTH of a wider one are. A width that the user gives it with the mouse stays.
     """
     header = view.horizontalHeader()
     header.setStretchLastSection(False)
@@ -31,6 +31,9 @@ def name_width(room: int, others: list[int], first: int) -> int:
         if MIN_NAME_WIDTH + taken + width > room:
             break
         taken += width
+    if room - first - taken >= MIN_NAME_WIDTH:
+        # Of a long text the beginning is worth more than an empty first column.
+        return first
     return max(room - taken, MIN_NAME_WIDTH)
 
 

@@ -82,3 +82,10 @@ def test_no_column_is_cut_at_1280_by_800(qapp: object) -> None:
         assert counters.horizontalScrollBar().maximum() == 0
     finally:
         window.close()
+
+
+def test_a_long_text_at_the_edge_is_seen_from_its_beginning() -> None:
+    others = [150, 100, 60, 60, 60]
+    assert name_width(900, [*others, 600], 220) == 220
+    seen_too_little = 220 + sum(others) + MIN_NAME_WIDTH - 1
+    assert name_width(seen_too_little, [*others, 600], 220) == seen_too_little - sum(others)
