@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.machine.synchronization import Links, link
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Access, Tables, Variable
 
-_MOST_BYTES = 1 << 24
+_MOST_RUNS = 1 << 24
 _LEAVING = (Opcode.TENSOR_COPY_PREDICATED,)
 _A = sk.ACCESS
 
@@ -31,6 +31,7 @@ class TrailMaker:
         self._spec, self._tables, self._program = spec, tables, program
         self._unit_name = unit_name
         self._hbm = hbm_memory(spec)
+        self._shared: dict[tuple[int, int], bool] = {}
 
     def trail(self, log: np.ndarray, is_finished: bool) -> MemoryTrail:
         """The trail of completions. log  (n, 2) int64 as Engine.log."""
@@ -161,13 +162,16 @@ class TrailMaker:
 
     def _share(self, first: int, second: int) -> bool:
         """Whether two log entries touch a byte in common that one of them writes."""
-        for memory, is_write, mine in self._bytes(first):
-            for other, writes, theirs in self._bytes(second):
-                if memory == other and (is_write or writes) and len(np.intersect1d(mine, theirs)):
-                    return True
-        return False
+        found = self._shared.get((first, second))
+        if found is None:
+            found = self._shared[first, second] = any(
+                memory == other and (is_write or writes) and mine.meet(theirs)
+                for memory, is_write, mine in self._runs(first)
+                for other, writes, theirs in self._runs(second)
+            )
+        return found
 
-    def _bytes(self, entry: int) -> Iterator[tuple[int, bool, np.ndarray]]:
+    def _runs(self, entry: int) -> Iterator[tuple[int, bool, "_Runs"]]:
         """Memory, whether it is written, and the linear byte addresses of each access."""
         if entry < 0:
             transfer = self._tables.transfers[int(self._tables.transfer_of[-1 - entry])]
@@ -177,14 +181,15 @@ class TrailMaker:
                     if access.variable >= 0:
                         base, memory = self._tables.variables[access.variable].address, self._hbm
                     pairs = list(zip(access.sizes, access.steps, strict=True))
-                    yield memory, access is descriptor.to, _addresses(base + access.offset, pairs)
+                    yield memory, access is descriptor.to, _Runs(base + access.offset, pairs)
             return
         rows, ranges, _ = self._operands
         row = self._tables.instructions[entry]
         if row["opcode"] == Opcode.HOST_CALL:
             first, count = ranges[entry].tolist()
             for each in rows[first : first + count].tolist():
-                yield each[_A.memory], bool(each[_A.write]), np.arange(each[_A.low], each[_A.high])
+                size = each[_A.high] - each[_A.low]
+                yield each[_A.memory], bool(each[_A.write]), _Runs(each[_A.low], [(size, 1)])
             return
         first = int(ranges[entry, 0])
         place = first
@@ -194,12 +199,42 @@ class TrailMaker:
             each = rows[place].tolist()
             place += 1
             item = DTYPE_BYTES[int(operand["dtype"])]
-            pairs = [(item, 1), (each[_A.partitions], each[_A.pitch])]
+            pairs = [(item, 1)]
             pairs += [
                 (int(n), int(s) * item) for n, s in zip(operand["sizes"], operand["steps"], strict=True)
             ]
+            pairs.append((each[_A.partitions], each[_A.pitch]))
             base = each[_A.partition] * each[_A.pitch] + int(operand["address"])
-            yield each[_A.memory], position in (DST, RES), _addresses(base, pairs)
+            yield each[_A.memory], position in (DST, RES), _Runs(base, pairs)
+
+
+class _Runs:
+    """The bytes base + sum of i * step, 0 <= i < size, as runs of one length.
+
+    starts  (n,) int64, rising; of very many, those up to _MOST_RUNS
+    """
+
+    def __init__(self, base: int, pairs: list[tuple[int, int]]) -> None:
+        self.length = 1
+        self.starts = np.array([base], dtype=np.int64)
+        for size, step in pairs:
+            if step == self.length and len(self.starts) == 1 and size:
+                self.length *= size
+                continue
+            count = 1 if step == 0 and size else min(size, max(1, _MOST_RUNS // max(1, len(self.starts))))
+            self.starts = (self.starts[:, None] + np.arange(count) * step).reshape(-1)
+        self.starts.sort()
+
+    def meet(self, other: "_Runs") -> bool:
+        """Whether a byte lies in both."""
+        before = np.searchsorted(other.starts, self.starts, side="right") - 1
+        behind = other.starts[np.maximum(before, 0)] + other.length if len(other.starts) else self.starts
+        reached = (before >= 0) & (behind > self.starts)
+        following = np.minimum(before + 1, len(other.starts) - 1)
+        reaches = (before + 1 < len(other.starts)) & (
+            other.starts[following] < self.starts + self.length if len(other.starts) else False
+        )
+        return bool(reached.any() or reaches.any())
 
 
 class _Memory:
@@ -207,16 +242,6 @@ class _Memory:
 
     def __init__(self, name: str, banks: int, size: int) -> None:
         self.name, self.banks, self.bytes = name, banks, size
-
-
-def _addresses(base: int, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """All addresses base + sum of i * step, 0 <= i < size; of very many, those up to _MOST_BYTES."""
-    found = np.array([base], dtype=np.int64)
-    for size, step in pairs:
-        if size * len(found) > _MOST_BYTES:
-            size = max(1, _MOST_BYTES // len(found))
-        found = (found[:, None] + np.arange(size) * step).reshape(-1)
-    return found
 
 
 def _lists(rows: list[Any], first: np.ndarray, count: np.ndarray) -> list[list[Any]]:
