@@ -1,10 +1,12 @@
 """What the reference makes of a machine's own inputs, operator by operator."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from npuviz.onnx.single_node import Held, computed_from, evaluate_node
+from npuviz.base.errors import FormatError
+from npuviz.onnx.single_node import Held, computed_from, evaluate_node, run_reference_of
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 
@@ -40,12 +42,27 @@ class OwnInputs:
 
 
 def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id with all floats in float64, by ONNX's evaluator. Raises FormatError
-    where it fails or would take too long."""
+    """Results of a node by tensor id with all floats in float64, by ONNX's evaluator, or by ONNX Runtime
+    where that fails or would take too long. Raises FormatError where both do."""
     wide = {index: _widened(values, graph.tensors[index].dtype) for index, values in arrays.items()}
-    return evaluate_node(graph, node, wide)
+    try:
+        return evaluate_node(graph, node, wide)
+    except FormatError:
+        return run_reference_of(_widened_graph(graph, node), node, wide)
+
+
+def _widened_graph(graph: Graph, node: Node) -> Graph:
+    """The graph with the floats that a node reads and makes in float64."""
+    tensors = list(graph.tensors)
+    for index in (*node.inputs, *node.outputs):
+        if index >= 0 and _is_float(tensors[index].dtype):
+            tensors[index] = replace(tensors[index], dtype="float64")
+    return replace(graph, tensors=tuple(tensors))
 
 
 def _widened(values: np.ndarray, dtype: str) -> np.ndarray:
-    is_float = numpy_dtype(dtype).kind == "f" or dtype.startswith(("bfloat", "float"))
-    return values.astype(np.float64) if is_float else values
+    return values.astype(np.float64) if _is_float(dtype) else values
+
+
+def _is_float(dtype: str) -> bool:
+    return numpy_dtype(dtype).kind == "f" or dtype.startswith(("bfloat", "float"))
