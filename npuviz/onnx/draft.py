@@ -53,7 +53,14 @@ class Draft:
     assumptions: list[str] = field(default_factory=list[str])
 
 
+OF_A_RUN = " of a run with these inputs"
+"""How an assumption ends that another run's inputs may break."""
 _ASSUMED_ONE = "is open in the model: 1 assumed"
+
+
+def is_of_one_run(assumptions: Iterable[str]) -> bool:
+    """Whether shapes, branches or turns are those that one run's inputs make."""
+    return any(OF_A_RUN in text for text in assumptions)
 
 
 def assumed_one(dimension: str) -> str:

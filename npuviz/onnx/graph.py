@@ -44,7 +44,8 @@ def make_graph(draft: Draft, shapes: Mapping[str, TypeAndShape], known: Mapping[
         constants=constants,
         opsets={opset.domain or "ai.onnx": opset.version for opset in draft.proto.opset_import},
         source=complete_model(draft.proto, draft.weights).SerializeToString(),
-        assumptions=tuple(draft.assumptions),
+        assumptions=tuple(dict.fromkeys(draft.assumptions)),
+        file=draft.path,
     )
 
 

@@ -11,13 +11,17 @@ import onnx
 
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
+from npuviz.onnx.control_flow import decide
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
-from npuviz.onnx.passes.optimization import uniform_weights
-from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes
+from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
+
+MAX_DEPTH = 4
+"""Branches inside of branches that are decided."""
 
 
 def read_model(
@@ -33,7 +37,8 @@ def read_model(
 
     dimensions  values of symbolic dimensions, by name or by place, `input[axis]`. Those not given are those
                 of the arrays in `given`, else 1, which `Graph.assumptions` tells
-    given       what the run gets: shapes that depend on values are those that it makes
+    given       what the run gets: shapes that depend on values are those that it makes, and with `optimize`
+                branches and loops that its values decide are those that it takes
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
     whole       which operators of `onnx.passes.contrib` stay as they are, by default recurrent ones; with
@@ -52,8 +57,16 @@ def read_model(
         _write_out(draft, given, whole)
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft)
+    may_change = optimize and not keeps_nodes(draft)
+    for _ in range(MAX_DEPTH if may_change else 0):
+        if not decide(draft, given):
+            break
+        draft = optimize_draft(draft)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
+    if may_change and store_observed(draft, shapes):
+        draft = optimize_draft(draft)
+        shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
     with reading(path, "graph"):
         known = {} if optimize else uniform_weights(draft.proto, draft.weights)

@@ -5,7 +5,7 @@ rest. What it leaves open is observed by running the model once in ONNX Runtime.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,15 @@ from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import (
     MAX_TENSOR_ELEMENTS,
+    OF_A_RUN,
     Draft,
     assumed_one,
     names_read,
     read_draft,
 )
 from npuviz.onnx.inputs import Given, User, draw, index_limits
-from npuviz.onnx.observed_shapes import observe
+from npuviz.onnx.observation import observe
+from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.runtime_operators import unknown_operator
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.tensor import Tensor
@@ -147,15 +149,8 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
     A node output that nothing reads may be missing. Raises FormatError where neither inference nor a
     run can tell, and where a tensor is absurdly big.
     """
-    with reading(draft.path, "shape inference"):
-        graph = _inferred(draft).graph
-    found: dict[str, TypeAndShape] = {}
-    for value in (*graph.value_info, *graph.output, *graph.input):
-        type_and_shape = _fixed(value.type)
-        if type_and_shape is not None:
-            found[value.name] = type_and_shape
-    for name, array in draft.weights.items():
-        found[name] = (onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+    found = fixed_shapes(draft)
+    graph = draft.proto.graph
     produced = [name for node in graph.node for name in node.output if name]
     _check_sizes(draft, found, (*produced, *(value.name for value in graph.input)))
     read = names_read(graph)
@@ -170,13 +165,47 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
                 found=operator,
                 hint="export the model with operators of the standard",
             )
-        observed = observe(draft, unknown, _run_inputs(draft, found, given or Given()))
+        observed = observe(draft, unknown, run_inputs(draft, found, given or Given()))
         draft.assumptions.append(
-            f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: "
-            "those of a run with these inputs"
+            f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: those{OF_A_RUN}"
         )
-        found.update(observed)
+        found.update({name: (each.kind, each.shape) for name, each in observed.items()})
         _check_sizes(draft, found, unknown)
+    return found
+
+
+def store_observed(draft: Draft, shapes: Mapping[str, TypeAndShape]) -> bool:
+    """Write down the shapes of tensors that inference leaves open, in place: what only asks for them is then
+    constant. Returns whether there were any.
+
+    shapes  of `infer_shapes`
+    """
+    assumed = list(draft.assumptions)
+    known = fixed_shapes(draft)
+    draft.assumptions[:] = assumed
+    graph = draft.proto.graph
+    stored = {value.name: value for value in (*graph.value_info, *graph.output)}
+    is_new = False
+    for name in [name for node in graph.node for name in node.output if name in shapes and name not in known]:
+        kind, shape = shapes[name]
+        if kind:
+            made = onnx.helper.make_tensor_value_info(name, kind, shape)
+            (stored[name] if name in stored else graph.value_info.add()).CopyFrom(made)
+            is_new = True
+    return is_new
+
+
+def fixed_shapes(draft: Draft) -> dict[str, TypeAndShape]:
+    """Element type and shape of the tensors whose shape needs no run. Raises FormatError."""
+    with reading(draft.path, "shape inference"):
+        graph = _inferred(draft).graph
+    found: dict[str, TypeAndShape] = {}
+    for value in (*graph.value_info, *graph.output, *graph.input):
+        type_and_shape = _fixed(value.type)
+        if type_and_shape is not None:
+            found[value.name] = type_and_shape
+    for name, array in draft.weights.items():
+        found[name] = (onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
     return found
 
 
@@ -222,7 +251,7 @@ def _contradicts(stored: TypeProto, by_operator: TypeProto | None) -> bool:
     )
 
 
-def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:
+def run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:
     """The arrays of a run, in the order of the inputs. Raises FormatError for more than may be drawn."""
     graph = draft.proto.graph
     tensors: list[Tensor] = []
@@ -239,9 +268,17 @@ def _run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) 
             found=f"{drawn}",
             hint="give them with --input, or store the shapes in the model (value_info)",
         )
-    users = [User(node.op_type, tuple(node.input), tuple(node.output), _axis(node)) for node in graph.node]
+    users = list(_users(graph))
     limits = index_limits(users, {name: shape for name, (_, shape) in shapes.items()}, draft.weights)
     return list(draw(tensors, limits, given).values())
+
+
+def _users(graph: onnx.GraphProto) -> Iterator[User]:
+    """Its operators and those of its subgraphs, which read tensors around them by their names."""
+    for node in graph.node:
+        yield User(node.op_type, tuple(node.input), tuple(node.output), _axis(node))
+        for inner in subgraphs(node):
+            yield from _users(inner)
 
 
 def _axis(node: onnx.NodeProto) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Graph:
                weights are left out of it and taken from `constants`: open it with
                onnx.reference
     assumptions  what the reader had to assume, one sentence each
+    file       the ONNX file that the graph was read from, whose outputs the graph's must be; None without one
     """
 
     name: str
@@ -62,6 +64,7 @@ class Graph:
     opsets: Mapping[str, int] = field(default_factory=dict[str, int])
     source: bytes = b""
     assumptions: tuple[str, ...] = ()
+    file: Path | None = None
 
     def consumers(self) -> dict[int, list[int]]:
         """Tensor id -> ids of the nodes that read it, in node order."""

@@ -8,13 +8,15 @@ without the other.
 
 import numpy as np
 
+from npuviz.base.errors import FormatError
 from npuviz.onnx.check.causes import Causes
 from npuviz.onnx.check.decisions import holds_scores, is_close_call, other_classes, row_text
 from npuviz.onnx.check.errors import Errors, Rule
 from npuviz.onnx.check.exact import exact_values
+from npuviz.onnx.check.file_outputs import other_outputs, outputs_of_file
 from npuviz.onnx.check.growth import SAFETY, Precision, allowed_errors
 from npuviz.onnx.check.own_inputs import OwnInputs
-from npuviz.onnx.check.records import CLASSES, Deviation, Record, float_deviation, integer_deviation
+from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
@@ -24,6 +26,8 @@ from npuviz.sim.target import CheckResult, Finding, Verdict
 
 _RANDOM = "random"
 _FROM_RANDOM = "they depend on random numbers (compared per operator only)"
+_NO_FILE = "not compared with the file as it is, which does not run in ONNX Runtime"
+_OTHER_GRAPH = "reading the model has changed it, a fault of npuviz; or another branch or size than the run's"
 _OTHER_SIZE = "of a shape that depends on values (compared per operator only)"
 
 
@@ -172,6 +176,7 @@ class Comparison:
     def result(self, first_divergence: str, remarks: str = "") -> CheckResult:
         """The verdicts. remarks  what a target adds to the text, each after a semicolon."""
         self._excuse_coarse_references()
+        self._compare_with_file()
         causes = Causes(self._graph, self._references, self._precision, self._allowed, self._records)
         wrong = self._wrong_operators(causes)
         outputs, first = self._wrong_outputs(causes)
@@ -212,6 +217,26 @@ class Comparison:
             own = float_deviation(reference.reshape(-1), values.reshape(-1), 0.0)
             if np.isfinite(own.absolute) and deviation.absolute <= SAFETY * own.absolute:
                 wrong[tensor].deviation = deviation.as_uncertain()
+
+    def _compare_with_file(self) -> None:
+        """Hold the outputs of the graph that was compiled against those of the file as it is."""
+        graph = self._graph
+        outputs = [index for index in graph.outputs if not self._depends_on_chance(index)]
+        if graph.file is None or not outputs:
+            return
+        try:
+            values = outputs_of_file(graph, self._references.inputs)
+        except FormatError as error:
+            for index in outputs:
+                self.leave_out(index, f"{_NO_FILE} ({error.found})")
+            return
+        for index, text in other_outputs(graph, self._references, outputs, values):
+            self._findings.append(Finding(graph.tensors[index].name, text, "", _OTHER_GRAPH))
+
+    def _depends_on_chance(self, tensor: int) -> bool:
+        producer = self._graph.tensors[tensor].producer
+        drawn = producer >= 0 and self._graph.nodes[producer].op_type in RANDOM
+        return drawn or tensor in self._from_random
 
     def _wrong_operators(self, causes: Causes) -> list[Finding]:
         found: list[Finding] = []
@@ -262,7 +287,7 @@ class Comparison:
         if deviation.is_lost:
             return f"holds {'NaN' if deviation.has_nan else 'infinity'} where the reference holds none"
         if deviation.is_beyond:
-            return f"is off by up to {_size(deviation)}; allowed {self._allowed_text(record.tensor)}"
+            return f"is off by up to {deviation.text}; allowed {self._allowed_text(record.tensor)}"
         return record.other_class
 
     def _allowed_text(self, tensor: int) -> str:
@@ -306,12 +331,6 @@ class Comparison:
             first,
             ", ".join(sorted(self._rules)) or "nothing to compare",
         )
-
-
-def _size(deviation: Deviation) -> str:
-    if not np.isfinite(deviation.relative):
-        return f"{deviation.absolute:.3g}"
-    return f"{deviation.absolute:.3g}, {deviation.relative:.2g} of the largest magnitude"
 
 
 def _from_random(graph: Graph) -> frozenset[int]:

@@ -46,6 +46,13 @@ class Deviation:
             return uncertain
         return within if self.absolute else equal
 
+    @property
+    def text(self) -> str:
+        """The largest error in words."""
+        if not np.isfinite(self.relative):
+            return f"{self.absolute:.3g}"
+        return f"{self.absolute:.3g}, {self.relative:.2g} of the largest magnitude"
+
     def as_uncertain(self) -> "Deviation":
         """The same where the reference is no closer to the truth."""
         return replace(self, is_beyond=False, is_uncertain=True)

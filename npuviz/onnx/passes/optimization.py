@@ -75,12 +75,17 @@ def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -
     return found
 
 
+def keeps_nodes(draft: Draft) -> bool:
+    """Whether the model's metadata has KEEP_NODES."""
+    return KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]
+
+
 def optimize(draft: Draft) -> Draft:
     """A new draft with the same results and fewer nodes. The given draft is used up.
 
     A model whose metadata has KEEP_NODES is returned as it is.
     """
-    if KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]:
+    if keeps_nodes(draft):
         return draft
     with reading(draft.path, "optimisation"):
         outputs = {value.name for value in draft.proto.graph.output}

@@ -16,6 +16,7 @@ import numpy as np
 from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.session import Session
+from npuviz.onnx.draft import is_of_one_run
 from npuviz.onnx.language_model import LanguageModel, read_language_model
 from npuviz.program.program import Program
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
@@ -129,6 +130,7 @@ class Decoder:
         else:
             request: LoadRequest = replace(self._options, inputs=inputs).request(path)
             spec, program = self._target.load(request, NoProgress())
+            is_kept = is_kept and not is_of_one_run(program.graph.assumptions)
             self._kept = (spec, program) if is_kept else None
         machine = self._target.build(spec, program)
         self._target.warm_up(self._progress)

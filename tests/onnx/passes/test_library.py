@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from npuviz.onnx.inputs import Given
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
@@ -14,10 +15,10 @@ from npuviz.program.graph import Graph
 FLOAT = onnx.TensorProto.FLOAT
 
 
-def _read(folder: Path, graph: onnx.GraphProto, opset: int = 17) -> Graph:
+def _read(folder: Path, graph: onnx.GraphProto, opset: int = 17, given: Given | None = None) -> Graph:
     path = folder / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
-    return read_model(path)
+    return read_model(path, given=given)
 
 
 def _info(name: str, shape: Sequence[int] | None = None) -> onnx.ValueInfoProto:
@@ -77,9 +78,10 @@ def test_identities_of_branches_stay_where_they_give_outer_values(tmp_path, shar
     ]  # fmt: skip
     zero = numpy_helper.from_array(np.array(0, np.float32), "zero")
     outputs = [_info("y", [4]), _info("a", [4])]
-    graph = _read(tmp_path, helper.make_graph(nodes, "g", [_info("x", [4])], outputs, [zero]))
+    whole = helper.make_graph(nodes, "g", [_info("x", [4])], outputs, [zero])
     for sign in (1, -1):
         x = np.array([1, 2, -3, 4], np.float32) * sign
+        graph = _read(tmp_path, whole, given=Given({"x": x}))
         found = run_reference(graph, {"x": x}, graph.outputs)
         expected = np.abs(x) if sign > 0 or shared else -x
         assert np.array_equal(found[graph.outputs[0]], expected)

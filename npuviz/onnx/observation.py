@@ -1,7 +1,7 @@
-"""Shapes that only a run can tell: the model runs once in ONNX Runtime, in a process of its own.
+"""Shapes and numbers that only a run can tell.
 
-The process has a limit on memory and time, so that a hostile or broken model can neither take the
-machine's memory, nor hang, nor crash npuviz.
+The model runs once in ONNX Runtime, in a process of its own with a limit on memory and time, so that a
+hostile or broken model can neither take the machine's memory, nor hang, nor crash npuviz.
 """
 
 import json
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,21 @@ TIME_LIMIT_SECONDS = 120
 MEMORY_LIMIT_BYTES = 8 << 30
 
 
-def observe(
-    draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]
-) -> dict[str, tuple[int, tuple[int, ...]]]:
-    """Element type and shape of the named tensors, as a run has them.
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a run has of a tensor: element type of ONNX (0: no tensor) and shape, and its number if it holds
+    a single integer or truth value."""
+
+    kind: int
+    shape: tuple[int, ...]
+    number: int | None = None
+
+
+def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) -> dict[str, Observed]:
+    """What a run has of the named tensors.
 
     inputs  arrays of the draft's inputs, in their order
-    Element type 0 marks a value that is not a tensor. Raises FormatError when the run fails.
+    Raises FormatError when the run fails.
     """
     loops = list(loop_names(draft.proto.graph))
     seconds = limit_seconds() if loops else TIME_LIMIT_SECONDS
@@ -44,7 +53,7 @@ def observe(
                 # Text is stored as such: nothing is unpickled.
                 plain = array.astype(str) if array.dtype.kind == "O" else array
                 np.save(Path(folder) / f"{number}.npy", plain)
-        command = [sys.executable, "-m", "npuviz.onnx.observed_shapes", str(model), str(MEMORY_LIMIT_BYTES)]
+        command = [sys.executable, "-m", "npuviz.onnx.observation", str(model), str(MEMORY_LIMIT_BYTES)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
@@ -56,7 +65,7 @@ def observe(
         reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
         raise _unknown(draft, names, reason[0][:200])
     answer: Mapping[str, Any] = json.loads(lines[-1])
-    return {name: (answer[name][0], tuple(answer[name][1])) for name in names}
+    return {name: Observed(answer[name][0], tuple(answer[name][1]), answer[name][2]) for name in names}
 
 
 def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
@@ -112,9 +121,11 @@ def _main(path: str, limit: str) -> None:
     answer: dict[str, Any] = {}
     for value, result in zip(session.get_outputs(), session.run(None, feeds), strict=True):
         if isinstance(result, np.ndarray):
-            answer[value.name] = (onnx.helper.np_dtype_to_tensor_dtype(result.dtype), result.shape)
+            is_number = result.size == 1 and result.dtype.kind in "biu"
+            number = int(result.reshape(-1)[0]) if is_number else None
+            answer[value.name] = (onnx.helper.np_dtype_to_tensor_dtype(result.dtype), result.shape, number)
         else:
-            answer[value.name] = (0, ())
+            answer[value.name] = (0, (), None)
     print(json.dumps(answer))
 
 

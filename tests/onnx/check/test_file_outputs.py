@@ -1,0 +1,75 @@
+# Reading and rewriting must not change a model: the check runs the file as it is, too.
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from npuviz.program.graph import Graph
+from npuviz.sim.target import CheckResult
+from tests.onnx.check.machine import checked, make_graph
+
+FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+X = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+WEIGHT = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def _graph(tmp_path) -> Graph:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("ArgMax", ["y"], ["i"], axis=-1)]
+    return make_graph(tmp_path, nodes, {"x": [2, 4]}, {"y": FLOAT, "i": INT64}, {"w": WEIGHT})
+
+
+def _with_weight(graph: Graph, weight: np.ndarray) -> None:
+    assert graph.file is not None
+    model = onnx.load(graph.file)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight.astype(np.float32), "w"))
+    onnx.save(model, graph.file)
+
+
+def _texts(result: CheckResult) -> list[tuple[str, str]]:
+    return [(finding.tensor, finding.text) for finding in result.findings]
+
+
+def test_a_graph_that_is_the_file_passes(tmp_path) -> None:
+    result = checked(_graph(tmp_path), {"x": X})
+    assert result.is_passed
+    assert not result.findings
+    assert not result.not_compared
+
+
+@pytest.mark.parametrize(("change", "is_passed"), [(1e-9, True), (1e-3, False)])
+def test_a_graph_that_is_not_the_file_fails(tmp_path, change: float, is_passed: bool) -> None:
+    """The machine computes the graph rightly; but the graph has other weights than the file."""
+    graph = _graph(tmp_path)
+    _with_weight(graph, WEIGHT * (1 + change))
+    result = checked(graph, {"x": X})
+    assert result.is_passed == is_passed
+    if not is_passed:
+        ((tensor, text),) = _texts(result)
+        assert tensor == "y"
+        assert "off by" in text
+        assert text.endswith("from what the file puts out")
+
+
+def test_another_choice_fails(tmp_path) -> None:
+    graph = _graph(tmp_path)
+    _with_weight(graph, -WEIGHT)
+    assert [tensor for tensor, _ in _texts(checked(graph, {"x": X}))] == ["y", "i"]
+
+
+def test_another_shape_fails(tmp_path) -> None:
+    graph = _graph(tmp_path)
+    _with_weight(graph, np.ones((4, 5)))
+    assert ("y", "has shape (2, 3) in the graph that was compiled and (2, 5) in the file") in _texts(
+        checked(graph, {"x": X})
+    )
+
+
+def test_a_file_that_does_not_run_is_said(tmp_path) -> None:
+    graph = _graph(tmp_path)
+    assert graph.file is not None
+    graph.file.write_bytes(b"no model")
+    result = checked(graph, {"x": X})
+    assert result.is_passed
+    ((reason, names),) = result.not_compared.items()
+    assert reason.startswith("not compared with the file as it is")
+    assert set(names) == {"y", "i"}
