@@ -5,7 +5,7 @@ import and is therefore imported only for models that need it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import onnx
@@ -115,7 +115,8 @@ def _write_out(draft: Draft) -> bool:
     """
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
-    made = {name: array for name, array in _known_pieces(draft).items() if name not in outputs}
+    known = {**_known_pieces(draft), **_widened(draft)}
+    made = {name: array for name, array in known.items() if name not in outputs}
     for index in reversed(range(len(graph.node))):
         if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):
             del graph.node[index]
@@ -137,6 +138,33 @@ def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
             continue
         parts = _counted(given) if node.op_type == "Range" else _cut(node, given)
         found.update({name: part for name, part in zip(node.output, parts, strict=False) if name})
+    return found
+
+
+_ON_WEIGHTS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "Add": np.add, "Mul": np.multiply, "Sub": np.subtract,
+}  # fmt: skip
+"""Operators whose rounding is that of NumPy, for float32."""
+
+
+def _widened(draft: Draft) -> dict[str, np.ndarray]:
+    """Results of Cast nodes from stored integers to float32, and of sums and products of them with other
+    weights, whatever their size: the library folds small ones only."""
+    found: dict[str, np.ndarray] = {}
+    for node in draft.proto.graph.node:
+        names = [name for name in node.input if name in draft.weights or name in found]
+        if node.domain not in ("", "ai.onnx") or not names or len(names) < len(node.input):
+            continue
+        given = [found[name] if name in found else draft.weights[name] for name in names]
+        if node.op_type == "Cast":
+            kind = next(item.i for item in node.attribute if item.name == "to")
+            if given[0].dtype.kind in "iu" and given[0].dtype.itemsize < 4 and kind == onnx.TensorProto.FLOAT:
+                found[node.output[0]] = given[0].astype(np.float32)
+        elif node.op_type in _ON_WEIGHTS and any(name in found for name in names):
+            one, other = given
+            shape = np.broadcast_shapes(one.shape, other.shape)
+            if one.dtype == other.dtype == np.float32 and shape in (one.shape, other.shape):
+                found[node.output[0]] = _ON_WEIGHTS[node.op_type](one, other)
     return found
 
 

@@ -85,3 +85,24 @@ def test_identities_of_branches_stay_where_they_give_outer_values(tmp_path, shar
         found = run_reference(graph, {"x": x}, graph.outputs)
         expected = np.abs(x) if sign > 0 or shared else -x
         assert np.array_equal(found[graph.outputs[0]], expected)
+
+
+def test_integer_weights_that_are_only_cast_to_floats_are_stored_as_floats(tmp_path) -> None:
+    """Weight-only int8: Cast, less a zero point, times a scale, of any size."""
+    stored = np.arange(-128, 128, dtype=np.int8).repeat(512).reshape(256, 512)
+    scale = np.linspace(0.1, 2, 512, dtype=np.float32)
+    nodes = [
+        helper.make_node("Cast", ["w8"], ["w"], to=FLOAT),
+        helper.make_node("Sub", ["w", "zero"], ["centred"]),
+        helper.make_node("Mul", ["centred", "scale"], ["weight"]),
+        helper.make_node("MatMul", ["x", "weight"], ["y"]),
+    ]
+    initial = [
+        numpy_helper.from_array(stored, "w8"),
+        numpy_helper.from_array(np.array(3, np.float32), "zero"),
+        numpy_helper.from_array(scale, "scale"),
+    ]
+    graph = _read(tmp_path, helper.make_graph(nodes, "g", [_info("x", [1, 256])], [_info("y")], initial))
+    assert [node.op_type for node in graph.nodes] == ["MatMul"]
+    (weight,) = graph.constants.values()
+    np.testing.assert_array_equal(weight, (stored.astype(np.float32) - np.float32(3)) * scale)
