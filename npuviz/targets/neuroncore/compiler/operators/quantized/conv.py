@@ -12,6 +12,7 @@ from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     Requantize,
     centred,
     centred_array,
+    largest_sum,
     require_bytes,
     require_exact,
 )
@@ -22,7 +23,8 @@ def lower_conv_integer(b: Builder, node: Node) -> None:
     """ConvInteger: int32 sums."""
     source, weights, *zeros = (*node.inputs, -1, -1)
     require_bytes(b, source, weights)
-    require_exact(prod(b.graph.tensors[weights].shape[1:]))
+    axes = tuple(range(1, len(b.graph.tensors[weights].shape)))
+    require_exact(largest_sum(b, (source, zeros[0]), (weights, zeros[1]), axes, 0))
     values = centred(b, source, zeros[0], (1,))
     emit_convolution(
         b,

@@ -7,26 +7,39 @@ import numpy as np
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary
 from npuviz.targets.neuroncore.compiler.operators.matmul.panels import Matrix
 from npuviz.targets.neuroncore.compiler.operators.matmul.product import Region, multiply
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     OPERAND_DTYPE,
     Requantize,
     centred,
+    exact_pieces,
+    is_exact,
+    largest_sum,
+    largest_value,
     require_bytes,
-    require_exact,
 )
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.isa import Alu
 
 
 def lower_matmul_integer(b: Builder, node: Node) -> None:
-    """MatMulInteger: int32 sums."""
+    """MatMulInteger: int32 sums, of as many products at a time as fp32 holds the sum of."""
     left, right, *zeros = (*node.inputs, -1, -1)
     require_bytes(b, left, right)
-    require_exact(b.graph.tensors[left].shape[-1])
-    operands = _operands(b, (left, zeros[0]), (right, zeros[1]))
-    _products(b, operands, b.hbm[node.outputs[0]], None)
+    first, second = (left, zeros[0]), (right, zeros[1])
+    operands = _operands(b, first, second)
+    axis = max(-2, -len(b.graph.tensors[right].shape))
+    depth = b.graph.tensors[left].shape[-1]
+    pieces = [(0, depth)]
+    if not is_exact(largest_sum(b, first, second, (axis,), -1)):
+        pieces = exact_pieces(largest_value(b, *first) * largest_value(b, *second), depth)
+    out = b.hbm[node.outputs[0]]
+    for begin, end in pieces:
+        part = (operands[0][..., begin:end], operands[1][..., begin:end, :])
+        _products(b, part, out, None, is_added=begin > 0)
 
 
 def lower_qlinear_matmul(b: Builder, node: Node) -> None:
@@ -71,8 +84,13 @@ def _operands(b: Builder, left: tuple[int, int], right: tuple[int, int]) -> tupl
 
 
 def _products(
-    b: Builder, operands: tuple[HbmView, HbmView], out: HbmView, requantize: Requantize | None
+    b: Builder,
+    operands: tuple[HbmView, HbmView],
+    out: HbmView,
+    requantize: Requantize | None,
+    is_added: bool = False,
 ) -> None:
+    """The products, requantised or as they are; is_added  to what `out` holds."""
     left, right = operands
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows, columns = left.shape[-2], right.shape[-1]
@@ -83,6 +101,8 @@ def _products(
         finish = None
         if requantize is not None:
             finish = _finish(requantize, lambda view, at=where: view.reshape(*batch, rows, columns)[at])
+        elif is_added:
+            finish = _add_to(b, target[where])
         multiply(
             b, Matrix(left[where], False), Matrix(right[where], True), target[where], finish, OPERAND_DTYPE
         )
@@ -93,6 +113,19 @@ def _finish(
 ) -> Callable[[View, View, Region], None]:
     def finish(target: View, source: View, region: Region) -> None:
         requantize.apply(target, source, lambda view: region.of(matrix(view)))
+
+    return finish
+
+
+def _add_to(b: Builder, out: HbmView) -> Callable[[View, View, Region], None]:
+    """Adds sums to a matrix of int32, as integers."""
+
+    def finish(target: View, source: View, region: Region) -> None:
+        with b.tiles.scope():
+            sums = b.tiles.sbuf(source.partitions, source.shape, out.dtype)
+            b.isa.copy(sums, source)
+            before = b.dma.fetch(region.of(out), out.dtype)
+            binary(b, target, before, sums, Alu.ADD, integer=True)
 
     return finish
 

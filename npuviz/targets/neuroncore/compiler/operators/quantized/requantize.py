@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -30,10 +31,53 @@ def require_bytes(b: Builder, *tensors: int) -> None:
             raise CannotLower(f"an integer product of {dtype}")
 
 
-def require_exact(depth: int) -> None:
-    """Raises CannotLower where sums of `depth` products may leave what fp32 holds exactly."""
-    if depth * 255 * 255 >= _EXACT_SUM:
-        raise CannotLower(f"sums of {depth} products are not exact in fp32 (up to 258 are)")
+def largest_sum(
+    b: Builder, left: tuple[int, int], right: tuple[int, int], axes: tuple[int, ...], column: int
+) -> float:
+    """The most that a sum of products, and any part of it, can reach.
+
+    left, right  a tensor of 8-bit integers and its zero point (-1: none)
+    axes         of the right one, that its sums run along; column  that its zero points run along
+    What is stored is known, the rest may be anything.
+    """
+    weights = centred_array(b, *right, column)
+    if weights is None:
+        depth = prod(b.graph.tensors[right[0]].shape[axis] for axis in axes)
+        return depth * largest_value(b, *left) * largest_value(b, *right)
+    sums = np.abs(weights.astype(np.float64)).sum(axis=axes)
+    return largest_value(b, *left) * float(sums.max(initial=0))
+
+
+def is_exact(largest: float) -> bool:
+    """Whether fp32 holds all sums up to this one."""
+    return largest < _EXACT_SUM
+
+
+def exact_pieces(largest: float, depth: int) -> list[tuple[int, int]]:
+    """Ranges of a sum's depth whose sums fp32 holds, were each product as large as any.
+
+    largest  of products of 8-bit integers
+    """
+    most = max(1, int((_EXACT_SUM - 1) // largest)) if largest else depth
+    return blocks(depth, most)
+
+
+def require_exact(largest: float) -> None:
+    """Raises CannotLower where fp32 does not hold all sums up to this one."""
+    if not is_exact(largest):
+        raise CannotLower(
+            f"sums of its products may reach {largest:,.0f}, fp32 is exact below {_EXACT_SUM:,}"
+        )
+
+
+def largest_value(b: Builder, tensor: int, zero_point: int) -> float:
+    """The largest magnitude that an 8-bit tensor can have less its zero point."""
+    low, high = _RANGES[b.graph.tensors[tensor].dtype]
+    zero = b.graph.constants.get(zero_point) if zero_point >= 0 else np.zeros(1)
+    if zero is None:
+        return high - low
+    zeros = zero.astype(np.float64)
+    return float(max(np.abs(low - zeros).max(), np.abs(high - zeros).max()))
 
 
 def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.ndarray | None:

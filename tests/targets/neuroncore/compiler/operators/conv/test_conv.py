@@ -99,6 +99,13 @@ def test_conv_integer(by_channel: bool) -> None:
     check(made, inputs, tolerance=0, uses_runtime=not by_channel)
 
 
+def test_conv_integer_of_stored_weights_is_as_deep_as_they_allow() -> None:
+    """576 products a sum: more than of any integers, but these weights cannot reach 2^24."""
+    inputs = {"x": values(1, 64, 6, 6, dtype="uint8"), "zx": np.array(131, np.uint8)}
+    stored = {"w": values(8, 64, 3, 3, dtype="int8") // 4}
+    check(model([node("ConvInteger", "x w zx", pads=[1, 1, 1, 1])], inputs, stored), inputs, tolerance=0)
+
+
 @pytest.mark.parametrize("groups", [1, 3])
 def test_qlinear_conv(groups: int) -> None:
     inputs = {"x": values(1, 6, 8, 8, dtype="uint8")}

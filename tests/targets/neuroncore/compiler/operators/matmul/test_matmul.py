@@ -110,10 +110,24 @@ def test_matmul_integer() -> None:
     check(model([node("MatMulInteger", "a b za zb")], inputs), inputs, tolerance=0)
 
 
-def test_integer_sums_that_fp32_cannot_hold_go_to_the_host() -> None:
-    inputs = {"a": values(4, 300, dtype="uint8"), "b": values(300, 4, dtype="uint8")}
-    with pytest.raises(AssertionError):
-        check(model([node("MatMulInteger", "a b")], inputs), inputs)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_integer_sums_that_fp32_cannot_hold_are_summed_in_integers(batch: tuple[int, ...]) -> None:
+    """Sums of 700 products of 255 are above 2^24; all odd ones are lost in fp32."""
+    inputs = {
+        "a": np.full((*batch, 4, 700), 255, np.uint8),
+        "b": np.full((*batch, 700, 6), 255, np.uint8) - (np.arange(700) % 2 == 0)[:, None].astype(np.uint8),
+    }
+    check(model([node("MatMulInteger", "a b")], inputs), inputs, tolerance=0)
+
+
+def test_stored_weights_tell_how_deep_a_sum_is_exact() -> None:
+    """Small weights: 3,000 products in one sum; one column of large ones: in pieces. Both are exact."""
+    inputs = {"a": np.full((5, 3000), 255, np.uint8), "z": np.array(0, np.uint8)}
+    weights = (np.arange(3000 * 7) % 21 - 10).astype(np.int8).reshape(3000, 7)
+    small = check(model([node("MatMulInteger", "a b z")], inputs, {"b": weights}), inputs, tolerance=0)
+    weights[:, 3] = 127
+    large = check(model([node("MatMulInteger", "a b z")], inputs, {"b": weights}), inputs, tolerance=0)
+    assert 1.3 * small.cycles < large.cycles
 
 
 def test_qlinear_matmul() -> None:
