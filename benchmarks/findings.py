@@ -15,7 +15,7 @@ from benchmarks.row import Row
 from benchmarks.time_travel import MODEL
 from npuviz.base.errors import NpuvizError
 from npuviz.sim.checks.findings import findings_of
-from npuviz.sim.machine import HOST_OPERATOR, Machine
+from npuviz.sim.machine import HOST_OPERATOR, Hazard, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.workbench.onnx_backend.cases import EXPANDED, load_cases, operator_of
 from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine
@@ -28,6 +28,7 @@ from tests.targets.wavelet.samples import heat, row_sum
 
 TARGETS = ("neuroncore", "rk3588", "systolic")
 LIMIT = 20_000_000
+_OF_VALUES = "true warning of value"
 _NO_NUMBERS = ("string", "opaque")
 _SHAPES = {
     "vector_add": {"a": "256x64", "b": "256x64"},
@@ -106,6 +107,11 @@ def _opened(path: Path, options: OpenOptions) -> Machine:
     return session.machine
 
 
+def _level_of(hazard: Hazard) -> str:
+    """Error or warning; what tells of values is true wherever a program's values are such."""
+    return _OF_VALUES if hazard.kind in ("nan", "infinity", "overflow") else hazard.level
+
+
 def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
     """Findings in programs that are right, and what looking for them costs beside running and computing."""
     counts, first = Counter[str](), dict[str, str]()
@@ -134,13 +140,15 @@ def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
         if any(hazard.kind == HOST_OPERATOR for hazard in findings.hazards):
             continue  # nobody knows what it should give
         counts["programs"] += 1
-        for level in {hazard.level for hazard in findings.hazards}:
+        for level, kind in {(_level_of(hazard), hazard.kind) for hazard in findings.hazards}:
             counts[level] += 1
-            first.setdefault(level, f"; {program}: {next(h.kind for h in findings.hazards)}")
-    for level in ("error", "warning"):
+            first.setdefault(level, f"; {program}: {kind}")
+    for level in ("error", "warning", _OF_VALUES):
         wrong, shown = counts[level], first.get(level, "")
-        what = f"{name}: right programs with {level}s"
-        yield Row(what, wrong, f"of {counts['programs']}", f"0{shown}", wrong > 0 and level == "error")
+        is_true = level == _OF_VALUES
+        if wrong or not is_true:
+            what = f"{name}: right programs with {level}s"
+            yield Row(what, wrong, f"of {counts['programs']}", f"0{shown}", wrong > 0 and not is_true)
     each = 1e3 * looking / max(counts["programs"], 1)
     yield Row(f"{name}: looking at one program", each, "ms")
     yield Row(f"{name}: looking", 100 * looking / max(running, 1e-9), "% of running and values", "under 15")

@@ -9,6 +9,8 @@ from npuviz.sim.machine import ChecksMemory, HasStillMemories
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED, exit_of
 from npuviz.workbench.headless.run import findings_at, run_hazards
+from npuviz.workbench.onnx_backend.cases import load_cases
+from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine, execute
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded import Seed, found_in, seeds
 from tests.seeded.neuroncore import NEVER_BEGUN, changed, kernel
@@ -73,6 +75,21 @@ def test_what_our_compilers_make_has_none(target: str, name: str) -> None:
     machine.restore(begin)
 
 
+_WITH_SCRATCH = ("argmax_keepdims_random", "batchnorm_example", "cumsum_1d_exclusive", "dft_irfft",
+                 "lstm_defaults", "matmulinteger", "qlinearconv", "reduce_max_empty_set")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _WITH_SCRATCH)
+def test_operators_that_hand_on_by_memory_store_nothing_in_vain(name: str) -> None:
+    """Their lowerings copy what the next round or another operator might need: here nobody does."""
+    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    inputs, expected = case.data_sets[0]
+    options = ExecutionOptions(target="neuroncore")
+    assert found_in(compiled_machine(case.model, inputs, options)[0]).texts == ()
+    for mine, wanted in zip(execute(case.model, inputs, options).outputs, expected, strict=True):
+        np.testing.assert_allclose(mine, wanted, rtol=1e-3, atol=1e-4)
+
+
 def test_the_right_csl_programs_have_none() -> None:
     assert {name: found_in(make()).texts for name, make in right()} == {"pass on": (), "exchange": ()}
 
@@ -133,6 +150,39 @@ def test_a_finding_of_two_instructions_names_both_lines() -> None:
         and each.text.endswith(f"; the other one is in kernel.py:{add}")
         for each in early
     )
+
+
+_ROUNDS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    last = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    total = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=last, src=a)
+    nisa.memset(dst=total, value=0.0)
+    for number in range(3):
+        %s
+        nisa.tensor_copy(dst=last, src=total)
+    nisa.dma_copy(dst=out, src=%s)
+    return out
+"""
+_USES_LAST = "nisa.tensor_tensor(dst=total, data1=total, data2=last, op=nl.add)"
+_COUNTS = "nisa.tensor_scalar(dst=total, data=total, op0=nl.add, operand0=1.0)"
+
+
+@pytest.mark.parametrize(
+    ("line", "result", "dead"), [(_USES_LAST, "total", 0), (_COUNTS, "total", 3), (_COUNTS, "last", 2)]
+)
+def test_what_only_another_round_of_a_loop_would_read_is_not_dead(line: str, result: str, dead: int) -> None:
+    machine = kernel(_ROUNDS % (line, result))
+    machine.advance(LIMIT, NO_STOPS, None)
+    kinds = [hazard.kind for hazard in findings_of(machine).hazards]
+    assert kinds.count("dead-store") == dead
 
 
 def test_what_is_not_looked_at_or_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

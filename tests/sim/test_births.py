@@ -53,6 +53,32 @@ def test_the_operator_that_made_them_is_named(
         assert (hazard.level, hazard.cycle, bool(hazard.mend)) == ("warning", 7, True)
 
 
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "shapes", "is_told"),
+    [
+        ("ReduceMax", {}, [(0, 4)], False),
+        ("ReduceMax", {}, [(1, 4)], True),
+        ("Attention", {"is_causal": 1}, [(1, 4)] * 3, False),
+        ("Attention", {}, [(1, 4)] * 3, True),
+        ("Attention", {}, [(1, 4)] * 4, False),
+    ],
+)
+@pytest.mark.parametrize("made", [INF, NAN])
+def test_infinities_that_an_operator_is_defined_to_give_are_not_told(
+    op_type: str, attributes: dict[str, int], shapes: list[tuple[int, ...]], is_told: bool, made: float
+) -> None:
+    inputs = tuple(range(len(shapes)))
+    tensors = [Tensor(n, f"t{n}", shape, "float32", "activation", -1) for n, shape in enumerate(shapes)]
+    tensors.append(Tensor(len(shapes), "y", (1, 4), "float32", "activation", 0))
+    node = Node(0, "A", op_type, "", inputs, (len(shapes),), attributes)
+    graph = Graph("one", (node,), tuple(tensors), inputs, (len(shapes),))
+
+    def held(tensor: int) -> np.ndarray:
+        return np.full(tensors[tensor].shape, made if tensor == len(shapes) else 1.0, np.float32)
+
+    assert len([*births(graph, held, 7)]) == (is_told or np.isnan(made))
+
+
 @pytest.mark.parametrize("target", ["neuroncore", "rk3588", "systolic"])
 def test_machines_say_it_at_the_end(target: str, tmp_path: Path) -> None:
     """Log of -1, with operators before and behind it."""

@@ -8,6 +8,8 @@ from npuviz.program.graph import Graph, Node
 from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.machine import Hazard
 
+_MASK = 3
+"""The input of an attention that is its mask."""
 Held = Callable[[int], np.ndarray | None]
 
 
@@ -52,7 +54,21 @@ def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
         if unknown:
             waiting += [(each, chain) for each in unknown]
             continue
+        if _is_meant(graph, node, count):
+            continue
         yield _birth(graph, chain, count, cycle)
+
+
+def _is_meant(graph: Graph, node: Node, count: Callable[[int], tuple[int, int] | None]) -> bool:
+    """Whether the operator's definition asks for the infinities, whatever the numbers.
+
+    A maximum over nothing is -infinity; attention puts -infinity where its mask leaves something out.
+    """
+    if any((count(tensor) or (0, 0))[0] for tensor in node.outputs if tensor >= 0):
+        return False
+    if node.op_type == "Attention" and not node.domain:
+        return bool(node.attributes.get("is_causal")) or any(t >= 0 for t in node.inputs[_MASK : _MASK + 1])
+    return any(t >= 0 and graph.tensors[t].num_elements == 0 for t in node.inputs[:1])
 
 
 def _birth_unknown(

@@ -117,6 +117,7 @@ class _Walk:
     def __init__(self, trail: MemoryTrail, accesses: np.ndarray, rows: np.ndarray, cells: Cells) -> None:
         self._trail, self._accesses, self._rows, self._cells = trail, accesses, rows, cells
         self._used = np.zeros(len(trail.thread), np.bool_)
+        self._over = np.full(len(trail.thread), -1, np.int64)
         count = sum(len(each) for each in trail.results.values())
         self._missing_cells = np.full(count, -1, np.int64)
 
@@ -134,7 +135,7 @@ class _Walk:
             trail.orders,
             (self._rows, self._cells.rows, len(self._accesses), len(trail.given), len(kept)),
             (np.full(num_cells, -1), np.full((num_cells, ok.READERS), -1), np.zeros(num_cells, np.bool_),
-             self._used, origin),
+             self._used, origin, self._over),
             (found, self._missing_cells),
         )  # fmt: skip
         mine = self._cells.rows[: len(self._accesses)]
@@ -184,13 +185,24 @@ class _Walk:
         """Steps that write, and nothing of it was read before it was overwritten or the run ended."""
         trail, rows = self._trail, self._accesses
         rows = rows[(rows[:, WRITE] > 0) & ~self._used[rows[:, STEP]]]
-        for row in rows[np.unique(rows[:, STEP], return_index=True)[1]].tolist() if len(rows) else ():
+        if not len(rows):
+            return
+        useful = self._useful_lines()
+        for row in rows[np.unique(rows[:, STEP], return_index=True)[1]].tolist():
             step, memory = int(row[STEP]), int(row[MEMORY])
-            index = int(trail.instruction[step])
+            index, over = int(trail.instruction[step]), int(self._over[step])
+            line = trail.line(index)
+            if line in useful and (over < 0 or trail.line(int(trail.instruction[over])) != line):
+                continue  # the last round of a loop makes what the next one would read
             place = _place(trail.names[memory], row[BANK], row[LOW], row[HIGH], row[BANKS])
             kind = "dead-transfer" if len(trail.is_moved) and trail.is_moved[step] else "dead-store"
             text = f"{trail.text(index)} writes {place}, and nobody reads it"
             yield hazard_of(kind, int(trail.cycle[step]), trail.unit(index), index, text, place)
+
+    def _useful_lines(self) -> set[str]:
+        """Source lines of which something was read that one of their instructions wrote."""
+        steps = np.flatnonzero(self._used)
+        return {self._trail.line(index) for index in self._trail.instruction[steps].tolist()} - {""}
 
 
 def _place(name: str, bank: int, low: int, high: int, banks: int = 1) -> str:

@@ -56,7 +56,7 @@ def _is_foreign(origin, step, before):
 @_inlined
 def _read_after(state, found, count, step, cell):
     """A step reads what another wrote last."""
-    thread, place, clocks, writer, _, _, used, origin = state
+    thread, place, clocks, writer, _, _, used, origin, _ = state
     before = writer[cell]
     used[before] = True
     if clocks[step, thread[before]] < place[before]:
@@ -84,9 +84,10 @@ def _remember(state, step, cell):
 @_inlined
 def _write(state, found, count, step, target):
     cell, is_dense, ordered = target
-    thread, place, clocks, writer, readers, given, used, _ = state
+    thread, place, clocks, writer, readers, given, used, _, over = state
     before = writer[cell]
     if before >= 0:
+        over[before] = step
         owner = thread[before]
         if owner != thread[step] and clocks[step, owner] < place[before]:
             count = _note(found, count, (UNORDERED_WRITES, step, before, cell))
@@ -222,16 +223,16 @@ def walk(steps, orders, accesses, cells, results):
     accesses  rows of accesses sorted by step, of what is given, of what is kept, of results; their cells
               (n, 4): first cell, banks, cells between banks, cells of a bank; how many rows are accesses,
               given, kept
-    cells     last writer, readers (cells, READERS), given, used by step (both filled here), and what tells
-              who may read what: operator of each step (-1: any), first row of each operator (n + 1,),
-              operators it may read of
+    cells     last writer, readers (cells, READERS), given, used by step (both filled here), what tells who
+              may read what: operator of each step (-1: any), first row of each operator (n + 1,), operators
+              it may read of; and by step who overwrote some of it last (-1: nobody; filled here)
     results   found, and by row of results its first cell that nobody has written
     """
     thread, place, clocks = steps[0], steps[1], steps[2]
     rows, at, num_accesses, num_given, num_kept = accesses
-    writer, readers, given, used, origin = cells
+    writer, readers, given, used, origin, over = cells
     found, missing = results
-    state = (thread, place, clocks, writer, readers, given, used, origin)
+    state = (thread, place, clocks, writer, readers, given, used, origin, over)
     kept = num_accesses + num_given
     for row in range(num_accesses, kept):
         _mark(at, row, given)

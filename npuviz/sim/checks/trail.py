@@ -27,7 +27,7 @@ class MemoryTrail:
     kept         likewise: bytes that somebody reads after the end; None while the run goes on
     sizes        by memory: banks, and bytes of one
     names        by memory, for people
-    units        name of the unit of an instruction
+    unit, text   name of the unit of an instruction, and its own; line  its source line, "" if it has none
     shares       whether two steps really touch a byte in common, at least one of them writing it
     is_moved     (n,) bool: the step moves data and computes nothing
     node         (n,) int64: operator whose inputs a step reads and whose results it writes, -1: says nothing
@@ -47,6 +47,7 @@ class MemoryTrail:
     names: Sequence[str]
     unit: Callable[[int], str]
     text: Callable[[int], str]
+    line: Callable[[int], str] = field(default=lambda index: "")
     shares: Callable[[int, int], bool] = field(default=lambda first, second: True)
     is_moved: np.ndarray = field(default_factory=lambda: np.zeros(0, np.bool_))
     node: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -47,7 +47,21 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
         if expanded is None:
             break
         graph = expanded
-    return driver.finish()  # pyright: ignore[reportPossiblyUnboundVariable]
+    compiled = driver.finish()  # pyright: ignore[reportPossiblyUnboundVariable]
+    # Lowerings store what others may read, and copy what the next round would need: not all of it is read.
+    in_vain = driver.builder.unread()  # pyright: ignore[reportPossiblyUnboundVariable]
+    if not in_vain:
+        return compiled
+    lean = _Driver(Builder(graph, spec, kept, in_vain), NoProgress())
+    lean.run()
+    shorter = lean.finish()
+    # Calls have numbers: where a lowering chose otherwise this time, they would name other work.
+    is_same = lean.builder.calls() == [
+        call
+        for call in driver.builder.calls()  # pyright: ignore[reportPossiblyUnboundVariable]
+        if call not in in_vain
+    ]
+    return shorter if is_same else compiled
 
 
 class _Driver:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.program.program import Program
+from npuviz.program.source import line_of
 from npuviz.sim.checks.order_kernels import SEATLESS, STEP
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
@@ -58,6 +59,7 @@ class TrailMaker:
             names=names,
             unit=lambda index: self._unit_name(self._program.listing.describe(index).unit),
             text=lambda index: f"instruction {index} ({self._program.listing.describe(index).opcode})",
+            line=lambda index: line_of(self._program.listing, index),
             shares=share,
             is_moved=entry < 0,
             results=self._results,

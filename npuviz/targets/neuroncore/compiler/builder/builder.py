@@ -27,6 +27,7 @@ from npuviz.targets.neuroncore.compiler.builder.instructions import Instructions
 from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensors
 from npuviz.targets.neuroncore.compiler.builder.tiles import Tiles
 from npuviz.targets.neuroncore.compiler.streams.emitter import Access, Emitter, Mark
+from npuviz.targets.neuroncore.compiler.streams.liveness import unread
 from npuviz.targets.neuroncore.compiler.streams.queue_sets import QueuePlan
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -53,13 +54,19 @@ class Builder:
     shown        tensors that never reach HBM
     """
 
-    def __init__(self, graph: Graph, spec: NeuronSpec, kept: Collection[str] = ()) -> None:
-        """`kept` are names of operators that compute in the model's own types."""
+    def __init__(
+        self,
+        graph: Graph,
+        spec: NeuronSpec,
+        kept: Collection[str] = (),
+        left_out: Collection[int] = (),
+    ) -> None:
+        """`kept` are names of operators that compute in the model's own types, `left_out` as of Emitter."""
         self.spec = spec
         self.graph = graph
         self.notes: list[Note] = []
         queues = QueuePlan(spec)
-        self.emitter = Emitter(spec.num_cores, queues.sets, queues.kind)
+        self.emitter = Emitter(spec.num_cores, queues.sets, queues.kind, left_out)
         self.kept = kept_nodes(graph, kept)
         self.hbm = Hbm(graph, spec.dtype, kept_tensors(graph, self.kept))
         self.tiles = Tiles(spec, self.emitter)
@@ -124,6 +131,19 @@ class Builder:
             if written:
                 self.tiles.forget(view.variable, box)
         return found
+
+    def unread(self) -> frozenset[int]:
+        """Calls of the emitter whose results nobody reads, for the `left_out` of another builder."""
+        emitter, shown, positions = self.emitter, self.shown.places(), [0] * len(self.emitter.streams)
+        for channel, work in zip(emitter.order, emitter.works, strict=True):
+            if work is not None and (channel, positions[channel]) in shown:
+                work.is_needed = True
+            positions[channel] += 1
+        return unread(emitter.works, self.hbm.kept_regions())
+
+    def calls(self) -> list[int]:
+        """Numbers of the emitter's calls that the program consists of, in its order; -1 for a Host call."""
+        return [work.call for work in self.emitter.works if work is not None]
 
     def mark(self) -> BuilderMark:
         """Where the program is now; outside of all tile scopes."""

@@ -142,6 +142,14 @@ class Hbm:
         self._end += -(-max(1, size_bytes) // ALIGNMENT) * ALIGNMENT
         return HbmView(index, 0, dtype, shape)
 
+    def kept_regions(self) -> set[int]:
+        """`id` of the regions that are read after the end: outputs, and tensors, which people look at."""
+        return {
+            id(each.region)
+            for each in self.drafts
+            if each.is_mutable or each.variable.kind == "output" or each.variable.tensor >= 0
+        }
+
     def draft(self, view: HbmView) -> Draft:
         """The variable that a pattern lies in."""
         return self.drafts[view.variable]
@@ -156,8 +164,7 @@ class Hbm:
         for draft in self.drafts:
             region = draft.region
             if region.writes or region.reads or region.prior:
-                draft.region = Region()
-                draft.region.prior = dict(done)
+                region.restart(done)
 
 
 def recast(array: np.ndarray, dtype: str) -> np.ndarray:

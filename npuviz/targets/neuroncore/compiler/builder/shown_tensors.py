@@ -58,7 +58,7 @@ class ShownTensors:
         `belong_to` tells which. For people and for --check; what cannot be said exactly is left out.
         """
         last = view.tile.last
-        if last is None:
+        if last is None or self._emitter.is_skipped:
             return
         operands = self._emitter.streams[last[0]].operands[last[1]]
         if operands[:_OPERAND_BYTES] == view.packed():
@@ -91,6 +91,10 @@ class ShownTensors:
         """Forget all pieces from `length` on."""
         del self._found[length:]
         self._waiting.clear()
+
+    def places(self) -> set[tuple[int, int]]:
+        """(channel, position) of the instructions whose results are shown."""
+        return {(each.channel, each.position) for each in self._found}
 
     def pieces(self, final_index: dict[int, list[int]]) -> tuple[Piece, ...]:
         """The pieces of tensors that are shown as a whole.

@@ -24,6 +24,13 @@ class Region:
         self.reads: dict[tuple[Box, int], int] = {}
         self.settled: set[int] = set()
 
+    def restart(self, done: dict[int, int]) -> None:
+        """Forget all accesses: whoever comes waits for everything in `done`."""
+        self.writes.clear()
+        self.reads.clear()
+        self.settled.clear()
+        self.prior = dict(done)
+
     def inherit(self, old: "Region") -> None:
         """Whoever writes here must wait for everything done to `old`, whose bytes these were."""
         prior = self.prior

@@ -2,14 +2,15 @@
 
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
 from npuviz.onnx.errors import CannotLower
-from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region, Tile
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
+from npuviz.targets.neuroncore.compiler.streams.liveness import MOST_WORKS, Access, Work, is_dense
 from npuviz.targets.neuroncore.isa import DST, MAX_WAITS, NUM_ENGINES, RES, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, TriggerKind
 
@@ -19,8 +20,9 @@ OPERANDS_BYTES = 192
 _ABSENT = bytes(32)
 NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
+_PLAIN = ("copy", "cast", "transpose")
+"""Operations of a descriptor whose result does not depend on what was there."""
 
-Access = tuple[Region, Box]
 Relay = Callable[[], tuple[int, tuple[Descriptor, ...]]]
 """A queue set of core 0, and descriptors that do no harm."""
 
@@ -74,9 +76,18 @@ class Emitter:
     core, node, tile  that the next instructions belong to
     longest, most_transfers  instructions of the program, triggers too, and transfers, beyond which
                       CannotLower is raised
+    works             what each instruction of `order` touches, None where that is nothing
+    is_skipped        the last call was one that is left out
     """
 
-    def __init__(self, num_cores: int, queue_sets: list[QueueSet], trigger: TriggerKind = "static") -> None:
+    def __init__(
+        self,
+        num_cores: int,
+        queue_sets: list[QueueSet],
+        trigger: TriggerKind = "static",
+        left_out: Collection[int] = (),
+    ) -> None:
+        """`left_out` are numbers of calls of `instruction` and `transfer` that emit nothing (`liveness`)."""
         self.trigger_kind: TriggerKind = trigger
         self.num_cores = num_cores
         self.host = num_cores * NUM_ENGINES
@@ -85,6 +96,10 @@ class Emitter:
         self.queue_sets = queue_sets
         self.streams = [Stream() for _ in range(self.first_queue)]
         self.order: list[int] = []  # channels in the order of emission
+        self.works: list[Work | None] = []
+        self.is_skipped = False
+        self._calls = 0
+        self._left_out = left_out
         self.transfers: list[Transfer] = []
         self.tracker = Tracker(self.first_queue, self.first_queue + len(queue_sets))
         self.relay: Relay | None = None
@@ -125,7 +140,8 @@ class Emitter:
         accumulates: bool = False,
         pattern: bytes | None = None,
     ) -> int:
-        """Append an instruction of the core with its operands by position; returns its index in the stream.
+        """Append an instruction of the core with its operands by position; returns its index in the stream,
+        -1 if it is left out.
 
         views         by isa.OPERAND_POSITIONS; the first and the last of six are written
         reads_target  what it writes depends on what was there
@@ -138,6 +154,7 @@ class Emitter:
         reads: list[Access] = []
         writes: list[Access] = []
         packed = b""
+        is_whole = not accumulates
         for index, view in enumerate(views):
             if view is None:
                 packed += _ABSENT
@@ -146,6 +163,7 @@ class Emitter:
             box = view.box()
             if index in (DST, RES):
                 writes.append((view.tile, box))
+                is_whole = is_whole and is_dense(box, view.partitions * view.free_size * view.itemsize)
                 if view.tile.keys:
                     view.tile.forget(box)
             else:
@@ -154,6 +172,8 @@ class Emitter:
             reads.append((views[0].tile, views[0].box()))  # pyright: ignore[reportOptionalMemberAccess]
         if pattern is not None:
             packed = packed.ljust(96, b"\0") + pattern
+        if self._skips():
+            return -1
         tracker = self.tracker
         needs = tracker.needs_of(channel, reads, writes, channel, accumulates)
         if needs:
@@ -164,9 +184,21 @@ class Emitter:
             if view is not None:
                 view.tile.touch(channel, position)
         self._append(
-            channel, HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0), packed.ljust(192, b"\0"), -1
+            channel,
+            HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0),
+            packed.ljust(192, b"\0"),
+            -1,
+            Work(self._calls, reads, writes, is_whole),
         )
         return position
+
+    def _skips(self) -> bool:
+        """Count a call; whether it is left out."""
+        self._calls += 1
+        self.is_skipped = self._calls in self._left_out
+        # What is left out counts as emitted: else the next operator might be refused in one compilation only.
+        self.longest -= self.is_skipped
+        return self.is_skipped
 
     def _check_length(self) -> None:
         if len(self.order) >= self.longest:
@@ -186,18 +218,26 @@ class Emitter:
         imm: bytes = NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
-        """Append a trigger and the transfer that it starts; returns the trigger's position.
+        """Append a trigger and the transfer that it starts; returns the trigger's position, -1 if left out.
 
         tiles  whose bytes it moves or uses
         Raises CannotLower when the program is too long.
         """
         self._check_length()
+        if self._skips():
+            self.most_transfers -= 1
+            return -1
         own, channel = self.queue_channel(queue), self.first_trigger + queue
         needs = self.tracker.needs_of(channel, reads, writes, own)
         if needs:
             self._wait(channel, needs)
         position = self._trigger(queue, descriptors, trigger, flags, imm, index_view)
         self.tracker.record(own, self.tracker.length(own) - 1, reads, writes)
+        is_plain = not flags and index_view is None and all(d.op in _PLAIN for d in descriptors)
+        num_bytes = sum(descriptor.to.num_bytes for descriptor in descriptors)
+        is_whole = is_plain and len(writes) == 1 and is_dense(writes[0][1], num_bytes)
+        if len(self.works) < MOST_WORKS:
+            self.works[-1] = Work(self._calls, reads, writes, is_whole)
         for tile in tiles:
             tile.touch(channel, position)
         return position
@@ -235,7 +275,7 @@ class Emitter:
         position = self.tracker.issue(self.host)
         self.tracker.record(self.host, position, reads, writes)
         head = HEAD.pack(Opcode.HOST_CALL, Engine.HOST, 0, 0, 0, 0, floats(moved_bytes), node)
-        self._append(self.host, head, bytes(OPERANDS_BYTES), -1)
+        self._append(self.host, head, bytes(OPERANDS_BYTES), -1, Work(-1, reads, writes, False, True))
 
     def _wait(self, channel: int, needs: dict[int, int]) -> None:
         """Waits of the next instruction; those too many for it go to NOPs before it."""
@@ -267,9 +307,12 @@ class Emitter:
         own, position = found
         needs[own] = max(position, needs.get(own, 0))
 
-    def _append(self, channel: int, head: bytes, operands: bytes, transfer: int) -> None:
+    def _append(
+        self, channel: int, head: bytes, operands: bytes, transfer: int, work: Work | None = None
+    ) -> None:
         stream = self.streams[channel]
         self.order.append(channel)
+        self.works.append(work if len(self.works) < MOST_WORKS else None)
         stream.heads.append(head)
         stream.operands.append(operands)
         stream.nodes.append(self.node)
@@ -301,6 +344,7 @@ class Emitter:
             del stream.waits[waits:]
         del self.transfers[mark.transfers :]
         del self.order[sum(mark.streams) :]
+        del self.works[sum(mark.streams) :]
         self.tracker.take_back(mark.queue_lengths, mark.known)
         self._relayed.clear()
         return {

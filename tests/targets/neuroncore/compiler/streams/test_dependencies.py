@@ -18,6 +18,7 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.tile import Region
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.compiler.streams.dependencies import Tracker
+from npuviz.targets.neuroncore.compiler.streams.liveness import Work as Noted
 from npuviz.targets.neuroncore.isa import MAX_WAITS, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Tables
@@ -108,10 +109,12 @@ class Log:
         emitter = builder.emitter
         append = emitter._append
 
-        def logged(channel: int, head: bytes, operands: bytes, transfer: int) -> None:
+        def logged(
+            channel: int, head: bytes, operands: bytes, transfer: int, work: Noted | None = None
+        ) -> None:
             emitter.tile = len(self.transfers)
             self.transfers.append(transfer)
-            append(channel, head, operands, transfer)
+            append(channel, head, operands, transfer, work)
 
         emitter._append = logged
 
