@@ -9,6 +9,7 @@ from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
+from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
 from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
@@ -24,6 +25,7 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
     **QUANTISED,
     **RECURRENT,
+    **DYNAMIC,
 }
 _STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *RECURRENT))
 CACHE_ROWS = ("npuviz.cache", "rows")
@@ -44,10 +46,10 @@ def only_recurrent(node: NodeProto) -> bool:
 
 def in_plain_form(names: Collection[str]) -> Whole:
     """Those of the given names that have one result, and of an attention no bias, padding mask or cache;
-    and all on 8-bit tensors."""
+    and all on 8-bit tensors or that make such."""
 
     def is_plain(node: NodeProto) -> bool:
-        if node.op_type in QUANTISED:
+        if node.op_type in QUANTISED or node.op_type in DYNAMIC:
             return True
         given = {number for number, name in enumerate(node.input) if name}
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}

@@ -22,7 +22,9 @@ from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
 from npuviz.targets.rk3588.spec import SETTINGS, RknnSpec, make_spec
 from npuviz.targets.rk3588.view.listing import RknnListing
 
-_WHOLE = frozenset(("GRU", "GroupQueryAttention", "LSTM", "MultiHeadAttention", "RotaryEmbedding"))
+_WHOLE = frozenset(
+    ("DynamicQuantizeLSTM", "GRU", "GroupQueryAttention", "LSTM", "MultiHeadAttention", "RotaryEmbedding")
+)
 """Operators that the Host runs as they are: most of their parts would be its too."""
 
 

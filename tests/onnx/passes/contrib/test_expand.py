@@ -39,7 +39,10 @@ def model(
     file = save(
         path / "m.onnx", [node], inputs, made, dict(weights), opset=opset, domains={"com.microsoft": 1}
     )
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    # With more threads, a quantised LSTM rounds the state of each of a batch by itself.
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     results = session.run(None, dict(arrays))
     return file, {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
 
@@ -237,6 +240,41 @@ def test_recurrent_operators_step_by_step(
         name = graph.tensors[tensor].name
         np.testing.assert_allclose(found[tensor], expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
     assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [operator]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_quantised_recurrent_operators_step_by_step(
+    tmp_path: Path, direction: str, is_signed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inputs of all steps are rounded with one scale, the state before each step with its own."""
+    monkeypatch.setattr(recurrent, "MIN_DYNAMIC_WEIGHTS", 0)
+    directions = 2 if direction == "bidirectional" else 1
+    kind = np.int8 if is_signed else np.uint8
+    middle = 0 if is_signed else 128
+    codes = np.random.default_rng(5).integers(-100, 100, (2, directions, 6, 24)) + middle
+    weights = {
+        "w": codes[0, :, :5].astype(kind), "r": codes[1].astype(kind), "b": floats(directions, 48),
+        "ws": np.linspace(0.01, 0.02, directions, dtype=np.float32),
+        "wz": np.full(directions, middle, kind),
+        "rs": np.linspace(0.02, 0.01, directions, dtype=np.float32),
+        "rz": np.full(directions, middle, kind),
+    }  # fmt: skip
+    arrays = {"x": floats(4, 2, 5), "h": floats(directions, 2, 6), "c": floats(directions, 2, 6)}
+    node = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "rs", "rz"],
+        ["y", "y_h", "y_c"], domain="com.microsoft", direction=direction, hidden_size=6,
+    )  # fmt: skip
+    file, expected = model(tmp_path, node, arrays, weights, 3)
+    graph = read_model(file, given=Given(arrays))
+    assert "MatMulInteger" in {each.op_type for each in graph.nodes}
+    assert node.op_type not in {each.op_type for each in graph.nodes}
+    found = run_reference(graph, arrays, graph.outputs)
+    for tensor in graph.outputs:
+        name = graph.tensors[tensor].name
+        np.testing.assert_allclose(found[tensor], expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
+    monkeypatch.undo()
+    assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [node.op_type]
 
 
 def test_an_operator_in_a_form_that_is_not_known_stays_whole(tmp_path: Path) -> None:

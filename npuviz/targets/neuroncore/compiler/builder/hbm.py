@@ -1,6 +1,6 @@
 """HBM of a program under construction: homes of tensors, constants, and boxes of their bytes."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from math import prod
 
@@ -70,6 +70,7 @@ class Hbm:
         self.aliases: set[int] = set()
         self._graph = graph
         self._homes: dict[int, HbmView] = {}
+        self._made: dict[Hashable, HbmView] = {}
         self._end = 0
 
     def __getitem__(self, tensor: int) -> HbmView:
@@ -118,6 +119,12 @@ class Hbm:
             array = np.ascontiguousarray(array)
         name = name or f"constant.{len(self.drafts)}"
         return self.add(name, "constant", dtype_name(array.dtype), tuple(array.shape), array)
+
+    def made_once(self, key: Hashable, make: Callable[[], np.ndarray], name: str) -> HbmView:
+        """A constant that several operators read; whoever asks first for a key has it made."""
+        if key not in self._made:
+            self._made[key] = self.constant(make(), name)
+        return self._made[key]
 
     def scratch(self, shape: tuple[int, ...], dtype: str) -> HbmView:
         """An extra buffer."""

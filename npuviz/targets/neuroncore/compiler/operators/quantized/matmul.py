@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -92,6 +93,10 @@ def _products(
 ) -> None:
     """The products, requantised or as they are; is_added  to what `out` holds."""
     left, right = operands
+    if requantize is None and prod(right.shape[:-2]) == 1:
+        # One product of all rows: a matrix for each of a batch would be as many small ones.
+        left = left.reshape(1, -1, left.shape[-1])
+        right = right.reshape(1, *right.shape[-2:])
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     rows, columns = left.shape[-2], right.shape[-1]
     left = left.broadcast_to((*batch, *left.shape[-2:]))

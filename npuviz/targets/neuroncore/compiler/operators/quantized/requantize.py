@@ -101,10 +101,18 @@ def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.nda
 
 
 def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...]) -> HbmView:
-    """A tensor less its zero point (-1: none) as bfloat16 in a buffer of its own.
+    """A tensor less its zero point (-1: none) as bfloat16: a constant if both are stored, else a buffer.
 
     zero_shape  the zero point's shape, broadcast to the tensor's
     """
+    array, point = b.graph.constants.get(tensor), b.graph.constants.get(zero_point)
+    if array is not None and (zero_point < 0 or point is not None):
+        less = np.zeros(1) if point is None else point.astype(np.float32).reshape(zero_shape)
+        return b.hbm.made_once(
+            ("centred", tensor, zero_point),
+            lambda: (array.astype(np.float32) - less).astype(numpy_dtype(OPERAND_DTYPE)),
+            f"{b.graph.tensors[tensor].name}/centred",
+        )
     source = b.hbm[tensor]
     out = b.hbm.scratch(source.shape, OPERAND_DTYPE)
     zero = b.hbm[zero_point].reshape(*zero_shape).broadcast_to(source.shape) if zero_point >= 0 else None
