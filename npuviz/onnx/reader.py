@@ -15,6 +15,7 @@ from npuviz.onnx.control_flow import decide
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.passes.dynamic_products import write_as_floats
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
@@ -31,6 +32,7 @@ def read_model(
     given: Given | None = None,
     optimize: bool = True,
     whole: Callable[[onnx.NodeProto], bool] | None = None,
+    float_products: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
     """Read an ONNX file.
@@ -43,6 +45,7 @@ def read_model(
                 without it the nodes, their names and the order of the initialisers are the file's
     whole       which operators of `onnx.passes.contrib` stay as they are, by default recurrent ones; with
                 `optimize`, the others are written with plainer operators
+    float_products  whether products whose operand is rounded to 8 bits at run time become products of floats
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
     Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
@@ -61,6 +64,8 @@ def read_model(
     for _ in range(MAX_DEPTH if may_change else 0):
         if not decide(draft, given):
             break
+        draft = optimize_draft(draft)
+    if may_change and float_products and write_as_floats(draft):
         draft = optimize_draft(draft)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)

@@ -13,7 +13,7 @@ from npuviz.onnx.check.causes import Causes
 from npuviz.onnx.check.decisions import holds_scores, is_close_call, other_classes, row_text
 from npuviz.onnx.check.errors import Errors, Rule
 from npuviz.onnx.check.exact import exact_values
-from npuviz.onnx.check.file_outputs import other_outputs, outputs_of_file
+from npuviz.onnx.check.file_outputs import leaves_out_roundings, other_outputs, outputs_of_file
 from npuviz.onnx.check.growth import SAFETY, Precision, allowed_errors
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_deviation
@@ -28,6 +28,7 @@ _RANDOM = "random"
 _FROM_RANDOM = "they depend on random numbers (compared per operator only)"
 _NO_FILE = "not compared with the file as it is, which does not run in ONNX Runtime"
 _OTHER_GRAPH = "reading the model has changed it, a fault of npuviz; or another branch or size than the run's"
+_UNROUNDED = "the file rounds operands to 8 bits at run time, the machine does not, and the outputs tell"
 _OTHER_SIZE = "of a shape that depends on values (compared per operator only)"
 
 
@@ -230,8 +231,9 @@ class Comparison:
             for index in outputs:
                 self.leave_out(index, f"{_NO_FILE} ({error.found})")
             return
+        cause = _UNROUNDED if leaves_out_roundings(graph) else _OTHER_GRAPH
         for index, text in other_outputs(graph, self._references, outputs, values):
-            self._findings.append(Finding(graph.tensors[index].name, text, "", _OTHER_GRAPH))
+            self._findings.append(Finding(graph.tensors[index].name, text, "", cause))
 
     def _depends_on_chance(self, tensor: int) -> bool:
         producer = self._graph.tensors[tensor].producer

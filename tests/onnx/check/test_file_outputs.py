@@ -4,6 +4,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from npuviz.onnx.inputs import Given
+from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
 from tests.onnx.check.machine import checked, make_graph
@@ -73,3 +75,25 @@ def test_a_file_that_does_not_run_is_said(tmp_path) -> None:
     ((reason, names),) = result.not_compared.items()
     assert reason.startswith("not compared with the file as it is")
     assert set(names) == {"y", "i"}
+
+
+@pytest.mark.parametrize(("factor", "is_passed"), [(1.0, True), (300.0, False)])
+def test_roundings_that_the_graph_leaves_out_may_not_decide(tmp_path, factor: float, is_passed: bool) -> None:
+    """A row of small numbers is one step of its scale away from zero; where it is enlarged, outputs tell."""
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "scale", "point"]),
+        helper.make_node("MatMulInteger", ["codes", "w", "point"], ["sums"]),
+        helper.make_node("Cast", ["sums"], ["real"], to=FLOAT),
+        helper.make_node("Mul", ["real", "scale"], ["p"]),
+        helper.make_node("Mul", ["p", "rows"], ["y"]),
+    ]
+    weights = {"w": np.ones((1, 4), np.int8), "rows": np.array([[1], [factor]], np.float32)}
+    path = make_graph(tmp_path, nodes, {"x": [2, 1]}, {"y": FLOAT}, weights).file
+    assert path is not None
+    x = np.array([[100], [0.3]], np.float32)
+    graph = read_model(path, given=Given({"x": x}), float_products=True)
+    result = checked(graph, {"x": x})
+    assert result.is_passed == is_passed
+    assert [finding.cause.split(",")[0] for finding in result.findings] == (
+        [] if is_passed else ["the file rounds operands to 8 bits at run time"]
+    )

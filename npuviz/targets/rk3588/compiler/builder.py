@@ -16,6 +16,7 @@ from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.compiler.row_layout import tensors_of_rows
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
 from npuviz.targets.rk3588.task.work import decode_work
@@ -70,7 +71,7 @@ class Builder:
         """`stored` says how 8-bit tensors are scaled; tensors that are `only_on_host` keep their own type."""
         self.graph = graph
         self.spec = spec
-        self.rows_of_products = not _has_sequences(graph)
+        self._rows_of_products = tensors_of_rows(graph)
         self._stored = stored or {}
         self._only_on_host = only_on_host
         self._tables: dict[int, object] = {}
@@ -129,8 +130,8 @@ class Builder:
         """The buffer of a graph tensor; the first who asks decides its type.
 
         Floating-point and quantised tensors of up to four dimensions lie as feature cubes, others
-        row-major. Of three dimensions the last is the channels, as products want it, unless the graph
-        convolves such tensors.
+        row-major. Of three dimensions the last is the channels, as products want it, unless it is convolved
+        (`tensors_of_rows`).
         """
         if tensor not in self._homes:
             self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
@@ -149,7 +150,7 @@ class Builder:
         if not is_cube:
             dtype = found.dtype
         shape = found.shape
-        if is_cube and len(shape) == 3 and self.rows_of_products:
+        if is_cube and tensor in self._rows_of_products:
             shape = (shape[0] * shape[1], shape[2])
         item = numpy_dtype(dtype).itemsize
         size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
@@ -297,15 +298,6 @@ def _held_bytes(buffer: Buffer) -> int:
     if buffer.layout != "feature":
         return buffer.size_bytes
     return cube_shape(buffer.shape)[0] * image_bytes(buffer.shape, buffer.dtype)
-
-
-def _has_sequences(graph: Graph) -> bool:
-    """Whether tensors of three dimensions are convolved or pooled: (N, C, L)."""
-    return any(
-        len(graph.tensors[node.inputs[0]].shape) == 3
-        for node in graph.nodes
-        if node.op_type == "Conv" or node.op_type.endswith("Pool")
-    )
 
 
 def cube_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:

@@ -48,6 +48,7 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
             dimensions,
             given=Given(request.inputs, request.seed),
             whole=lambda node: node.op_type in _WHOLE,
+            float_products=True,
             progress=progress,
         )
     return spec, notes, compile_graph(graph, spec, progress)

@@ -1,0 +1,57 @@
+"""How tensors of three dimensions lie: as rows, whose channels are the last axis, or as sequences."""
+
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.layers import VIEWS
+
+_MOVERS = (*VIEWS, "Transpose")
+"""Operators whose result may lie in another way than what they read: they copy."""
+
+
+def tensors_of_rows(graph: Graph) -> frozenset[int]:
+    """Tensors (N, M, C) that lie as rows (N * M, C), as products want them.
+
+    Those that a convolution or pooling reads or makes lie as sequences (N, C, L), and so does what other
+    operators than copies connect with them; of the rest, what products read or make lies as rows. In a graph
+    without sequences, everything does.
+    """
+    convolved = [node for node in graph.nodes if _is_convolved(graph, node)]
+    if not convolved:
+        return frozenset(tensor.id for tensor in graph.tensors if len(tensor.shape) == 3)
+    classes = _Classes(len(graph.tensors))
+    for node in graph.nodes:
+        if node.op_type not in _MOVERS:
+            classes.join([index for index in _ends(node) if len(graph.tensors[index].shape) == 3])
+    sequences = {classes.of(index) for node in convolved for index in _ends(node)}
+    products = [node for node in graph.nodes if node.op_type in ("MatMul", "Gemm")]
+    rows = {classes.of(index) for node in products for index in _ends(node)} - sequences
+    return frozenset(
+        tensor.id for tensor in graph.tensors if len(tensor.shape) == 3 and classes.of(tensor.id) in rows
+    )
+
+
+def _is_convolved(graph: Graph, node: Node) -> bool:
+    is_window = node.op_type in ("Conv", "ConvTranspose") or node.op_type.endswith("Pool")
+    return is_window and len(graph.tensors[node.inputs[0]].shape) == 3
+
+
+def _ends(node: Node) -> list[int]:
+    return [index for index in (*node.inputs, *node.outputs) if index >= 0]
+
+
+class _Classes:
+    """Numbers that belong together."""
+
+    def __init__(self, count: int) -> None:
+        self._before = list(range(count))
+
+    def of(self, number: int) -> int:
+        """The number that stands for a class."""
+        while self._before[number] != number:
+            self._before[number] = self._before[self._before[number]]
+            number = self._before[number]
+        return number
+
+    def join(self, numbers: list[int]) -> None:
+        """Make one class of those of all these numbers."""
+        for number in numbers[1:]:
+            self._before[self.of(number)] = self.of(numbers[0])
