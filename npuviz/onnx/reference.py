@@ -37,13 +37,8 @@ def run_reference(
     results = {tensor: value for tensor, value in found.items() if value is not None}
     if not wanted:
         return results
-    session = _Session(graph, wanted, threads)
-    arrays = {graph.tensors[tensor].name: value for tensor, value in given.items()}
-    try:
-        with limited(_loops(graph)) as options:
-            values = session.run(arrays, options)
-    except Exception as error:
-        raise _refused(graph, error) from error
+    session = ReferenceSession(graph, wanted, threads=threads)
+    values = session.run({graph.tensors[tensor].name: value for tensor, value in given.items()})
     results.update(zip(wanted, values, strict=True))
     return {tensor: results[tensor] for tensor in tensors}
 
@@ -55,34 +50,53 @@ def _loops(graph: Graph) -> list[str]:
     return list(loop_names(onnx.ModelProto.FromString(graph.source).graph))
 
 
+class MissingKernelError(FormatError):
+    """ONNX Runtime has no kernel for an operator and these types; it did not look at any values."""
+
+
 class ReferenceSession:
-    """A graph in ONNX Runtime that is run several times.
+    """A graph in ONNX Runtime that may be run several times.
 
     tensors  what a run returns;  change  made to the model before it is opened, in place
-    Raises FormatError when ONNX Runtime refuses the model.
+    Raises MissingKernelError when ONNX Runtime refuses the model.
     """
 
     def __init__(
-        self, graph: Graph, tensors: Sequence[int], change: Callable[[onnx.ModelProto], None] | None = None
+        self,
+        graph: Graph,
+        tensors: Sequence[int],
+        change: Callable[[onnx.ModelProto], None] | None = None,
+        *,
+        threads: int = 1,
     ) -> None:
         self._graph = graph
-        self._session = _Session(graph, tensors, 1, change)
+        self._loops = _loops(graph)
+        self._session = _Session(graph, tensors, threads, change)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Values of the tensors for these inputs. Raises FormatError when ONNX Runtime refuses."""
+        """Values of the tensors for these inputs. Raises FormatError when the run fails."""
         try:
-            return self._session.run(inputs)
+            with limited(self._loops) as options:
+                return self._session.run(inputs, options)
         except Exception as error:
-            raise _refused(self._graph, error) from error
+            is_missing = type(error).__name__ == "NotImplemented"
+            raise _refused(self._graph, error, MissingKernelError if is_missing else FormatError) from error
 
 
-def _refused(graph: Graph, error: Exception) -> FormatError:
+def _refused(graph: Graph, error: Exception, kind: type[FormatError]) -> FormatError:
     hint = open_hint(graph.assumptions)
-    return FormatError(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
+    return kind(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
 
 
 def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
     return onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(value, order="C"))
+
+
+def boxed(value: object) -> np.ndarray:
+    """A sequence, map or optional as the one element, of type object, of an array without axes."""
+    box = np.empty((), np.object_)
+    box[()] = value
+    return box
 
 
 _AS_FLOAT = "__npuviz_float32"
@@ -139,7 +153,7 @@ class _Session:
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
-            raise _refused(graph, error) from error
+            raise _refused(graph, error, MissingKernelError) from error
 
     def run(
         self, inputs: Mapping[str, np.ndarray], options: onnxruntime.RunOptions | None = None
@@ -156,7 +170,9 @@ class _Session:
             for name, dtype in zip(self._names, self._types, strict=True)
         ]
         if self._has_objects:
-            values = [np.asarray(value) for value in self._session.run(names, given, options)]
+            found = self._session.run(names, given, options)
+            pairs = zip(found, self._types, strict=True)
+            values = [boxed(value) if dtype == "opaque" else np.asarray(value) for value, dtype in pairs]
         else:
             feeds = {name: _feed(value) for name, value in given.items()}
             values = [value.numpy() for value in self._session.run_with_ort_values(names, feeds, options)]

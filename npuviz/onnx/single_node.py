@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.reference import run_reference
+from npuviz.onnx.reference import MissingKernelError, boxed, run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 
@@ -75,7 +75,8 @@ def compute_from(
 
 def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Results of a node by tensor id, in their declared types; of an operator that ONNX Runtime has not for
-    these types, those of ONNX's evaluator. Raises FormatError when both refuse.
+    these types, those of ONNX's evaluator. Raises FormatError when both refuse, and for values that ONNX
+    Runtime refuses: the evaluator takes an index out of range modulo the size.
 
     arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
     A result whose shape depends on values may have another shape than the graph declares.
@@ -83,7 +84,7 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
     outputs = [index for index in node.outputs if index >= 0]
     try:
         return run_reference_of(graph, node, arrays)
-    except FormatError as refusal:
+    except MissingKernelError as refusal:
         try:
             made = evaluate_node(graph, node, arrays)
         except FormatError:
@@ -113,13 +114,18 @@ def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) ->
     if sum(sizes) + sum(graph.tensors[index].num_elements for index in outputs) > MAX_EVALUATED_ELEMENTS:
         raise FormatError(graph.name, field=f"node {node.name}", found="too many elements for the evaluator")
     single = single_node_graph(graph, node)
-    given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
+    given = {
+        graph.tensors[index].name: arrays[index].item() if _is_boxed(graph, index) else arrays[index]
+        for index in single.inputs
+    }
     model = onnx.ModelProto.FromString(single.source)
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run([graph.tensors[index].name for index in outputs], given)
-        # A sequence may hold tensors of several shapes, which are no array.
-        made = {index: np.asarray(values) for index, values in zip(outputs, results, strict=True)}
+        made = {
+            index: boxed(values) if _is_boxed(graph, index) else np.asarray(values)
+            for index, values in zip(outputs, results, strict=True)
+        }
     except Exception as error:
         # An evaluator in Python raises whatever its operators raise.
         raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
@@ -127,6 +133,10 @@ def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) ->
     if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
         raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
     return made
+
+
+def _is_boxed(graph: Graph, index: int) -> bool:
+    return graph.tensors[index].dtype == "opaque"
 
 
 def single_node_graph(graph: Graph, node: Node) -> Graph:

@@ -98,7 +98,7 @@ def instantiate(
 def bind_nodes(
     nodes: Sequence[NodeProto], names: dict[str, str], attributes: Mapping[str, AttributeProto], prefix: str
 ) -> list[NodeProto]:
-    """Copies of nodes under other names.
+    """Copies of nodes under other names: the node's own after the prefix, where it has one.
 
     names       tensor of the source -> tensor of the copy; what the nodes produce is added to it
     attributes  what attributes that refer to a call's are taken from
@@ -106,7 +106,7 @@ def bind_nodes(
     bound: list[NodeProto] = []
     for index, source in enumerate(nodes):
         node = NodeProto(op_type=source.op_type, domain=source.domain)
-        node.name = f"{prefix}/{source.op_type}_{index}"
+        node.name = f"{prefix}/{source.name or f'{source.op_type}_{index}'}"
         node.input.extend(names.get(item, item) for item in source.input)
         for item in source.output:
             names.setdefault(item, f"{prefix}/{item}")
