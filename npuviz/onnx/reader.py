@@ -33,6 +33,7 @@ def read_model(
     optimize: bool = True,
     whole: Callable[[onnx.NodeProto], bool] | None = None,
     float_products: bool = False,
+    float_weights: bool = False,
     progress: Progress | None = None,
 ) -> Graph:
     """Read an ONNX file.
@@ -45,6 +46,8 @@ def read_model(
                 without it the nodes, their names and the order of the initialisers are the file's
     whole       which operators of `onnx.passes.contrib` stay as they are, by default recurrent ones; with
                 `optimize`, the others are written with plainer operators
+    float_weights   whether weights behind DequantizeLinear are stored as floats, which suits machines that
+                    multiply integers no faster
     float_products  whether products whose operand is rounded to 8 bits at run time become products of floats
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
@@ -59,18 +62,18 @@ def read_model(
     if optimize:
         _write_out(draft, given, whole)
         progress.report(0.4, "folding constants")
-        draft = optimize_draft(draft)
+        draft = optimize_draft(draft, float_weights=float_weights)
     may_change = optimize and not keeps_nodes(draft)
     for _ in range(MAX_DEPTH if may_change else 0):
         if not decide(draft, given):
             break
-        draft = optimize_draft(draft)
+        draft = optimize_draft(draft, float_weights=float_weights)
     if may_change and float_products and write_as_floats(draft):
-        draft = optimize_draft(draft)
+        draft = optimize_draft(draft, float_weights=float_weights)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
     if may_change and store_observed(draft, shapes):
-        draft = optimize_draft(draft)
+        draft = optimize_draft(draft, float_weights=float_weights)
         shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
     with reading(path, "graph"):

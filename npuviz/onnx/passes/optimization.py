@@ -5,7 +5,7 @@ import and is therefore imported only for models that need it.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -80,9 +80,10 @@ def keeps_nodes(draft: Draft) -> bool:
     return KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]
 
 
-def optimize(draft: Draft) -> Draft:
+def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
     """A new draft with the same results and fewer nodes. The given draft is used up.
 
+    float_weights  store weights behind DequantizeLinear as the floats that they stand for
     A model whose metadata has KEEP_NODES is returned as it is.
     """
     if keeps_nodes(draft):
@@ -103,19 +104,19 @@ def optimize(draft: Draft) -> Draft:
     for _ in range(MAX_ROUNDS):
         draft = run_passes(draft)
         with reading(draft.path, "optimisation"):
-            if not _write_out(draft):
+            if not _write_out(draft, float_weights):
                 break
     return draft
 
 
-def _write_out(draft: Draft) -> bool:
+def _write_out(draft: Draft, float_weights: bool) -> bool:
     """What the library's passes leave: loops of known turns, and known tensors that are made or cut.
 
     Returns whether there is something new for the passes.
     """
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
-    known = {**_known_pieces(draft), **_widened(draft)}
+    known = {**_known_pieces(draft), **_widened(draft, float_weights)}
     made = {name: array for name, array in known.items() if name not in outputs}
     for index in reversed(range(len(graph.node))):
         if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):
@@ -147,9 +148,12 @@ _ON_WEIGHTS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 """Operators whose rounding is that of NumPy, for float32."""
 
 
-def _widened(draft: Draft) -> dict[str, np.ndarray]:
+def _widened(draft: Draft, float_weights: bool) -> dict[str, np.ndarray]:
     """Results of Cast nodes from stored integers to float32, and of sums and products of them with other
-    weights, whatever their size: the library folds small ones only."""
+    weights, whatever their size: the library folds small ones only.
+
+    float_weights  those of DequantizeLinear nodes, too
+    """
     found: dict[str, np.ndarray] = {}
     for node in draft.proto.graph.node:
         names = [name for name in node.input if name in draft.weights or name in found]
@@ -160,12 +164,34 @@ def _widened(draft: Draft) -> dict[str, np.ndarray]:
             kind = next(item.i for item in node.attribute if item.name == "to")
             if given[0].dtype.kind in "iu" and given[0].dtype.itemsize < 4 and kind == onnx.TensorProto.FLOAT:
                 found[node.output[0]] = given[0].astype(np.float32)
+        elif node.op_type == "DequantizeLinear" and float_weights:
+            made = _dequantised(node, given)
+            if made is not None:
+                found[node.output[0]] = made
         elif node.op_type in _ON_WEIGHTS and any(name in found for name in names):
             one, other = given
             shape = np.broadcast_shapes(one.shape, other.shape)
             if one.dtype == other.dtype == np.float32 and shape in (one.shape, other.shape):
                 found[node.output[0]] = _ON_WEIGHTS[node.op_type](one, other)
     return found
+
+
+def _dequantised(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> np.ndarray | None:
+    """The result of DequantizeLinear with one scale, or one per index of an axis; None for other forms."""
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    stored, scale, *points = given
+    axis = int(attributes.get("axis", 1))
+    if stored.dtype.kind not in "iu" or scale.dtype != np.float32 or attributes.get("block_size"):
+        return None
+    shape = [1] * stored.ndim
+    if scale.size > 1:
+        if scale.ndim != 1 or not -stored.ndim <= axis < stored.ndim or stored.shape[axis] != scale.size:
+            return None
+        shape[axis] = scale.size
+    whole = stored.astype(np.int64)
+    if points:
+        whole -= points[0].astype(np.int64).reshape(shape if points[0].size > 1 else ())
+    return whole.astype(np.float32) * scale.reshape(shape if scale.size > 1 else ())
 
 
 def _counted(given: list[np.ndarray]) -> list[np.ndarray]:

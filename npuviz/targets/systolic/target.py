@@ -134,7 +134,11 @@ class SystolicTarget:
             raise TargetError(f"{request.path}: tilings are searched for one ONNX model, not for a list")
         spec, _, dimensions = read_settings(request)
         graph = read_model(
-            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
+            request.path,
+            dimensions,
+            given=Given(request.inputs, request.seed),
+            float_weights=True,
+            progress=progress,
         )
         result, found = Mapper(graph, spec, candidates, progress).search()
         if out is not None:

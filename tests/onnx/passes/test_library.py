@@ -106,3 +106,32 @@ def test_integer_weights_that_are_only_cast_to_floats_are_stored_as_floats(tmp_p
     assert [node.op_type for node in graph.nodes] == ["MatMul"]
     (weight,) = graph.constants.values()
     np.testing.assert_array_equal(weight, (stored.astype(np.float32) - np.float32(3)) * scale)
+
+
+@pytest.mark.parametrize(
+    ("scales", "points", "axis"), [((), (), 1), ((512,), (512,), 1), ((256,), (256,), 0), ((512,), None, -1)]
+)
+def test_weights_behind_dequantize_linear_are_stored_as_floats_where_wanted(
+    tmp_path, scales: tuple[int, ...], points: tuple[int, ...] | None, axis: int
+) -> None:
+    generator = np.random.default_rng(7)
+    arrays = {
+        "w8": generator.integers(-128, 127, (256, 512)).astype(np.int8),
+        "scale": generator.random(scales, np.float32) + np.float32(0.1),
+    }
+    if points is not None:
+        arrays["point"] = generator.integers(-9, 9, points or None, np.int8) * np.ones(points, np.int8)
+    nodes = [
+        helper.make_node("DequantizeLinear", list(arrays), ["weight"], axis=axis),
+        helper.make_node("MatMul", ["x", "weight"], ["y"]),
+    ]
+    initial = [numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()]
+    whole = helper.make_graph(nodes, "g", [_info("x", [2, 256])], [_info("y")], initial)
+    kept = _read(tmp_path, whole)
+    assert [node.op_type for node in kept.nodes] == ["DequantizeLinear", "MatMul"]
+    graph = read_model(tmp_path / "m.onnx", float_weights=True)
+    assert [node.op_type for node in graph.nodes] == ["MatMul"]
+    (weight,) = graph.constants.values()
+    dequantised = kept.nodes[0].outputs[0]
+    x = {"x": np.zeros((2, 256), np.float32)}
+    np.testing.assert_array_equal(weight, run_reference(kept, x, [dequantised])[dequantised])

@@ -51,7 +51,12 @@ def compile_file(
         return compile_parity_list([model], spec, dram=dram, progress=progress)
     given = Given(request.inputs, request.seed)
     graph = read_model(
-        path, dimensions, given=given, whole=in_plain_form(LOWERINGS.keys()), progress=progress
+        path,
+        dimensions,
+        given=given,
+        whole=in_plain_form(LOWERINGS.keys()),
+        float_weights=True,
+        progress=progress,
     )
     return compile_true(graph, spec, dram, progress)
 
