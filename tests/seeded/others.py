@@ -65,7 +65,6 @@ def seeds() -> Iterator[Seed]:
 
 def not_found() -> Iterator[Seed]:
     """Those that no rule finds: see the documentation of findings."""
-    yield _shifted()
     yield from _wavelet()
 
 
@@ -94,9 +93,29 @@ def _neuroncore() -> Iterator[Seed]:
     )
     yield _of(name, "a sum in PSUM that is started again", {"dead-store", "overwritten"},
               neuroncore._with("tiny_cnn", started_again))  # fmt: skip
+    yield _shifted()
+    for what, text in (("copied one element further", _SHIFT % ("1:64", "0:63")), ("spread out", _SPREAD)):
+        yield _of(name, f"a row {what} in its own place", {"overlap"}, lambda text=text: kernel(text))
     for what, text in (("int32 sum", _INT_SUM), ("int32 product", _INT_PRODUCT), ("int8 sum", _INT8_SUM),
                        ("int32 product on GpSimd", _INT_GPSIMD)):  # fmt: skip
         yield _of(name, f"an {what} that overflows", {"overflow"}, lambda text=text: kernel(text))
+
+
+_SHIFT = (
+    _KERNEL
+    % """nisa.dma_copy(dst=tile, src=a)
+    nisa.tensor_copy(dst=tile[:, %s], src=tile[:, %s])
+    nisa.tensor_scalar(dst=total, data=tile, op0=nl.multiply, operand0=2.0)"""
+)
+_SPREAD = (
+    _KERNEL
+    % """half = tile[:, 0:32]
+    nisa.dma_copy(dst=tile, src=a)
+    nisa.tensor_tensor(dst=tile[:, 0:64:2], data1=half, data2=half, op=nl.add)
+    nisa.tensor_scalar(dst=total, data=tile, op0=nl.multiply, operand0=2.0)"""
+)
+SHIFTED_BACK = _SHIFT % ("0:63", "1:64")
+"""Right: each element is read before its place is written."""
 
 
 def _shifted() -> Seed:

@@ -14,6 +14,7 @@ from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_m
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded import Seed, found_in, seeds
 from tests.seeded.neuroncore import NEVER_BEGUN, changed, kernel
+from tests.seeded.others import SHIFTED_BACK
 from tests.seeded.seed import LIMIT, SAMPLES, sample
 from tests.seeded.wavelet import right
 
@@ -183,6 +184,10 @@ def test_what_only_another_round_of_a_loop_would_read_is_not_dead(line: str, res
     machine.advance(LIMIT, NO_STOPS, None)
     kinds = [hazard.kind for hazard in findings_of(machine).hazards]
     assert kinds.count("dead-store") == dead
+
+
+def test_a_copy_to_the_front_of_its_own_row_reads_before_it_writes() -> None:
+    assert found_in(kernel(SHIFTED_BACK)).texts == ()
 
 
 def test_what_is_not_looked_at_or_listed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,11 @@ KINDS = {
         "bytes are read that another operator has overwritten, in whatever order",
         "give the tensor a buffer of its own until it has been read, or correct the address",
     ),
+    "overlap": Kind(
+        "error",
+        "an instruction overwrites what it still has to read",
+        "let the result begin where its operand does, or give it a buffer of its own",
+    ),
     "incomplete": Kind(
         "warning",
         "a result is not written as a whole",

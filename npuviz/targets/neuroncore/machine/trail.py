@@ -8,12 +8,15 @@ import numpy as np
 
 from npuviz.program.program import Program
 from npuviz.program.source import line_of
+from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.checks.order_kernels import SEATLESS, STEP
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
+from npuviz.sim.machine import Hazard
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
 from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, NUM_PARTITIONS, RES, Flag, Opcode, Space
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
+from npuviz.targets.neuroncore.machine.overlaps import overlaps
 from npuviz.targets.neuroncore.machine.synchronization import Links, link
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Access, Tables, Variable
@@ -64,6 +67,18 @@ class TrailMaker:
             is_moved=entry < 0,
             results=self._results,
         )
+
+    def overlaps(self, log: np.ndarray) -> Iterator[Hazard]:
+        """What instructions have overwritten of their own operands. log  as of `trail`."""
+        describe = self._program.listing.describe
+        for index, cycle in log[np.isin(log[:, 0], [*self._overlaps])].tolist() if self._overlaps else ():
+            place, unit = self._overlaps[index], self._unit_name(describe(index).unit)
+            text = f"instruction {index} ({describe(index).opcode}) overwrites {place} before it has read it"
+            yield hazard_of("overlap", cycle, unit, index, text, place)
+
+    @cached_property
+    def _overlaps(self) -> dict[int, str]:
+        return overlaps(self._tables)
 
     @cached_property
     def _links(self) -> Links:

@@ -7,7 +7,7 @@ import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
-from npuviz.sim.checks.memory import memory_hazards
+from npuviz.sim.checks.memory import memory_hazards, with_faults
 from npuviz.sim.machine import Findings, Hazard, Region
 from npuviz.sim.parts.kernel_machine import STATUS_FINISHED
 from npuviz.sim.parts.spans import shared
@@ -243,7 +243,8 @@ class Contents:
         if self._values is None:
             return Findings((), ("reads and writes: a vendor's file does not tell them",))
         log = self._now().log
-        return memory_hazards(self._trails.trail(log, self._is_finished(log)))
+        found = memory_hazards(self._trails.trail(log, self._is_finished(log)))
+        return with_faults([*self._trails.overlaps(log)], found)
 
     def _is_finished(self, log: np.ndarray) -> bool:
         """Whether a log is that of the whole program."""

@@ -1,0 +1,86 @@
+"""Instructions whose results overwrite what they themselves still have to read.
+
+Assumed: engines take the elements of a partition in the order of the access patterns, and write an element
+when they have read its operands. How far they read ahead nobody publishes: on a chip some may come out right.
+A result in the very place of its operand is right.
+"""
+
+import numpy as np
+
+from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, SRC0, SRC1, Opcode, Space
+from npuviz.targets.neuroncore.tables import Tables
+
+_IN_ORDER = (
+    *(Opcode.ACTIVATION, Opcode.TENSOR_COPY, Opcode.TENSOR_COPY_PREDICATED, Opcode.TENSOR_TENSOR),
+    *(Opcode.TENSOR_SCALAR, Opcode.SCALAR_TENSOR_TENSOR, Opcode.TENSOR_TENSOR_SCAN, Opcode.TENSOR_REDUCE),
+    *(Opcode.RECIPROCAL, Opcode.AFFINE_SELECT, Opcode.TENSOR_SCALAR_CUMULATIVE, Opcode.RANGE_SELECT),
+    *(Opcode.SELECT_REDUCE, Opcode.TENSOR_SCALAR_REDUCE, Opcode.EXPONENTIAL, Opcode.STREAM_SHUFFLE),
+)
+"""An element of the result depends on as many elements of each operand as it has for each of the result's."""
+_BYTES = np.array(DTYPE_BYTES, np.int64)
+
+
+def overlaps(tables: Tables) -> dict[int, str]:
+    """Instruction -> the bytes of the first element that it overwrites before it has read it."""
+    code = tables.instructions
+    operands = code["operands"]
+    space = operands["space"]
+    low, high = _reach(operands)
+    first = operands["partition"].astype(np.int64)
+    end = first + operands["partitions"]
+    is_on_chip = (space[:, DST] == Space.SBUF) | (space[:, DST] == Space.PSUM)
+    chosen = is_on_chip & np.isin(code["opcode"], _IN_ORDER)
+    found: dict[int, str] = {}
+    for source in (SRC0, SRC1):
+        meets = chosen & (space[:, source] == space[:, DST])
+        meets &= (low[:, source] < high[:, DST]) & (low[:, DST] < high[:, source])
+        meets &= (first[:, source] < end[:, DST]) & (first[:, DST] < end[:, source])
+        for index in np.flatnonzero(meets).tolist():
+            place = _overwritten(operands[index, DST], operands[index, source])
+            if place >= 0 and index not in found:
+                bank = max(first[index, source], first[index, DST])
+                name = Space(int(space[index, DST])).name
+                found[index] = f"{name} {place:#x} of bank {bank}"
+    return found
+
+
+def _reach(operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First byte and the end of what each operand touches of a partition."""
+    item = _BYTES[operands["dtype"]]
+    reach = (operands["sizes"].astype(np.int64) - 1) * operands["steps"]
+    address = operands["address"].astype(np.int64)
+    low = address + np.minimum(reach, 0).sum(axis=2) * item
+    return low, address + (np.maximum(reach, 0).sum(axis=2) + 1) * item
+
+
+def _starts(operand: np.void) -> tuple[np.ndarray, int]:
+    """Byte addresses of the elements of a partition in their order, and bytes of one."""
+    item = DTYPE_BYTES[int(operand["dtype"])]
+    starts = np.array([int(operand["address"])], np.int64)
+    for size, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
+        starts = (starts[:, None] + np.arange(size) * (step * item)).reshape(-1)
+    return starts, item
+
+
+def _overwritten(target: np.void, source: np.void) -> int:
+    """A byte that an element writes which a later element reads, -1 if there is none."""
+    written, item = _starts(target)
+    read, width = _starts(source)
+    # Of an operand that is one value, or repeated in ways that only the opcode knows, nothing is said.
+    if len(read) % len(written) or (len(read) == len(written) == 1):
+        return -1
+    if item == width and len(read) == len(written) and np.array_equal(read, written):
+        return -1
+    base = min(int(written.min()), int(read.min()))
+    room = max(int(written.max()) + item, int(read.max()) + width) - base
+    never = len(written)
+    by = np.full(room, never, np.int64)
+    for byte in range(item):
+        np.minimum.at(by, written - base + byte, np.arange(len(written)))
+    share = len(read) // len(written)
+    turn = np.arange(len(read)) // share
+    for byte in range(width):
+        late = np.flatnonzero(by[read - base + byte] < turn)
+        if len(late):
+            return int(read[late[0]]) + byte
+    return -1
