@@ -4,10 +4,8 @@ The work is split by idea: `draft` takes the file apart, `shape_inference` fixes
 `passes.optimization` folds and fuses, `graph` builds the graph, `reference` runs it again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-
-import onnx
 
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
@@ -15,6 +13,7 @@ from npuviz.onnx.control_flow import decide
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.passes.dynamic_products import write_as_floats
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
@@ -31,9 +30,7 @@ def read_model(
     *,
     given: Given | None = None,
     optimize: bool = True,
-    whole: Callable[[onnx.NodeProto], bool] | None = None,
-    float_products: bool = False,
-    float_weights: bool = False,
+    form: ModelForm = AS_IT_IS,
     progress: Progress | None = None,
 ) -> Graph:
     """Read an ONNX file.
@@ -44,11 +41,7 @@ def read_model(
                 branches and loops that its values decide are those that it takes
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
-    whole       which operators of `onnx.passes.contrib` stay as they are, by default recurrent ones; with
-                `optimize`, the others are written with plainer operators
-    float_weights   whether weights behind DequantizeLinear are stored as floats, which suits machines that
-                    multiply integers no faster
-    float_products  whether products whose operand is rounded to 8 bits at run time become products of floats
+    form        what else the machine wants, with `optimize`
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
     Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
@@ -60,20 +53,20 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     if optimize:
-        _write_out(draft, given, whole)
+        _write_out(draft, given, form)
         progress.report(0.4, "folding constants")
-        draft = optimize_draft(draft, float_weights=float_weights)
+        draft = optimize_draft(draft, float_weights=form.float_weights)
     may_change = optimize and not keeps_nodes(draft)
     for _ in range(MAX_DEPTH if may_change else 0):
         if not decide(draft, given):
             break
-        draft = optimize_draft(draft, float_weights=float_weights)
-    if may_change and float_products and write_as_floats(draft):
-        draft = optimize_draft(draft, float_weights=float_weights)
+        draft = optimize_draft(draft, float_weights=form.float_weights)
+    if may_change and form.float_products and write_as_floats(draft):
+        draft = optimize_draft(draft, float_weights=form.float_weights)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
     if may_change and store_observed(draft, shapes):
-        draft = optimize_draft(draft, float_weights=float_weights)
+        draft = optimize_draft(draft, float_weights=form.float_weights)
         shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
     with reading(path, "graph"):
@@ -83,12 +76,13 @@ def read_model(
     return graph
 
 
-def _write_out(draft: Draft, given: Given, whole: Callable[[onnx.NodeProto], bool] | None) -> None:
+def _write_out(draft: Draft, given: Given, form: ModelForm) -> None:
     """Write operators of language models with those of the standard; their sizes are those of a run."""
     from npuviz.onnx.passes.contrib.expand import expand_contrib, has_contrib, only_recurrent
 
-    if has_contrib(draft, whole or only_recurrent):
+    whole = form.whole or only_recurrent
+    if has_contrib(draft, whole):
         assumed = list(draft.assumptions)
         shapes = infer_shapes(draft, given)
         draft.assumptions[:] = assumed
-        expand_contrib(draft, shapes, whole or only_recurrent)
+        expand_contrib(draft, shapes, whole, form.dynamic_weights)

@@ -5,6 +5,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.target import CheckResult
@@ -91,7 +92,7 @@ def test_roundings_that_the_graph_leaves_out_may_not_decide(tmp_path, factor: fl
     path = make_graph(tmp_path, nodes, {"x": [2, 1]}, {"y": FLOAT}, weights).file
     assert path is not None
     x = np.array([[100], [0.3]], np.float32)
-    graph = read_model(path, given=Given({"x": x}), float_products=True)
+    graph = read_model(path, given=Given({"x": x}), form=ModelForm(float_products=True))
     result = checked(graph, {"x": x})
     assert result.is_passed == is_passed
     assert [finding.cause.split(",")[0] for finding in result.findings] == (

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
@@ -18,7 +19,7 @@ ROUNDING = helper.make_node("DynamicQuantizeLinear", ["x"], ["codes", "scale", "
 
 
 def _read(path: Path, arrays: dict[str, np.ndarray]) -> Graph:
-    return read_model(path, given=Given(arrays), float_products=True)
+    return read_model(path, given=Given(arrays), form=ModelForm(float_products=True))
 
 
 def _types(graph: Graph) -> list[str]:

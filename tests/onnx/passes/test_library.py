@@ -8,6 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
@@ -129,7 +130,7 @@ def test_weights_behind_dequantize_linear_are_stored_as_floats_where_wanted(
     whole = helper.make_graph(nodes, "g", [_info("x", [2, 256])], [_info("y")], initial)
     kept = _read(tmp_path, whole)
     assert [node.op_type for node in kept.nodes] == ["DequantizeLinear", "MatMul"]
-    graph = read_model(tmp_path / "m.onnx", float_weights=True)
+    graph = read_model(tmp_path / "m.onnx", form=ModelForm(float_weights=True))
     assert [node.op_type for node in graph.nodes] == ["MatMul"]
     (weight,) = graph.constants.values()
     dequantised = kept.nodes[0].outputs[0]

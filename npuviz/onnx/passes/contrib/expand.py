@@ -6,6 +6,7 @@ from onnx import GraphProto, NodeProto
 
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
+from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
@@ -49,7 +50,7 @@ def in_plain_form(names: Collection[str]) -> Whole:
     and all on 8-bit tensors or that make such."""
 
     def is_plain(node: NodeProto) -> bool:
-        if node.op_type in QUANTISED or node.op_type in DYNAMIC:
+        if node.op_type in QUANTISED:
             return True
         given = {number for number, name in enumerate(node.input) if name}
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
@@ -66,11 +67,14 @@ def has_contrib(draft: Draft, whole: Whole = only_recurrent) -> bool:
 
 
 def expand_contrib(
-    draft: Draft, shapes: Mapping[str, TypeAndShape], whole: Whole = only_recurrent
+    draft: Draft,
+    shapes: Mapping[str, TypeAndShape],
+    whole: Whole = only_recurrent,
+    dynamic_weights: int = MIN_DYNAMIC_WEIGHTS,
 ) -> list[str]:
     """Write out operators of language models, in place; returns the names of those that stay as they are.
 
-    shapes  of the model's tensors;  whole  which nodes the machine runs as they are
+    shapes  of the model's tensors;  whole, dynamic_weights  as of ModelForm
     What a node makes keeps its name; what lies between is called after the node.
     """
     made: list[NodeProto] = []
@@ -78,6 +82,7 @@ def expand_contrib(
     writer = Writer(shapes, draft.weights, opset_of(draft.proto))
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
+    writer.dynamic_weights = dynamic_weights
     with reading(draft.path, "operators of ONNX Runtime"):
         for index, node in enumerate(draft.proto.graph.node):
             name = node.name or f"{node.op_type}_{index}"

@@ -21,9 +21,6 @@ does for all (measured on the systolic machine: 15,360 weights 2.8 times slower,
 
 _DYNAMIC_FROM = 11
 """The operator set that has DynamicQuantizeLinear."""
-MIN_DYNAMIC_WEIGHTS = 3 << 19
-"""As MIN_WEIGHTS where each step finds its scale first (measured on NeuronCores: 786,432 weights 1.8 times
-slower than on the Host, 2,097,152 1.2 times faster, the operators around included)."""
 Product = Callable[[str, np.ndarray, str], str]
 """A tensor (..., k), the weights of a direction (n, k) and what they are called -> their product (..., n)."""
 Step = Callable[[str, tuple[str, ...]], tuple[str, ...]]
@@ -86,7 +83,7 @@ def _write(
     directions, hidden = again.shape[0], again.shape[2]
     if weights.shape != (directions, gates * hidden, sizes[2]) or again.shape[1] != gates * hidden:
         raise CannotWrite
-    if weights[0].size + again[0].size < (MIN_DYNAMIC_WEIGHTS if steps else MIN_WEIGHTS):
+    if weights[0].size + again[0].size < (writer.dynamic_weights if steps else MIN_WEIGHTS):
         raise CannotWrite
     if not 0 < rows * directions <= MAX_STEPS or not batch:
         raise CannotWrite

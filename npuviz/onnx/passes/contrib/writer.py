@@ -7,6 +7,8 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper
 
+from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
+
 TypeAndShape = tuple[int, tuple[int, ...]]
 LISTS_ARE_INPUTS = 13
 """The operator set from which on sizes of Split and axes of Unsqueeze are inputs, no attributes."""
@@ -25,6 +27,7 @@ class Writer:
     weights  constants that they read, by name; of all nodes so far
     opset    version of the standard's operator set
     only_new_rows  whether a cache is given as its new rows only
+    dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written out
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Writer:
         self._attributes: dict[str, Any] = {}
         self._count = 0
         self.only_new_rows = False
+        self.dynamic_weights = MIN_DYNAMIC_WEIGHTS
         self.name = ""
         self.nodes: list[NodeProto] = []
         self.weights: dict[str, np.ndarray] = {}

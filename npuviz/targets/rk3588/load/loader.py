@@ -10,6 +10,7 @@ from npuviz.formats.binary import read_head
 from npuviz.formats.layer_times import beside, read_layer_times
 from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.onnx.inputs import Given, draw_inputs
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
@@ -26,6 +27,7 @@ _WHOLE = frozenset(
     ("DynamicQuantizeLSTM", "GRU", "GroupQueryAttention", "LSTM", "MultiHeadAttention", "RotaryEmbedding")
 )
 """Operators that the Host runs as they are: most of their parts would be its too."""
+_FORM = ModelForm(whole=lambda node: node.op_type in _WHOLE, float_products=True)
 
 
 def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:
@@ -47,8 +49,7 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
             request.path,
             dimensions,
             given=Given(request.inputs, request.seed),
-            whole=lambda node: node.op_type in _WHOLE,
-            float_products=True,
+            form=_FORM,
             progress=progress,
         )
     return spec, notes, compile_graph(graph, spec, progress)

@@ -17,6 +17,8 @@ _ALIKE = frozenset(
         *("Neg", "Abs", "Floor", "Ceil", "Round", "Sign", "Softplus", "Softsign", "HardSwish", "Mish"),
         *("LeakyRelu", "Elu", "Selu", "HardSigmoid", "Clip", "BatchNormalization", "Cast", "Concat"),
         *("Identity", "Dropout", "Slice", "Split", "Pad", "QuantizeLinear", "DequantizeLinear"),
+        *("DynamicQuantizeLinear", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or"),
+        *("Xor", "Not", "IsNaN"),
         *("InstanceNormalization", "Where", "Swish", "BiasGelu", "Resize"),
     )
 )

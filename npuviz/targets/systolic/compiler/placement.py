@@ -75,7 +75,8 @@ _SCALES = {
 
 def _scales(graph: Graph) -> set[int]:
     """Scales keep their own type: rounded to the machine's they would shift every result."""
-    return {
+    made = {node.outputs[1] for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"}
+    return made | {
         node.inputs[position]
         for node in graph.nodes
         for position in _SCALES.get(node.op_type, ())

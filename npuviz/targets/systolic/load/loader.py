@@ -8,15 +8,14 @@ from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_bytes
 from npuviz.onnx.inputs import Given, draw_inputs
-from npuviz.onnx.passes.contrib.expand import in_plain_form
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
-from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
+from npuviz.targets.systolic.load.form import FORM
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
 from npuviz.targets.systolic.spec import SETTING_NAMES, SystolicSpec, make_spec
@@ -54,8 +53,7 @@ def compile_file(
         path,
         dimensions,
         given=given,
-        whole=in_plain_form(LOWERINGS.keys()),
-        float_weights=True,
+        form=FORM,
         progress=progress,
     )
     return compile_true(graph, spec, dram, progress)

@@ -19,6 +19,7 @@ class MatrixProduct:
     step          reduction elements per instruction: the height of the array
     continues     in a tile of several products: adds to what the entry holds
     left_zero, right_zero  zero points of quantised operands, subtracted before multiplying
+    zero_words  entries that hold them where they are known at run time only, 0: none
     """
 
     shape: tuple[int, int]
@@ -32,6 +33,7 @@ class MatrixProduct:
     dtype: str = "float32"
     left_zero: int = 0
     right_zero: int = 0
+    zero_words: tuple[int, int] = (0, 0)
     continues: bool = False
 
     @property
@@ -41,14 +43,21 @@ class MatrixProduct:
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs (rows x k, k x columns) in order."""
-        left = _joined([load(word) for word in self.left], self.left_by_depth, self.left_zero)
-        right = _joined([load(word) for word in self.right], self.right_by_depth, self.right_zero)
+        left_zero = zero_point(load, self.zero_words[0], self.left_zero)
+        right_zero = zero_point(load, self.zero_words[1], self.right_zero)
+        left = _joined([load(word) for word in self.left], self.left_by_depth, left_zero)
+        right = _joined([load(word) for word in self.right], self.right_by_depth, right_zero)
         if self.left_by_depth:
             left = left.T
         if not self.right_by_depth:
             right = right.T
         for start in range(0, self.depth, self.step):
             yield left[:, start : start + self.step], right[start : start + self.step]
+
+
+def zero_point(load: Load, word: int, constant: int) -> int:
+    """What entry `word` holds, or the constant where there is none (0)."""
+    return int(load(word).reshape(-1)[0]) if word else constant
 
 
 def _joined(parts: list[np.ndarray], along_columns: bool, zero: int) -> np.ndarray:

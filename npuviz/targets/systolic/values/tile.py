@@ -16,6 +16,7 @@ Contents = dict[int, np.ndarray]
 
 _GEMMS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
 _STORES = (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL)
+_EXACT_DEPTH = (1 << 24) // (255 * 255)
 
 
 class TileProgram:
@@ -217,8 +218,10 @@ class TileValues:
 
 
 def add_step(result: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    """Accumulate one step; integer results go through float32, exact while |sum| < 2**24."""
+    """Accumulate one step; integer results go through float32 where that is exact, else float64."""
     with np.errstate(all="ignore"):
+        if result.dtype.kind == "i" and left.shape[1] > _EXACT_DEPTH:
+            left, right = left.astype(np.float64), right.astype(np.float64)
         part = left @ right
         result += part if result.dtype == part.dtype else part.astype(result.dtype)
 

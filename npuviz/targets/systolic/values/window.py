@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.targets.systolic.values.matrix import zero_point
 from npuviz.targets.systolic.values.plan import Block, Load
 from npuviz.targets.systolic.values.storage import widen
 
@@ -19,7 +20,6 @@ class WindowView:
     before      padding rows and columns before the loaded part
     kernel, stride, dilation  of rows and columns
     out         output rows and columns of the tile
-    zero        zero point, subtracted; padding counts as zero
     """
 
     word: int
@@ -30,19 +30,18 @@ class WindowView:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     out: tuple[int, int]
-    zero: int = 0
 
-    def padded(self, contents: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        """The window (rows, columns, channels) as float32 with its padding filled in."""
+    def padded(self, contents: np.ndarray, fill: float = 0.0, zero: int = 0) -> np.ndarray:
+        """The window (rows, columns, channels) as float32 less the zero point, its padding filled in."""
         loaded = contents.transpose(tuple(int(axis) for axis in np.argsort(self.axes)))
-        if loaded.shape[:2] == self.span and not self.zero:
+        if loaded.shape[:2] == self.span and not zero:
             return widen(loaded)
         whole = np.full((*self.span, loaded.shape[2]), fill, np.float32)
         top, left = self.before
         inside = whole[top : top + loaded.shape[0], left : left + loaded.shape[1]]
         inside[...] = widen(loaded)
-        if self.zero:
-            inside -= np.float32(self.zero)
+        if zero:
+            inside -= np.float32(zero)
         return whole
 
     def tap(self, padded: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -61,6 +60,8 @@ class WindowProduct:
 
     weights  operand words by [kernel position][block of output channels]; entries (outputs, inputs)
     depth    input channels of the tile; step: channels per instruction (the height of the array)
+    source_zero, weight_zero  zero points, subtracted; padding counts as zero
+    zero_words  entries that hold them where they are known at run time only, 0: none
     """
 
     shape: tuple[int, int]
@@ -70,7 +71,9 @@ class WindowProduct:
     step: int
     blocks: Mapping[int, Block] = field(default_factory=dict[int, Block])
     dtype: str = "float32"
+    source_zero: int = 0
     weight_zero: int = 0
+    zero_words: tuple[int, int] = (0, 0)
     continues: bool = False
 
     @property
@@ -80,13 +83,15 @@ class WindowProduct:
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs (pixels x k, k x outputs): kernel rows, kernel columns, then channels."""
-        window = self.view.padded(load(self.view.word))
+        source_zero = zero_point(load, self.zero_words[0], self.source_zero)
+        weight_zero = zero_point(load, self.zero_words[1], self.weight_zero)
+        window = self.view.padded(load(self.view.word), zero=source_zero)
         for position, words in enumerate(self.weights):
             row, column = divmod(position, self.view.kernel[1])
             left = self.view.tap(window, row, column).reshape(self.shape[0], self.depth)
             parts = [load(word) for word in words]
             right = widen(parts[0] if len(parts) == 1 else np.concatenate(parts))
-            if self.weight_zero:
-                right = right - np.float32(self.weight_zero)
+            if weight_zero:
+                right = right - np.float32(weight_zero)
             for start in range(0, self.depth, self.step):
                 yield left[:, start : start + self.step], right[:, start : start + self.step].T

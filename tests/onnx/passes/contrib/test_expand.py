@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.passes.contrib import recurrent
 from npuviz.onnx.passes.contrib.expand import WRITERS
 from npuviz.onnx.reader import read_model
@@ -233,7 +234,7 @@ def test_recurrent_operators_step_by_step(
     outputs = ["y", "y_h", "y_c"] if operator == "LSTM" else ["y", "y_h"]
     node = helper.make_node(operator, inputs, outputs, direction=direction, hidden_size=6, **more)
     file, expected = model(tmp_path, node, arrays, kept, len(outputs), opset)
-    graph = read_model(file, given=Given(arrays), whole=lambda _: False)
+    graph = read_model(file, given=Given(arrays), form=ModelForm(whole=lambda _: False))
     assert operator not in {each.op_type for each in graph.nodes}
     found = run_reference(graph, arrays, graph.outputs)
     for tensor in graph.outputs:
@@ -244,11 +245,8 @@ def test_recurrent_operators_step_by_step(
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("is_signed", [False, True])
-def test_quantised_recurrent_operators_step_by_step(
-    tmp_path: Path, direction: str, is_signed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quantised_recurrent_operators_step_by_step(tmp_path: Path, direction: str, is_signed: bool) -> None:
     """The inputs of all steps are rounded with one scale, the state before each step with its own."""
-    monkeypatch.setattr(recurrent, "MIN_DYNAMIC_WEIGHTS", 0)
     directions = 2 if direction == "bidirectional" else 1
     kind = np.int8 if is_signed else np.uint8
     middle = 0 if is_signed else 128
@@ -266,14 +264,13 @@ def test_quantised_recurrent_operators_step_by_step(
         ["y", "y_h", "y_c"], domain="com.microsoft", direction=direction, hidden_size=6,
     )  # fmt: skip
     file, expected = model(tmp_path, node, arrays, weights, 3)
-    graph = read_model(file, given=Given(arrays))
+    graph = read_model(file, given=Given(arrays), form=ModelForm(dynamic_weights=0))
     assert "MatMulInteger" in {each.op_type for each in graph.nodes}
     assert node.op_type not in {each.op_type for each in graph.nodes}
     found = run_reference(graph, arrays, graph.outputs)
     for tensor in graph.outputs:
         name = graph.tensors[tensor].name
         np.testing.assert_allclose(found[tensor], expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
-    monkeypatch.undo()
     assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [node.op_type]
 
 

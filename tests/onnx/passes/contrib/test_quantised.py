@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 
@@ -52,7 +53,7 @@ def same(path: Path, shape: tuple[int, ...], operator: str) -> None:
     """What is written gives what the runtime makes of the model, and has the operator in floats."""
     x = np.random.default_rng(3).integers(0, 256, shape, dtype=np.uint8)
     expected = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
-    graph = read_model(path, given=Given({"x": x}), whole=lambda _: False)
+    graph = read_model(path, given=Given({"x": x}), form=ModelForm(whole=lambda _: False))
     kinds = [node.op_type for node in graph.nodes]
     assert operator in kinds
     assert not any(kind.startswith("Q") and kind != "QuantizeLinear" for kind in kinds)
@@ -131,7 +132,7 @@ def test_weights_by_channel_need_an_axis(tmp_path: Path) -> None:
     of_weights = model.scaled([0.01, 0.02], [0, 0], "int8")
     inputs = ["x", *model.scaled(0.02, 120), weights, *of_weights, *model.scaled(0.1, 100)]
     path = model.save(tmp_path, "QLinearConv", inputs)
-    kinds = [node.op_type for node in read_model(path, whole=lambda _: False).nodes]
+    kinds = [node.op_type for node in read_model(path, form=ModelForm(whole=lambda _: False)).nodes]
     assert kinds == ["QLinearConv"]
 
 

@@ -56,7 +56,12 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
 
 
 def conv_problem(
-    lowering: Lowering, node: Node, source: int, weights: int, residual: int = -1
+    lowering: Lowering,
+    node: Node,
+    source: int,
+    weights: int,
+    residual: int = -1,
+    zeros: tuple[int, int] = (-1, -1),
 ) -> ConvProblem:
     """The problem of a convolution and its tiling. Raises CannotLower."""
     output = node.outputs[0]
@@ -84,7 +89,7 @@ def conv_problem(
         residual=residual >= 0,
         is_array=not is_depthwise,
     )
-    choice = _choose(lowering, node, shape)
+    choice = _choose(lowering, node, shape, sum(index >= 0 for index in zeros))
     if choice is None:
         raise CannotLower("not even one output pixel's window and weights fit half of the scratchpad")
     return ConvProblem(
@@ -99,11 +104,13 @@ def conv_problem(
         tiling=WindowTiling(*choice.sizes),
         assignment=choice.assignment,
         epilogue=(),
+        zeros=zeros,
     )
 
 
-def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | None:
-    """How the convolution is cut."""
+def _choose(lowering: Lowering, node: Node, shape: WindowProblem, entries: int) -> Choice | None:
+    """How the convolution is cut, `entries` of one request beside it."""
+    resources = lowering.resources.without(entries)
     axes = [
         value
         for each in (shape.height, shape.width)
@@ -111,10 +118,10 @@ def _choose(lowering: Lowering, node: Node, shape: WindowProblem) -> Choice | No
     ]
     rest = shape.copies, shape.outputs, shape.inputs, shape.item, shape.weight_item
     key = ("window", *axes, *rest, int(shape.residual), int(shape.is_array))
-    ranked = [astuple(tiling) for tiling in rank_window_tilings(lowering.resources, shape)]
+    ranked = [astuple(tiling) for tiling in rank_window_tilings(resources, shape)]
 
     def fits(choice: Choice) -> bool:
-        return fits_window(lowering.resources, shape, WindowTiling(*choice.sizes))
+        return fits_window(resources, shape, WindowTiling(*choice.sizes))
 
     return lowering.choose(node, key, ranked, fits)
 

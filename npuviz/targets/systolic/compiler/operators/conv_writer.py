@@ -9,6 +9,7 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.formulas import Step
+from npuviz.targets.systolic.compiler.operators.zero_points import load_zeros, place_zeros, zero_addresses
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.choices import assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
@@ -43,6 +44,7 @@ class ConvProblem:
 
     vectors  applied in order before residual and epilogue: bias, scales
     groups  1 for a depthwise one, whose channels the vector unit handles independently
+    zeros   tensors of the zero points of source and weights that are known at run time only
     """
 
     source: int
@@ -59,6 +61,7 @@ class ConvProblem:
     dtype: str = "float32"
     source_zero: int = 0
     weight_zero: int = 0
+    zeros: tuple[int, int] = (-1, -1)
 
 
 def write_convolution(lowering: Lowering, node: Node, problem: ConvProblem) -> None:
@@ -70,7 +73,7 @@ def write_convolution(lowering: Lowering, node: Node, problem: ConvProblem) -> N
     writer.add_tiles()
     builder.end_layer()
     vectors = (vector.tensor for vector in problem.vectors)
-    inputs = (problem.source, problem.weights, *vectors, problem.residual)
+    inputs = (problem.source, problem.weights, *vectors, problem.residual, *problem.zeros)
     lowering.add_layer(node, inputs, (problem.output,))
 
 
@@ -113,6 +116,7 @@ class _Writer:
         self.weight_strides = weight if len(weight) == 4 else (weight[0], weight[1], 0, weight[2])
         self.kernel = (shape.height.kernel, shape.width.kernel)
         self.positions = [(s, r) for s in range(self.kernel[0]) for r in range(self.kernel[1])]
+        self.zero_base = VECTORS + len(problem.vectors)
         self._check_expressible()
 
     def _check_expressible(self) -> None:
@@ -149,6 +153,7 @@ class _Writer:
         else:
             size = len(self.positions) * problem.tiling.outputs * weight_item
             self.weights = {(0, 0): spad.entry("weights", size)}
+        self.zeros = place_zeros(spad, problem.zeros)
         self.vectors: list[list[int]] = [[] for _ in problem.vectors]
         self.residuals: list[int] = []
         self.results: list[int] = []
@@ -213,7 +218,9 @@ class _Writer:
             n, c, h, w = self.strides[index]
             return storage(index).address + batch * n + channels * c + first[:, use] * h + left[:, use] * w
 
-        bases = np.zeros((len(batch), VECTORS + len(problem.vectors)), dtype=np.int64)
+        zeros = zero_addresses(self.lowering, problem.zeros)
+        bases = np.zeros((len(batch), self.zero_base + len(zeros)), dtype=np.int64)
+        bases[:, self.zero_base :] = zeros
         bases[:, WINDOW] = image(problem.source, channel, 0)
         weights = storage(problem.weights).address
         bases[:, WEIGHTS] = weights + outputs * self.weight_strides[0] + inputs * self.weight_strides[1]
@@ -229,6 +236,7 @@ class _Writer:
 
     def _template(self, part: _Part, template: Template) -> None:
         blocks = self._blocks(part.outputs)
+        load_zeros(self.lowering, template, self.problem.zeros, self.zeros, self.zero_base)
         view = self._load_window(template, part)
         if self.problem.shape.is_array:
             self._load_weights(template, part, blocks)
@@ -263,7 +271,6 @@ class _Writer:
             stride=(shape.height.stride, shape.width.stride),
             dilation=(shape.height.dilation, shape.width.dilation),
             out=(part.row.count, part.column.count),
-            zero=self.problem.source_zero,
         )
 
     def _load_weights(self, template: Template, part: _Part, blocks: Sequence[Span]) -> None:
@@ -325,7 +332,9 @@ class _Writer:
             step=step,
             blocks={self.results[j]: Block(0, part.pixels, m0, m0 + m) for j, (m0, m) in enumerate(blocks)},
             dtype=problem.dtype,
+            source_zero=problem.source_zero,
             weight_zero=problem.weight_zero,
+            zero_words=self.zeros,
         )
         aux = self.lowering.product(product)
         root = self.lowering.storage(problem.output).root

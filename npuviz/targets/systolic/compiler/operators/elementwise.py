@@ -1,6 +1,6 @@
 """Element-wise operators with broadcasting, batch normalisation, and changes of element type."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -76,7 +76,9 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
     """Operators of `formulas.BINARY`, with as many inputs as there are."""
     output = node.outputs[0]
     inputs = [index for index in node.inputs if index >= 0]
-    lowering.require_floats(node, (*inputs, output))
+    if node.op_type not in _OF_INTEGERS or lowering.tensor(output).dtype not in _WORDS:
+        lowering.require_floats(node, (*inputs, output))
+    _require_elements(lowering, output)
     if node.op_type == "Pow":
         exponent = lowering.constant(inputs[1])
         if exponent is not None and exponent.size == 1:
@@ -185,7 +187,9 @@ def lower_where(lowering: Lowering, node: Node) -> None:
     """Where: what the condition picks from the first choice, then what it picks from the second."""
     condition, first, second = node.inputs[:3]
     output = node.outputs[0]
-    lowering.require_floats(node, (first, second, output))
+    if lowering.tensor(output).dtype not in _WORDS:
+        lowering.require_floats(node, (first, second, output))
+    _require_elements(lowering, output)
     walk, operands = plan_walk(lowering, output, [condition, first, second])
 
     def write(chunk: chunks.Chunk) -> None:
@@ -200,7 +204,7 @@ def lower_where(lowering: Lowering, node: Node) -> None:
 
 def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values where the condition is as wanted, 0 elsewhere."""
-    chosen = np.where(condition == wanted, values, np.float32(0))
+    chosen = np.where(condition == wanted, values, values.dtype.type(0))
     return np.broadcast_to(chosen, shape)
 
 
@@ -224,13 +228,71 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
 
 
 def lower_cast(lowering: Lowering, node: Node) -> None:
-    """Cast between floating-point types: one pass through the vector unit, which rounds."""
-    name = lowering.tensor(node.outputs[0]).dtype
-    if name not in FLOATS:
-        raise CannotLower(f"a cast to {name} is not what the vector unit does")
-    dtype = numpy_dtype(name)
-    cast = formulas.Step(tk.OP_COMP, ("cast", name), lambda a, _: convert(a, dtype).astype(np.float32))
-    _lower_steps(lowering, node, (cast,))
+    """Cast between types of up to 32 bits: one pass through the vector unit, which rounds to nearest between
+    floating-point types, towards 0 to integers, and keeps the low bits of integers."""
+    source, output = node.inputs[0], node.outputs[0]
+    for index in (source, output):
+        name = lowering.tensor(index).dtype
+        if name not in FLOATS and name not in _NARROW:
+            raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
+    _require_elements(lowering, output)
+    name = lowering.tensor(output).dtype
+    key = ("cast", lowering.tensor(source).dtype, name)
+    lower_steps(lowering, node, (formulas.Step(tk.OP_COMP, key, partial(_cast, numpy_dtype(name))),))
+
+
+def _cast(dtype: np.dtype, values: np.ndarray, _: np.ndarray) -> np.ndarray:
+    if dtype.kind == "b":
+        return values != 0
+    if dtype.kind in "iu":
+        whole = np.trunc(values) if values.dtype.kind == "f" else values
+        return whole.astype(np.int64).astype(dtype)
+    return convert(values, dtype).astype(np.float32)
+
+
+def _require_elements(lowering: Lowering, output: int) -> None:
+    if lowering.tensor(output).num_elements == 0:
+        raise CannotLower(f"tensor {lowering.tensor(output).name} is empty")
+
+
+def lower_comparison(lowering: Lowering, node: Node) -> None:
+    """Comparisons and logic of two operands: one pass of the comparator, of one byte each in DRAM."""
+    output = node.outputs[0]
+    for index in node.inputs:
+        name = lowering.tensor(index).dtype
+        if name not in FLOATS and name not in _NARROW:
+            raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
+    _require_elements(lowering, output)
+    apply = _COMPARED[node.op_type]
+    walk, operands = plan_walk(lowering, output, node.inputs)
+
+    def write(chunk: chunks.Chunk) -> None:
+        key = (node.op_type, chunk.shape)
+        function = lowering.function(key, partial(_broadcast, apply, chunk.shape), node.op_type)
+        chunk.vector(tk.OP_COMP, chunk.words, chunk.out, function)
+
+    chunks.lower_chunks(lowering, node, output, operands, walk, write)
+
+
+_NARROW = frozenset(("int8", "uint8", "int16", "uint16", "int32", "bool"))
+_WORDS = frozenset(("int32",))
+"""Integers as the accumulator holds them."""
+_OF_INTEGERS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
+"""Assumed: the lanes that add and scale int32 accumulators of quantised layers do these for tensors too."""
+
+_COMPARED: Mapping[str, Apply] = {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "Not": lambda a, _: np.logical_not(a),
+    "IsNaN": lambda a, _: np.isnan(a),
+}
+"""Assumed: one pass of the comparator each."""
 
 
 LOWERINGS = {
@@ -239,6 +301,7 @@ LOWERINGS = {
     "Clip": lower_clip,
     "BatchNormalization": lower_batch_normalization,
     "Cast": lower_cast,
+    **dict.fromkeys(_COMPARED, lower_comparison),
     "Where": lower_where,
     "BiasGelu": lower_bias_gelu,
     "FastGelu": lower_bias_gelu,

@@ -7,6 +7,7 @@ from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators import (
     attention,
     conv,
+    dynamic,
     elementwise,
     gemm,
     movement,
@@ -26,6 +27,7 @@ LOWERINGS: Mapping[str, Lower] = {
     **pooling.LOWERINGS,
     **normalization.LOWERINGS,
     **quantized.LOWERINGS,
+    **dynamic.LOWERINGS,
     **reduction.LOWERINGS,
     **movement.LOWERINGS,
     **repeating.LOWERINGS,

@@ -13,6 +13,7 @@ from npuviz.onnx.semantics.attributes import Attributes, attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.formulas import Step, unary_steps
+from npuviz.targets.systolic.compiler.operators.zero_points import load_zeros, place_zeros, zero_addresses
 from npuviz.targets.systolic.compiler.template import Rows, Template
 from npuviz.targets.systolic.compiler.tiling.choices import Choice, assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
@@ -48,6 +49,7 @@ class MatrixProblem:
 
     bias        tensor added, -1: none; bias_rows: it has a row of its own per row of the result
     epilogue    vector steps on the result
+    zeros       tensors of the zero points of left and right that are known at run time only, -1: none
     """
 
     batch: int
@@ -64,6 +66,7 @@ class MatrixProblem:
     dtype: str = "float32"
     left_zero: int = 0
     right_zero: int = 0
+    zeros: tuple[int, int] = (-1, -1)
 
 
 def _scale(value: float) -> Step:
@@ -190,7 +193,7 @@ class _Cut:
 
 def solve_matrix(lowering: Lowering, node: Node, problem: MatrixProblem) -> None:
     """Choose the tiling and write the layer of a matrix problem."""
-    resources = lowering.resources
+    resources = lowering.resources.without(sum(index >= 0 for index in problem.zeros))
     item = max(lowering.storage(index).item_bytes for index in (problem.left.tensor, problem.right.tensor))
     extra = lowering.storage(problem.bias).item_bytes if problem.bias_rows else 0
     sizes = problem.batch, problem.rows, problem.columns, problem.depth, item, extra
@@ -228,9 +231,8 @@ class _Writer:
         self._place_entries()
         self._add_tiles()
         builder.end_layer()
-        self.lowering.add_layer(
-            self.node, (problem.left.tensor, problem.right.tensor, problem.bias), (problem.output,)
-        )
+        inputs = (problem.left.tensor, problem.right.tensor, problem.bias, *problem.zeros)
+        self.lowering.add_layer(self.node, inputs, (problem.output,))
 
     def _spans(self, size: int, step: int) -> list[tuple[int, int]]:
         """(start, length) of the blocks of a tile dimension."""
@@ -238,7 +240,8 @@ class _Writer:
 
     def _place_entries(self) -> None:
         """Fix the place of all entries, with the sizes of a whole tile."""
-        tiling, resources, builder = self.tiling, self.resources, self.lowering.builder
+        problem, builder = self.problem, self.lowering.builder
+        tiling, resources = self.tiling, self.resources
         spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
         acc = Half(builder.accumulator_entry, resources.request_bytes, resources.acc_half)
         rows = self._spans(tiling.rows, resources.row_block)
@@ -247,13 +250,14 @@ class _Writer:
         self.weights = [
             spad.entry(("right", i), m * tiling.depth * self.right.item_bytes) for i, m in columns
         ]
+        self.zeros = place_zeros(spad, problem.zeros)
         self.biases: dict[tuple[int, int], int] = {}
         self.results: dict[tuple[int, int], int] = {}
         for (j, (_, m)), (i, (_, n)) in combinations(enumerate(columns), enumerate(rows)):
             self.results[i, j] = acc.entry(("out", i, j), n * m * ACC_BYTES)
             if self.bias is not None:
-                key = (i, j) if self.problem.bias_rows else (0, j)
-                size = m * self.bias_item * (n if self.problem.bias_rows else 1)
+                key = (i, j) if problem.bias_rows else (0, j)
+                size = m * self.bias_item * (n if problem.bias_rows else 1)
                 self.biases[i, j] = spad.entry(("bias", *key), size)
 
     def _add_tiles(self) -> None:
@@ -303,11 +307,13 @@ class _Writer:
             bias = self.bias.address + (line + column) * self.bias_item
         place = (batch * problem.rows + row) * problem.columns + column
         out = self.out.address + place * self.out.item_bytes
-        return np.stack([left, right, bias, out], axis=1)
+        zeros = [np.full_like(left, at) for at in zero_addresses(self.lowering, problem.zeros)]
+        return np.stack([left, right, bias, out, *zeros], axis=1)
 
     def _template(self, template: Template, cut: _Cut) -> None:
         rows = self._spans(cut.rows, self.resources.row_block)
         columns = self._spans(cut.columns, self.resources.column_block)
+        load_zeros(self.lowering, template, self.problem.zeros, self.zeros, OUT + 1)
         self._write_loads(template, cut, rows, columns)
         if cut.is_last and self.bias is not None:
             self._load_bias(template, self.bias, rows, columns)
@@ -375,6 +381,7 @@ class _Writer:
             dtype=problem.dtype,
             left_zero=problem.left_zero,
             right_zero=problem.right_zero,
+            zero_words=self.zeros,
         )
         aux = self.lowering.product(made)
         parts = [k for _, k in self._spans(cut.depth, step)]

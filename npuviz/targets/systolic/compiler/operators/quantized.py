@@ -39,6 +39,20 @@ def _number(lowering: Lowering, node: Node, position: int, default: float) -> fl
     return float(values.reshape(-1)[0])
 
 
+def _zero_points(lowering: Lowering, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Tensors of the zero points that are known at run time only (-1: none), and the others' values."""
+    tensors, constants = [-1, -1], [0, 0]
+    for side, position in enumerate((2, 3)):
+        index = lowering.input(node, position)
+        if index < 0 or lowering.constant(index) is not None:
+            constants[side] = int(_number(lowering, node, position, 0.0))
+        elif lowering.tensor(index).num_elements == 1:
+            tensors[side] = index
+        else:
+            raise CannotLower("a zero point per row or channel", change="one zero point for the tensor")
+    return (tensors[0], tensors[1]), (constants[0], constants[1])
+
+
 def _require_bytes(lowering: Lowering, *tensors: int) -> None:
     for index in tensors:
         tensor = lowering.tensor(index)
@@ -91,8 +105,9 @@ def lower_matmul_integer(lowering: Lowering, node: Node) -> None:
     left, right = node.inputs[:2]
     _require_bytes(lowering, left, right)
     problem = batched_problem(lowering, left, right, node.outputs[0])
-    zeros = [int(_number(lowering, node, position, 0.0)) for position in (2, 3)]
-    solve_matrix(lowering, node, replace(problem, dtype="int32", left_zero=zeros[0], right_zero=zeros[1]))
+    zeros, constants = _zero_points(lowering, node)
+    made = replace(problem, dtype="int32", left_zero=constants[0], right_zero=constants[1], zeros=zeros)
+    solve_matrix(lowering, node, made)
 
 
 def lower_qlinear_matmul(lowering: Lowering, node: Node) -> None:
@@ -116,13 +131,12 @@ def lower_conv_integer(lowering: Lowering, node: Node) -> None:
     """ConvInteger with one zero point per operand."""
     source, weights = node.inputs[:2]
     _require_bytes(lowering, source, weights)
-    problem = conv_problem(lowering, node, source, weights)
+    zeros, constants = _zero_points(lowering, node)
+    problem = conv_problem(lowering, node, source, weights, zeros=zeros)
     if not problem.shape.is_array:
         raise CannotLower("a depthwise convolution in int32")
-    zeros = [int(_number(lowering, node, position, 0.0)) for position in (2, 3)]
-    write_convolution(
-        lowering, node, replace(problem, dtype="int32", source_zero=zeros[0], weight_zero=zeros[1])
-    )
+    made = replace(problem, dtype="int32", source_zero=constants[0], weight_zero=constants[1])
+    write_convolution(lowering, node, made)
 
 
 def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:

@@ -1,6 +1,6 @@
 """The figures of the chip that tilings are made from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from npuviz.onnx.host_work import Processor
 from npuviz.targets.systolic.spec import SystolicSpec
@@ -39,6 +39,10 @@ class Resources:
     layout: str
     host: Processor
     dataflow: str = WEIGHTS
+
+    def without(self, entries: int) -> "Resources":
+        """The same with so many entries of one request less in half of the scratchpad."""
+        return replace(self, spad_half=self.spad_half - entries * self.request_bytes) if entries else self
 
     @property
     def row_block(self) -> int:

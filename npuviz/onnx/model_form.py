@@ -1,0 +1,31 @@
+"""The form in which a machine wants its models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import onnx
+
+MIN_DYNAMIC_WEIGHTS = 3 << 19
+"""Measured on NeuronCores, the operators around included: an LSTM with 786,432 weights a direction takes 1.8
+times as long step by step as on the Host, one with 2,097,152 a 1.2th."""
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """How `read_model` writes a model for a machine.
+
+    whole            which operators of `onnx.passes.contrib` stay as they are, None: recurrent ones; the
+                     others are written with plainer operators
+    float_weights    whether weights behind DequantizeLinear are stored as floats, which suits machines that
+                     multiply integers no faster
+    float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
+    dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
+    """
+
+    whole: Callable[[onnx.NodeProto], bool] | None = None
+    float_weights: bool = False
+    float_products: bool = False
+    dynamic_weights: int = MIN_DYNAMIC_WEIGHTS
+
+
+AS_IT_IS = ModelForm()
