@@ -53,13 +53,15 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     if optimize:
-        _write_out(draft, given, form)
+        _write_out(draft, given, form, is_late=False)
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft, float_weights=form.float_weights)
     may_change = optimize and not keeps_nodes(draft)
     for _ in range(MAX_DEPTH if may_change else 0):
         if not decide(draft, given):
             break
+        draft = optimize_draft(draft, float_weights=form.float_weights)
+    if may_change and _write_out(draft, given, form, is_late=True):
         draft = optimize_draft(draft, float_weights=form.float_weights)
     if may_change and form.float_products and write_as_floats(draft):
         draft = optimize_draft(draft, float_weights=form.float_weights)
@@ -76,13 +78,25 @@ def read_model(
     return graph
 
 
-def _write_out(draft: Draft, given: Given, form: ModelForm) -> None:
-    """Write operators of language models with those of the standard; their sizes are those of a run."""
-    from npuviz.onnx.passes.contrib.expand import expand_contrib, has_contrib, only_recurrent
+def _write_out(draft: Draft, given: Given, form: ModelForm, *, is_late: bool) -> bool:
+    """Write operators that the machine does not run with others; their sizes are those of a run.
 
-    whole = form.whole or only_recurrent
-    if has_contrib(draft, whole):
-        assumed = list(draft.assumptions)
-        shapes = infer_shapes(draft, given)
-        draft.assumptions[:] = assumed
-        expand_contrib(draft, shapes, whole, form.dynamic_weights)
+    is_late  those whose constants have to be folded before
+    Returns whether there were such.
+    """
+    from npuviz.onnx.passes.contrib.expand import (
+        but_late,
+        expand_contrib,
+        has_contrib,
+        only_late,
+        only_recurrent,
+    )
+
+    whole = (only_late if is_late else but_late)(form.whole or only_recurrent)
+    if not has_contrib(draft, whole):
+        return False
+    assumed = list(draft.assumptions)
+    shapes = infer_shapes(draft, given)
+    draft.assumptions[:] = assumed
+    expand_contrib(draft, shapes, whole, form.dynamic_weights)
+    return True

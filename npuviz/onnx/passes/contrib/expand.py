@@ -13,6 +13,7 @@ from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
 from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
 from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
+from npuviz.onnx.passes.contrib.sub_pixels import WRITERS as SUB_PIXELS
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
 from npuviz.onnx.runtime_operators import learn_operators
@@ -27,8 +28,9 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **QUANTISED,
     **RECURRENT,
     **DYNAMIC,
+    **SUB_PIXELS,
 }
-_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *RECURRENT))
+_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *RECURRENT, *SUB_PIXELS))
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
 program has them written where the cache lies, instead of a copy of the whole cache."""
@@ -41,8 +43,19 @@ Whole = Callable[[NodeProto], bool]
 
 
 def only_recurrent(node: NodeProto) -> bool:
-    """Recurrent operators and those on 8-bit tensors stay as they are, all others are written out."""
-    return node.op_type in RECURRENT or node.op_type in QUANTISED
+    """Recurrent operators, those on 8-bit tensors, transposed convolutions and pads stay as they are, all
+    others are written out."""
+    return node.op_type in RECURRENT or node.op_type in QUANTISED or node.op_type in SUB_PIXELS
+
+
+def but_late(whole: Whole) -> Whole:
+    """As `whole`; what is written out after constants are folded stays for now."""
+    return lambda node: node.op_type in SUB_PIXELS or whole(node)
+
+
+def only_late(whole: Whole) -> Whole:
+    """As `whole`; only what is written out after constants are folded is."""
+    return lambda node: node.op_type not in SUB_PIXELS or whole(node)
 
 
 def in_plain_form(names: Collection[str]) -> Whole:
@@ -52,6 +65,8 @@ def in_plain_form(names: Collection[str]) -> Whole:
     def is_plain(node: NodeProto) -> bool:
         if node.op_type in QUANTISED:
             return True
+        if node.op_type == "Pad":
+            return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
         return node.op_type in names and is_bare and len([name for name in node.output if name]) == 1

@@ -24,9 +24,19 @@ from npuviz.targets.rk3588.spec import SETTINGS, RknnSpec, make_spec
 from npuviz.targets.rk3588.view.listing import RknnListing
 
 _WHOLE = frozenset(
-    ("DynamicQuantizeLSTM", "GRU", "GroupQueryAttention", "LSTM", "MultiHeadAttention", "RotaryEmbedding")
+    (
+        *(
+            "DynamicQuantizeLSTM",
+            "GRU",
+            "GroupQueryAttention",
+            "LSTM",
+            "MultiHeadAttention",
+            "RotaryEmbedding",
+        ),
+        *("ConvTranspose", "Pad"),
+    )
 )
-"""Operators that the Host runs as they are: most of their parts would be its too."""
+"""Operators that the NPU runs as they are, or the Host: most of their parts would be its too."""
 _FORM = ModelForm(whole=lambda node: node.op_type in _WHOLE, float_products=True)
 
 
