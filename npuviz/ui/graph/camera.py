@@ -37,6 +37,22 @@ class GraphCamera:
         """Put a point of the drawing into the middle of a widget of this size."""
         return GraphCamera(self.scale, width / 2 - x * self.scale, height / 2 - y * self.scale)
 
+    def within(self, bounds: tuple[float, float, float, float], width: float, height: float) -> "GraphCamera":
+        """Shift so that a widget of this size shows nothing but a rectangle of the drawing and a margin; a
+        smaller rectangle (left, top, width, height) lies in its middle."""
+        left, top, span_x, span_y = bounds
+        return self.moved(
+            _into(left * self.scale + self.offset_x, span_x * self.scale, width),
+            _into(top * self.scale + self.offset_y, span_y * self.scale, height),
+        )
+
+
+def _into(start: float, span: float, room: float) -> float:
+    """Pixels to shift a span by."""
+    if span <= room - 2 * MARGIN:
+        return (room - span) / 2 - start
+    return min(MARGIN - start, 0.0) + max(room - MARGIN - start - span, 0.0)
+
 
 def fit(
     bounds: tuple[float, float, float, float], width: float, height: float, largest: float = 1.0

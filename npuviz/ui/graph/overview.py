@@ -13,7 +13,7 @@ from npuviz.ui.theme.theme import GRID, Theme
 
 LARGEST = 132.0, 104.0
 """Pixels of the map at most."""
-SHARE = 0.34
+SHARE = 0.26
 """Part of the view that it may take in each direction."""
 MARGIN = 2.0 * GRID
 SMALLEST = 36.0

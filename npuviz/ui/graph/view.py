@@ -108,7 +108,9 @@ class GraphView(CameraCanvas):
     def _centred(self, camera: GraphCamera, box: int) -> GraphCamera:
         assert self.picture is not None
         layout = self.picture.layout
-        return camera.centred_on(float(layout.x[box]), float(layout.y[box]), self.width(), self.height())
+        x, y = float(layout.x[box]), float(layout.y[box])
+        centred = camera.centred_on(x, y, self.width(), self.height())
+        return centred.within(layout.bounds(), self.width(), self.height())
 
     def set_camera(self, camera: GraphCamera) -> None:
         if camera != self.camera:

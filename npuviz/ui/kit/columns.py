@@ -22,6 +22,11 @@ def fit_columns(view: QTableView, first: int) -> None:
     _Fitting(view, first)
 
 
+def hide_without_room(view: QTableView, column: int, least: int) -> None:
+    """Hide a column that takes the room which the others leave, while that is less than `least` pixels."""
+    _Hiding(view, column, least)
+
+
 def name_width(room: int, others: list[int], first: int) -> int:
     """Pixels of the first column when `room` is to be shared with columns of these widths, in their order."""
     if first + sum(others) <= room:
@@ -35,6 +40,23 @@ def name_width(room: int, others: list[int], first: int) -> int:
         # Of a long text the beginning is worth more than an empty first column.
         return first
     return max(room - taken, MIN_NAME_WIDTH)
+
+
+class _Hiding(QObject):
+    """Hides and shows a column while the room changes; belongs to the table."""
+
+    def __init__(self, view: QTableView, column: int, least: int) -> None:
+        super().__init__(view)
+        self._view, self._column, self._least = view, column, least
+        view.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and isValid(self._view):
+            header = self._view.horizontalHeader()
+            others = (place for place in range(header.count()) if place != self._column)
+            taken = sum(header.sectionSize(place) for place in others if not header.isSectionHidden(place))
+            self._view.setColumnHidden(self._column, self._view.viewport().width() - taken < self._least)
+        return super().eventFilter(watched, event)
 
 
 class _Fitting(QObject):

@@ -105,7 +105,8 @@ class QueueDelegate(QStyledItemDelegate):
             return
         painter.fillRect(bar, theme.color("canvas"))
         # The darkest end of the scale cannot be told from the background.
-        color = theme.heat_color(0.3 + 0.65 * state.fraction)
+        # What has no capacity is never full.
+        color = theme.heat_color(0.3 + 0.65 * state.fraction if state.capacity else 0.5)
         painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * state.fraction, bar.height()), color)
         if 1 < state.capacity <= bar.width() / 6:
             painter.setPen(translucent(theme.color("surface"), 200))

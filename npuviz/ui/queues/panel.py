@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
 
 from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
+from npuviz.ui.kit.columns import hide_without_room
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import fill, muted_label, restore_sizes, splitter
 from npuviz.ui.kit.table_view import add_copying, make_table, on_key
@@ -24,6 +25,7 @@ from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Queues show how many entries wait at every unit and which come next. Open a model to fill them."
 HISTORY_POINTS = 96
+MIN_HISTORY_PIXELS = 56
 GROUPED_FROM = 8
 """So many queues of units in several groups are shown in groups."""
 FOLDED_FROM = 24
@@ -60,6 +62,7 @@ class QueuesPanel(Panel):
         header.setSectionResizeMode(HISTORY, QHeaderView.ResizeMode.Stretch)
         header.setStretchLastSection(False)
         self.view.setColumnHidden(HEAD, True)
+        hide_without_room(self.view, HISTORY, MIN_HISTORY_PIXELS)
         widths = (32, 180, 84, 96)
         self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
         entry_header = self.entry_view.horizontalHeader()

@@ -83,6 +83,7 @@ QHeaderView::up-arrow {{ image: url("{chevron_up}"); }}
 QHeaderView::down-arrow {{ image: url("{chevron}"); }}
 QTableView::item {{ padding: 0 5px; }}
 QTableCornerButton::section {{ background: {surface}; border: none; }}
+QAbstractScrollArea::corner {{ background: transparent; border: none; }}
 
 QScrollBar:vertical {{ background: transparent; width: 10px; margin: 0; }}
 QScrollBar:horizontal {{ background: transparent; height: 10px; margin: 0; }}

@@ -84,6 +84,16 @@ def test_an_empty_graph_and_a_cycle_do_no_harm() -> None:
     assert lay_out_graph(Graph("c", nodes, tensors, (), ())).num_boxes == 2
 
 
+@pytest.mark.parametrize("x", [0.0, 40.0, 500.0, 960.0, 1000.0])
+def test_a_centred_camera_shows_nothing_beyond_the_drawing(x: float) -> None:
+    camera = GraphCamera(1.0).centred_on(x, 50, 400, 300).within((0, 0, 1000, 100), 400, 300)
+    left, right = camera.to_drawing(0, 0)[0], camera.to_drawing(400, 0)[0]
+    assert left >= -24
+    assert right <= 1024
+    assert left <= x <= right
+    assert camera.to_screen(0, 50)[1] == 150, "what is smaller than the view lies in its middle"
+
+
 def test_camera_keeps_the_point_under_the_pointer() -> None:
     camera = GraphCamera(0.5, 10, 20)
     at = camera.to_drawing(100, 80)

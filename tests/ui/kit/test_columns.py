@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTableView
+from PySide6.QtWidgets import QHeaderView, QTableView
 
 from npuviz.ui.costs.panel import NAME_WIDTH, CostsPanel
 from npuviz.ui.counters.panel import CountersPanel
-from npuviz.ui.kit.columns import MIN_NAME_WIDTH, name_width
+from npuviz.ui.kit.columns import MIN_NAME_WIDTH, hide_without_room, name_width
 from npuviz.ui.shell.headless import HeadlessWindow
 from npuviz.workbench.opening import OpenOptions
 
@@ -29,6 +30,24 @@ SAMPLE = Path(__file__).resolve().parents[3] / "sample_models" / "tiny_cnn.onnx"
 )
 def test_the_first_column_ends_where_others_are_whole(room: int, width: int) -> None:
     assert name_width(room, [100, 100], 180) == width
+
+
+@pytest.mark.parametrize(("width", "is_seen"), [(300, True), (262, True), (255, False)])
+def test_a_column_without_room_is_hidden(width: int, is_seen: bool, qtbot) -> None:
+    view = QTableView()
+    qtbot.addWidget(view)
+    view.setModel(QStandardItemModel(2, 3))
+    view.verticalHeader().hide()
+    header = view.horizontalHeader()
+    header.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
+    for column in (0, 1):
+        header.resizeSection(column, 100)
+    hide_without_room(view, 2, 56)
+    view.show()
+    for size in (400, 240, width):
+        view.resize(size + 2 * view.frameWidth(), 200)
+    assert view.isColumnHidden(2) != is_seen
+    assert not view.horizontalScrollBar().isVisible()
 
 
 def _edges(view: QTableView) -> set[int]:
