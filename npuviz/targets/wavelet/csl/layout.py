@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import fields_of, routable
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
 from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, string_of
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
+from npuviz.targets.wavelet.csl.comptime.route_calls import Configured
 from npuviz.targets.wavelet.csl.comptime.scope import Scope
 from npuviz.targets.wavelet.csl.comptime.session import ExportedName, LayoutState, Tile
 from npuviz.targets.wavelet.csl.comptime.values import (
@@ -76,15 +79,20 @@ def _size(pair: tuple[int, int]) -> Value:
 
 
 def _coordinates(comptime: Comptime, node: BuiltinCall, scope: Scope) -> tuple[int, int]:
+    first, second = node.arguments[:2]
+    x, y = comptime.constant_integer(first, scope), comptime.constant_integer(second, scope)
+    _check_place(comptime, node, x, y)
+    return x, y
+
+
+def _check_place(comptime: Comptime, node: BuiltinCall, x: int, y: int) -> None:
     rectangle = comptime.session.rectangle
     if rectangle is None:
         raise CslError(node.at, f"@{node.name} comes after @set_rectangle")
-    x, y = (comptime.constant_integer(argument, scope) for argument in node.arguments[:2])
     if not (0 <= x < rectangle[0] and 0 <= y < rectangle[1]):
         raise CslError(
             node.at, f"PE ({x}, {y}) is outside of the rectangle of {rectangle[0]} x {rectangle[1]}"
         )
-    return x, y
 
 
 @builtin("set_tile_code", 2, 4, effect=True)
@@ -109,18 +117,39 @@ def _set_color_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
     state = _layout(comptime, node, scope)
     place = _coordinates(comptime, node, scope)
     channel = _channel(comptime, node, 2, scope)
+    _configure(state, node, channel, place)
+    recording = comptime.route_calls.recording
+    if recording is not None:
+        recording.append(Configured(node, place, partial(_repeat, comptime, state, node, channel)))
+    return VOID
+
+
+def _configure(state: LayoutState, node: BuiltinCall, channel: Channel, place: tuple[int, int]) -> None:
     colors = state.channels.setdefault(place, {})
     if channel.color in colors:
         raise CslError(node.at, f"color {channel.color} of PE {place} is configured twice")
     colors[channel.color] = channel
-    return VOID
+
+
+def _repeat(
+    comptime: Comptime, state: LayoutState, node: BuiltinCall, channel: Channel, place: tuple[int, int]
+) -> None:
+    _check_place(comptime, node, *place)
+    _configure(state, node, channel, place)
 
 
 def _channel(comptime: Comptime, node: BuiltinCall, first: int, scope: Scope) -> Channel:
     argument = node.arguments[first]
     color = routable(comptime.evaluate(argument, scope), f"@{node.name}", argument.at)
-    value = comptime.evaluate(node.arguments[first + 1], scope)
-    return channel_of(comptime.session.arch, color, value, node.at)
+    described = node.arguments[first + 1]
+    memo = comptime.route_calls
+    key = memo.channel_key(described, color, scope)
+    known = None if key is None else memo.channel(described, key)
+    if known is None:
+        known = channel_of(comptime.session.arch, color, comptime.evaluate(described, scope), node.at)
+        if key is not None:
+            memo.keep_channel(described, key, known)
+    return known
 
 
 @builtin("set_local_color_config", 2, effect=True)

@@ -53,9 +53,11 @@ class CallMemo:
         self._results: dict[Hashable, Value] = {}
         self._had_effects: Counter[Function] = Counter()
 
-    def key(self, function: FunctionValue, arguments: list[Value]) -> Hashable | None:
-        """The key of a call, None if its result cannot be kept, or never was because of effects."""
-        if self._had_effects[function.node] >= EFFECTS_BEFORE_GIVING_UP:
+    def key(
+        self, function: FunctionValue, arguments: list[Value], *, give_up: bool = True
+    ) -> Hashable | None:
+        """The key of a call, None if its result cannot be kept (`give_up`: or never was, for its effects)."""
+        if give_up and self._had_effects[function.node] >= EFFECTS_BEFORE_GIVING_UP:
             return None
         for argument in arguments:
             if not is_plain(argument):

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 from npuviz.targets.wavelet.csl.comptime import coercion
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.call_memo import CallMemo
+from npuviz.targets.wavelet.csl.comptime.route_calls import Configured, Passing, Repeats, RouteCalls
 from npuviz.targets.wavelet.csl.comptime.scope import (
     PREDEFINED_VALUES,
     Cell,
@@ -78,6 +79,7 @@ class Comptime:
         self.steps = 0
         self.work = 0
         self.memo = CallMemo()
+        self.route_calls = RouteCalls()
         self._declares: dict[Block, bool] = {}
         self.runtime_type: Callable[[Expression, Scope], t.Type] | None = None
         """Set by the lowering: the type of an expression whose value is only known at run time."""
@@ -336,6 +338,9 @@ class Comptime:
             raise CslError(at, f"calls at compile time are nested deeper than {MAX_CALL_DEPTH}")
         self.count_step(at)
         self.spend(at, sum([weight_of(value) for value in arguments]))
+        how = self.route_calls.passing(function)
+        if how is not None and (function.signature or self.signature(function)) is not None:
+            return self._call_for_routes(function, node.body, how, arguments, at, depth)
         key = self.memo.key(function, arguments)
         known = None if key is None else self.memo.find(key)
         if known is not None:
@@ -345,6 +350,52 @@ class Comptime:
         if key is not None:
             self.memo.keep(function, key, result, effects)
         return result
+
+    def _call_for_routes(
+        self,
+        function: FunctionValue,
+        body: Block,
+        how: Passing,
+        arguments: list[Value],
+        at: Span,
+        depth: int,
+    ) -> Value:
+        """As `call`, for a function that passes coordinates to `@set_color_config`."""
+        others = [value for index, value in enumerate(arguments) if index not in how.passed]
+        key = self.memo.key(function, others, give_up=False)
+        known = None if key is None else self.route_calls.find(function, key)
+        if known is not None:
+            self._repeat(function, known, arguments, at)
+            return VOID
+        outer, made = self.route_calls.recording, list[Configured]()
+        effects = self.memo.effects
+        self.route_calls.recording = made
+        try:
+            result = self._execute_call(function, body, arguments, at, depth)
+        finally:
+            self.route_calls.recording = outer
+        # What a function called from here configures is no entry of `made`, but counts as an effect.
+        if key is not None and result is VOID and self.memo.effects - effects == len(made):
+            self.route_calls.keep(function, key, how, made)
+        return result
+
+    def _repeat(self, function: FunctionValue, known: Repeats, arguments: list[Value], at: Span) -> None:
+        self.spend(at, len(known))
+        self.memo.effects += len(known)
+        signature = function.signature
+        assert signature is not None
+        try:
+            for column, row, one in known:
+                x, y = one.place
+                if column >= 0:
+                    x = integer_of(self.coerce(arguments[column], signature.parameters[column], at), at)
+                if row >= 0:
+                    y = integer_of(self.coerce(arguments[row], signature.parameters[row], at), at)
+                one.repeat((x, y))
+        except CslError as error:
+            if len(error.notes) < 4:
+                error.notes.append((at, f"called as {function.node.name}"))
+            raise
 
     def _execute_call(
         self, function: FunctionValue, body: Block, arguments: list[Value], at: Span, depth: int
