@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,11 +20,12 @@ from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.calls.instances import Instances
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
-from npuviz.targets.neuroncore.nki.record.conjunctions import joins_masks
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE, range_of_kernel
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
+from npuviz.targets.neuroncore.nki.record.syntax import as_traced
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
 from npuviz.targets.neuroncore.nki.user_python import located
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -58,7 +60,7 @@ class Kernel:
     ) -> None:
         _check_kind(function)
         functools.update_wrapper(self, function)
-        self.function = joins_masks(function) if version == 1 else function
+        self.function = as_traced(function, range_of_kernel) if version == 1 else function
         self.version = version
         self.grid = grid
         self.mode = mode
@@ -285,6 +287,9 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     spec = spec_in_use()
     traced = trace_on(kernel, args, kwargs, spec)
     lowered = lower_traced(traced, spec, NoProgress())
+    for text in traced.recording.notes:
+        if text.startswith(TRACED_ONCE):
+            warnings.warn(text, stacklevel=3)
     done = execute(traced, lowered, spec, ())
     LAST[:] = [done]
     bound = inspect.signature(kernel.function).bind(*args, **kwargs).arguments

@@ -23,6 +23,7 @@ from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.nki.engine_choice import COMMUTATIVE, engine_for
 from npuviz.targets.neuroncore.nki.placing import Placing, storages_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE
 from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -87,8 +88,8 @@ class Lowering(Placing):
         notes = [Note("info", "assumed", _ASSUMED)]
         for text in self._recording.notes:
             name = text.partition(": ")[0]
-            is_error = name.startswith("err_")
-            notes.append(Note("warning", name, text) if is_error else Note("info", "assumed", text))
+            is_warning = name.startswith("err_") or name == TRACED_ONCE
+            notes.append(Note("warning", name, text) if is_warning else Note("info", "assumed", text))
         if self._spilling.saved_bytes:
             notes.append(Note("warning", "spilled", self._spill_text()))
         placement = {node.id: "Core" for node in self._graph.nodes}

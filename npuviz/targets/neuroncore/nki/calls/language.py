@@ -2,7 +2,7 @@
 
 import builtins
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
+from npuviz.targets.neuroncore.nki.record.loops import turns, turns_traced_once
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
@@ -136,21 +137,27 @@ class constants:
 # --- loops and programs ------------------------------------------------------------------------------
 
 
-class LoopIndex(int):
-    """The index of a loop: an integer that knows whether its iteration is the first."""
-
-    is_first = True
-
-
-def affine_range(*bounds: int, **_: Any) -> Iterator[int]:
-    """Iterations in order."""
-    for count, value in enumerate(range(*bounds)):
-        index = LoopIndex(value)
-        index.is_first = count == 0
-        yield index
+def affine_range(*bounds: int, **named: Any) -> Iterator[int]:
+    """Turns that do not depend on each other; in generation 1 what they do in Python happens once."""
+    return turns_traced_once(_bounds(bounds, named), "affine_range")
 
 
-sequential_range = static_range = affine_range
+def sequential_range(*bounds: int, **named: Any) -> Iterator[int]:
+    """Turns in order; in generation 1 what they do in Python happens once."""
+    return turns_traced_once(_bounds(bounds, named), "sequential_range")
+
+
+def static_range(*bounds: int, **named: Any) -> Iterator[int]:
+    """Turns in order, each of which Python runs."""
+    return turns(_bounds(bounds, named))
+
+
+def _bounds(bounds: Sequence[int], named: Mapping[str, Any]) -> range:
+    """The range of a loop: start, stop and step in order or by name; other keywords are hints."""
+    if not bounds or "stop" in named:
+        start = bounds[0] if bounds else named.get("start", 0)
+        return range(start, named["stop"], named.get("step", 1))
+    return range(*bounds, *([named["step"]] if "step" in named and len(bounds) == 2 else []))
 
 
 def ds(start: Any, size: int) -> Any:

@@ -40,6 +40,11 @@ def running_statement() -> ast.stmt | None:
     return _statements(frame.f_code.co_filename).get(frame.f_lineno) if frame is not None else None
 
 
+def statement_at(filename: str, line: int) -> ast.stmt | None:
+    """The innermost statement at a line of a text."""
+    return _statements(filename).get(line)
+
+
 def forget_texts() -> None:
     """Read texts again: files change between two kernels."""
     _name_at.cache_clear()
