@@ -40,7 +40,7 @@ SOURCES: Mapping[str, str] = {
     "job_driver_ns": "PROF, fitted: 11 us a layer with instrumentation, less the task's own 1.27 us",
     "backlog_bytes": "Assumed: 4 KiB between DPU and memory",
     "chunk_bytes": "Assumed: 512 bytes of one stream before the next has its turn",
-    "host_call_ns": "Assumed: 20 us for an operator on the CPU",
+    "host_call_ns": "Assumed: 20 us from the NPU's driver to an operator on the CPU and back",
     "host_convert_bytes_per_ns": "JAS: 512 KiB of fp16 converted in 2 ms, 0.26 B/ns",
     "host_operator_ns": "Assumed: 2 us until an inference runtime has called its next operator",
     "host_operations_per_ns": "Arm: two 128-bit multiply-adds (16 operations) a cycle at 2.4 GHz",
@@ -58,7 +58,7 @@ class RknnSpec:
     *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
     keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
     host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
-              it calls (in a Loop), operations and bytes of one core, and bytes of the NPU's layouts converted
+              it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core, and bytes of the NPU's layouts converted
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """

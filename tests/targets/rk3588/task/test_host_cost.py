@@ -1,0 +1,25 @@
+"""What Host calls take."""
+
+from pathlib import Path
+
+import numpy as np
+
+from npuviz.onnx.host_work import host_work
+from npuviz.onnx.reader import read_model
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
+from npuviz.targets.rk3588.task.host_cost import host_cycles
+from tests.targets.rk3588.compiler.models import Model
+
+
+def test_the_way_from_the_driver_is_paid_once_where_the_npu_does_nothing_in_between(tmp_path: Path) -> None:
+    model = Model(4, 64)
+    model.add("Softmax", model.add("Softmax", "x"))
+    graph = read_model(model.save(tmp_path))
+    places = (Buffer("x", 0x1000, 1024, "row-major"), Buffer("y", 0x2000, 1024, "row-major"))
+    spec = RknnSpec(npu_hz=1_000_000_000, host_call_ns=20_000, host_operator_ns=2_000)
+    busy = host_work(graph, graph.nodes[0])
+    own = max(busy.operations / spec.host_operations_per_ns, busy.num_bytes / spec.host_bytes_per_ns)
+    calls = [HostCall(job, node, 0, "softmax", (0,), (1,)) for job, node in ((0, 0), (0, 1), (1, 1))]
+    tables = Tables(1, (), places, 1, tuple(calls))
+    assert np.allclose(host_cycles(spec, tables, graph), [20_000 + own, 2_000 + own, 20_000 + own], atol=1)
