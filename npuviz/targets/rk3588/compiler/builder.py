@@ -171,9 +171,7 @@ class Builder:
     def constant(self, name: str, data: np.ndarray, layout: str = "weight") -> Buffer:
         """A buffer with packed constants."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        dtype = {"i1": "int8", "i2": "int16", "i4": "int32", "f2": "float16", "f4": "float32"}[
-            np.dtype(data.dtype).str[1:]
-        ]
+        dtype = data.dtype.name
         return self._buffers[self._add(Buffer(name, 0, len(raw), layout, dtype=dtype, data=raw))]
 
     def shared(self, name: str, make: Callable[[], np.ndarray]) -> Buffer:

@@ -14,6 +14,7 @@ from npuviz.targets.rk3588.compiler.host_calls import give_output, run_on_host, 
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling, quantising, transposed
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
+from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.spec import RknnSpec
 
 Lower = Callable[[Builder, Layer, Planner], None]
@@ -90,9 +91,7 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
         mark = builder.mark()
         try:
             builder.begin_layer()
-            is_activation = layer.activation is not None and layer.activation.node is layer.head
-            lower = lower_activation if is_activation else FAMILIES[layer.head.op_type]
-            lower(builder, layer, planner)
+            _lowering_of(layer)(builder, layer, planner)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)
             reasons[layer.head.id] = host_reason(error)
@@ -102,6 +101,14 @@ def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, 
                 builder.placement[node] = "Core"
             return
     _on_host(builder, layer, planner, reasons[layer.head.id])
+
+
+def _lowering_of(layer: Layer) -> Lower:
+    """What makes tasks of a layer."""
+    if layer.normalisation is not None:
+        return lower_normalisation
+    is_activation = layer.activation is not None and layer.activation.node is layer.head
+    return lower_activation if is_activation else FAMILIES[layer.head.op_type]
 
 
 def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: HostReason) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import (
     ALU_ADD,
@@ -19,10 +20,18 @@ from npuviz.targets.rk3588.compiler.dpu import (
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8, INT16
+from npuviz.targets.rk3588.task.work import ATOM_BYTES, BF16, FP16, FP32, INT8, INT16, INT32
 
 DPU_ENABLES = 0x18
-_PRECISIONS = {"int8": INT8, "int16": INT16, "float16": FP16}
+_PRECISIONS = {
+    "int8": INT8,
+    "int16": INT16,
+    "float16": FP16,
+    "bfloat16": BF16,
+    "int32": INT32,
+    "float32": FP32,
+}
+"""Ref: TRM: the DPU alone has the two of 32 bits."""
 
 
 def layer_dtype(layer: Layer) -> str:
@@ -66,7 +75,7 @@ def emit(
     table   to look the results up in
     """
     dtype = source.dtype
-    item = 1 if dtype == "int8" else 2
+    item = numpy_dtype(dtype).itemsize
     images, channels, height, width = cube_shape(source.shape)
     cores = min(b.spec.cores, height)
     # A quotient of what fills the channels up would be no number; types have atoms of different channels.

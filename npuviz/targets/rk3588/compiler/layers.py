@@ -11,6 +11,7 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.lookup_table import Function
+from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -61,6 +62,7 @@ class Layer:
     nodes       graph nodes that it covers, head first; inputs  activations in the head's order
     activation  fused behind the head, the head itself if it is one, or None
     is_host     nothing was recognised; others  outputs of the head behind the first
+    normalisation  what the nodes together are, where they are one
     """
 
     head: Node
@@ -70,6 +72,7 @@ class Layer:
     activation: Activation | None = None
     is_host: bool = False
     others: tuple[Stored, ...] = ()
+    normalisation: Normalisation | None = None
 
     @property
     def is_quantised(self) -> bool:
@@ -116,6 +119,7 @@ class Planner:
         self.quantised = QuantisedGraph(graph)
         self._consumers = graph.consumers()
         self._left: set[int] = set()
+        self._normalisations = Normalisations(graph, kept)
         self._chains = PointwiseChains(graph, self.quantised, lambda node: node.id not in kept)
 
     def layers(self) -> list[Layer]:
@@ -190,6 +194,10 @@ class Planner:
         alone = Layer(node, (node.id,), is_host=True)
         if self._is_empty(node) or node.id in self._kept or self._cancels(node):
             return alone
+        normal = self._normalisations.from_node(node)
+        if normal is not None and not self.is_constant(normal.source):
+            ends = Stored(normal.source), Stored(normal.output)
+            return Layer(node, normal.nodes, ends[:1], ends[1], normalisation=normal)
         if node.op_type in CONVERSIONS:
             return self._conversion(node) or alone
         operands = self._activations(node)

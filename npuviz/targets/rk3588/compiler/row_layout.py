@@ -2,16 +2,20 @@
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.layers import VIEWS
+from npuviz.targets.rk3588.compiler.normalisation import OPERATORS as NORMALISATIONS
 
 _MOVERS = (*VIEWS, "Transpose")
 """Operators whose result may lie in another way than what they read: they copy."""
+_ALONG_CHANNELS = ("MatMul", "Gemm", *NORMALISATIONS)
+"""Operators that want their last axis as channels, as means along that do."""
 
 
 def tensors_of_rows(graph: Graph) -> frozenset[int]:
     """Tensors (N, M, C) that lie as rows (N * M, C), as products want them.
 
     Those that a convolution or pooling reads or makes lie as sequences (N, C, L), and so does what other
-    operators than copies connect with them; of the rest, what products read or make lies as rows. In a graph
+    operators than copies connect with them; of the rest, what products and normalisations read or make
+    lies as rows. In a graph
     without sequences, everything does.
     """
     convolved = [node for node in graph.nodes if _is_convolved(graph, node)]
@@ -22,8 +26,8 @@ def tensors_of_rows(graph: Graph) -> frozenset[int]:
         if node.op_type not in _MOVERS:
             classes.join([index for index in _ends(node) if len(graph.tensors[index].shape) == 3])
     sequences = {classes.of(index) for node in convolved for index in _ends(node)}
-    products = [node for node in graph.nodes if node.op_type in ("MatMul", "Gemm")]
-    rows = {classes.of(index) for node in products for index in _ends(node)} - sequences
+    along = [node for node in graph.nodes if _is_along_channels(graph, node)]
+    rows = {classes.of(index) for node in along for index in _ends(node)} - sequences
     return frozenset(
         tensor.id for tensor in graph.tensors if len(tensor.shape) == 3 and classes.of(tensor.id) in rows
     )
@@ -32,6 +36,14 @@ def tensors_of_rows(graph: Graph) -> frozenset[int]:
 def _is_convolved(graph: Graph, node: Node) -> bool:
     is_window = node.op_type in ("Conv", "ConvTranspose") or node.op_type.endswith("Pool")
     return is_window and len(graph.tensors[node.inputs[0]].shape) == 3
+
+
+def _is_along_channels(graph: Graph, node: Node) -> bool:
+    """Whether an operator wants its last axis as channels."""
+    if node.op_type == "ReduceMean":
+        taken, made = (graph.tensors[tensor].shape for tensor in (node.inputs[0], node.outputs[0]))
+        return len(taken) == 3 and made == (*taken[:-1], 1)
+    return node.op_type in _ALONG_CHANNELS
 
 
 def _ends(node: Node) -> list[int]:

@@ -13,13 +13,21 @@ from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
+from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import (
     Builder,
     cube_shape,
     filled_up,
     image_bytes,
 )
-from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, rdma_word, requantisation, with_zeros
+from npuviz.targets.rk3588.compiler.dpu import (
+    SCALE_BITS,
+    Operand,
+    Stages,
+    rdma_word,
+    requantisation,
+    with_zeros,
+)
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, with_table
 from npuviz.targets.rk3588.compiler.layers import Activation, Layer, Planner
 from npuviz.targets.rk3588.compiler.lookup_table import INPUT_FACTOR, ActivationTable
@@ -195,8 +203,13 @@ def convolve_into(
     ends: tuple[Buffer, Buffer],
     *,
     fuses: bool = False,
+    second: tuple[Buffer, int] | None = None,
 ) -> None:
-    """Tasks from one cube to another. fuses  the layer's activation follows the sums"""
+    """Tasks from one cube to another, which may be of fp32.
+
+    fuses   the layer's activation follows the sums
+    second  a cube as large as the target and the ALU code (or MULTIPLY) by which EW joins it to the sums
+    """
     source, target = ends
     dtype = source.dtype
     activation = layer.activation if fuses else None
@@ -213,7 +226,7 @@ def convolve_into(
     filling = operands.pad_value if any(shape.pads) else 0
     for image in range(images):
         base = ConvTask(
-            in_dtype=dtype, out_dtype=dtype, width=columns.size, height=rows.size,
+            in_dtype=dtype, out_dtype=target.dtype, width=columns.size, height=rows.size,
             channels=aligned(channels, packing(dtype).channels),
             kernels=operands.weights.shape[0], kernel_height=rows.kernel, kernel_width=columns.kernel,
             out_width=columns.out, out_height=rows.out, stride_y=rows.stride, stride_x=columns.stride,
@@ -221,7 +234,7 @@ def convolve_into(
             pad_top=rows.before, pad_left=columns.before, pad_value=filling & 0xFFFFFFFF,
             depthwise=shape.is_depthwise, layer_height=rows.size,
             surface_stride=rows.out * columns.out, real_channels=channels,
-            quantised=dtype == "float16",
+            quantised=dtype != "int8",
             feature_address=source.address + image * image_bytes(source.shape, dtype),
             weight_address=weights.address,
             output_address=target.address + image * image_bytes(target.shape, dtype),
@@ -231,6 +244,8 @@ def convolve_into(
             b.begin_layer()
         for tile in tiles(b.spec, base, shape):
             part = _from_kernel(stages, tile.kernel)
+            if second is not None:
+                part = _joining(part, second, (target, tile.task.output_address), rows.out * columns.out)
             words = _words(tile.task, part)
             if table is not None:
                 words = with_table(words, table, b.needs_table(tile.core, table), to_half=dtype == "float16")
@@ -294,6 +309,13 @@ def _from_kernel(stages: Stages, low: int) -> Stages:
     )
 
 
+def _joining(stages: Stages, second: tuple[Buffer, int], written: tuple[Buffer, int], plane: int) -> Stages:
+    """The stages with a second operand of EW that lies as the target does. written  target, address in it"""
+    (cube, alu), (target, address) = second, written
+    place = cube.address + address - target.address
+    return replace(stages, operand=Operand(place, alu, plane, numpy_dtype(cube.dtype).itemsize))
+
+
 def _words(task: ConvTask, stages: Stages) -> list[Word]:
     """The words of a convolution task with its stages; readers' words come last."""
     stream = conv_task_words(task)
@@ -314,7 +336,7 @@ def _words(task: ConvTask, stages: Stages) -> list[Word]:
             "DATA_CUBE_CHANNEL": {"channels": task.out_channels - 1},
         }
         changed += [rdma_word(name, **fields) for name, fields in sizes.items()]
-        precision = FP16 if task.out_dtype == "float16" else INT8
+        precision = INT8 if task.in_dtype == "int8" else FP16
         mode = {"in_precision": precision, "proc_precision": precision, "burst": 15, "main_disable": 1}
         changed.append(rdma_word("FEATURE_MODE_CFG", mode=3 * task.depthwise, **mode))
     for word in changed:

@@ -1,0 +1,182 @@
+"""Finds normalisations over the last axis: one operator, or the sums, squares and roots that exporters write."""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.program.graph import Graph, Node
+
+OPERATORS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """y = (x - mean) / sqrt(mean of squares + epsilon) * scale + bias along the last axis.
+
+    nodes    ids, in their order; source, output  tensors x and y
+    centres  whether the mean is taken off; scale, bias  constant tensors, -1 where there is none
+    """
+
+    nodes: tuple[int, ...]
+    source: int
+    output: int
+    epsilon: float
+    centres: bool
+    scale: int = -1
+    bias: int = -1
+
+
+class Normalisations:
+    """Those of a graph. kept  nodes that must stay on their own"""
+
+    def __init__(self, graph: Graph, kept: Collection[int] = ()) -> None:
+        self._graph = graph
+        self._kept = frozenset(kept)
+        self._consumers = graph.consumers()
+
+    def from_node(self, node: Node) -> Normalisation | None:
+        """The normalisation that begins with a node, None where there is none."""
+        if node.op_type in OPERATORS:
+            found = self._operator(node)
+        elif node.op_type == "ReduceMean":
+            found = self._centred(node)
+        else:
+            square = self._squared(node)
+            found = self._rest(square, (node.id,), node.outputs[0], centres=False) if square >= 0 else None
+        if found is None or self._kept.intersection(found.nodes):
+            return None
+        kinds = {self._graph.tensors[tensor].dtype for tensor in (found.source, found.output)}
+        return found if kinds <= {"float32", "float16"} else None
+
+    def _operator(self, node: Node) -> Normalisation | None:
+        shape = self._graph.tensors[node.inputs[0]].shape
+        axis = int(node.attributes.get("axis", -1))
+        scale, bias = (*node.inputs[1:3], -1, -1)[:2]
+        if (
+            not shape
+            or axis % len(shape) != len(shape) - 1
+            or any(tensor >= 0 and self._consumers[tensor] for tensor in node.outputs[1:])
+            or any(tensor in self._graph.outputs for tensor in node.outputs[1:])
+            or any(tensor >= 0 and not self._is_vector(tensor, shape[-1]) for tensor in (scale, bias))
+        ):
+            return None
+        epsilon = attributes_of(node).real("epsilon")
+        centres = node.op_type == "LayerNormalization"
+        return Normalisation((node.id,), node.inputs[0], node.outputs[0], epsilon, centres, scale, bias)
+
+    def _centred(self, mean: Node) -> Normalisation | None:
+        """From the mean of x on: what takes it off, then as without."""
+        difference = self._only_reader(mean.outputs[0], "Sub")
+        if not self._is_mean(mean) or difference is None:
+            return None
+        if difference.inputs != (mean.inputs[0], mean.outputs[0]):
+            return None
+        centred = difference.outputs[0]
+        for number in self._consumers[centred]:
+            square = self._graph.nodes[number]
+            if self._squared(square) == centred:
+                nodes = (mean.id, difference.id, square.id)
+                found = self._rest(centred, nodes, square.outputs[0], centres=True)
+                inside = found is not None and set(self._consumers[centred]) <= set(found.nodes)
+                return found if inside and centred not in self._graph.outputs else None
+        return None
+
+    def _rest(
+        self, taken: int, nodes: tuple[int, ...], squares: int, *, centres: bool
+    ) -> Normalisation | None:
+        """From the squares of a tensor on, which is x or x less its mean."""
+        mean = self._only_reader(squares, "ReduceMean")
+        total = (
+            self._only_reader(mean.outputs[0], "Add") if mean is not None and self._is_mean(mean) else None
+        )
+        if mean is None or total is None:
+            return None
+        epsilon = next((value for each in total.inputs if (value := self._number(each)) is not None), None)
+        inverse = self._inverse_root(total.outputs[0])
+        if epsilon is None or not epsilon > 0 or inverse is None:
+            return None
+        *roots, last = inverse
+        wanted = {taken, (roots[-1] if roots else total).outputs[0]}
+        is_quotient = last.op_type == "Div" and last.inputs[0] == taken
+        if set(last.inputs) != wanted or not (is_quotient or last.op_type == "Mul"):
+            return None
+        nodes = (*nodes, mean.id, total.id, *(root.id for root in roots), last.id)
+        first = self._graph.nodes[nodes[0]]
+        found = Normalisation(nodes, first.inputs[0], last.outputs[0], epsilon, centres)
+        return self._scaled(found)
+
+    def _inverse_root(self, total: int) -> list[Node] | None:
+        """From a sum on: the nodes that take its root, and the one that divides by that."""
+        root = self._only_reader(total)
+        if root is None:
+            return None
+        if root.op_type == "Pow" and self._number(root.inputs[1]) == -0.5:
+            product = self._only_reader(root.outputs[0], "Mul")
+            return None if product is None else [root, product]
+        is_root = root.op_type == "Sqrt" or (root.op_type == "Pow" and self._number(root.inputs[1]) == 0.5)
+        divided = self._only_reader(root.outputs[0]) if is_root else None
+        if divided is None:
+            return None
+        is_inverse = divided.op_type == "Div" and self._number(divided.inputs[0]) == 1
+        if divided.op_type == "Reciprocal" or is_inverse:
+            product = self._only_reader(divided.outputs[0], "Mul")
+            return None if product is None else [root, divided, product]
+        return [root, divided] if divided.op_type == "Div" else None
+
+    def _scaled(self, found: Normalisation) -> Normalisation:
+        """With the product and the sum behind it, if they are of one constant for each channel."""
+        nodes, output = list(found.nodes), found.output
+        constants = {"Mul": -1, "Add": -1}
+        size = self._graph.tensors[output].shape[-1]
+        for operator in constants:
+            node = self._only_reader(output, operator)
+            others = [each for each in node.inputs if each != output] if node is not None else []
+            if node is None or len(others) != 1 or not self._is_vector(others[0], size):
+                continue
+            constants[operator] = others[0]
+            nodes.append(node.id)
+            output = node.outputs[0]
+        return Normalisation(
+            tuple(nodes),
+            found.source,
+            output,
+            found.epsilon,
+            found.centres,
+            constants["Mul"],
+            constants["Add"],
+        )
+
+    # --- what operators are --------------------------------------------------------------------------
+
+    def _squared(self, node: Node) -> int:
+        """The tensor that a node squares, -1 where it does not."""
+        if node.op_type == "Mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]:
+            return node.inputs[0]
+        is_square = node.op_type == "Pow" and self._number(node.inputs[1]) == 2
+        return node.inputs[0] if is_square else -1
+
+    def _is_mean(self, node: Node) -> bool:
+        """Whether a node takes the mean along the last axis and keeps that."""
+        taken, made = (self._graph.tensors[tensor].shape for tensor in (node.inputs[0], node.outputs[0]))
+        return node.op_type == "ReduceMean" and len(taken) > 0 and made == (*taken[:-1], 1)
+
+    def _only_reader(self, tensor: int, op_type: str = "") -> Node | None:
+        readers = self._consumers[tensor]
+        if len(readers) != 1 or tensor in self._graph.outputs:
+            return None
+        node = self._graph.nodes[readers[0]]
+        return node if op_type in ("", node.op_type) else None
+
+    def _number(self, tensor: int) -> float | None:
+        values = self._graph.constants.get(tensor)
+        return float(np.reshape(values, -1)[0]) if values is not None and np.size(values) == 1 else None
+
+    def _is_vector(self, tensor: int, size: int) -> bool:
+        """Whether a tensor is one constant for all channels, or one for each."""
+        values = self._graph.constants.get(tensor)
+        if values is None or values.dtype.kind != "f":
+            return False
+        return math.prod(values.shape) == 1 or (values.shape[-1] == size and math.prod(values.shape) == size)
