@@ -58,8 +58,8 @@ class RknnSpec:
     *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
     keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
     host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
-              it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core, and
-              bytes of the NPU's layouts converted
+              it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core,
+              and bytes of the NPU's layouts converted
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """

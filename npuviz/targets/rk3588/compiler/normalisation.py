@@ -1,4 +1,4 @@
-"""Finds normalisations over the last axis: one operator, or the sums, squares and roots that exporters write."""
+"""Finds normalisations over the last axis: one operator, or the sums, squares and roots of exporters."""
 
 import math
 from collections.abc import Collection
