@@ -8,6 +8,11 @@ def format_count(value: int) -> str:
     return f"{value:,}".replace(",", THIN_SPACE)
 
 
+def format_number(value: int, noun: str) -> str:
+    """Write how many there are of something: (2, 'operator') -> '2 operators'."""
+    return f"{format_count(value)} {noun}" if value == 1 else f"{format_count(value)} {noun}s"
+
+
 def format_bytes(size: int) -> str:
     """Write a size with KiB = 1024 bytes: 33554432 -> '32 MiB'."""
     amount = float(size)

@@ -25,7 +25,8 @@ class Costs:
     work     (n,) int64 busy cycles of units on it, summed over units
     waiting  (n,) int64 cycles that units waited for its sake, summed over units
     first, last  (n,) int64 cycles: when work began and ended
-    unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles
+    unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles; intervals that only
+             enclose what other units do count where there is nothing else
     end      cycles of the run; `idle` of them had no work at all: sum(share) + idle == end
     num_unassigned  intervals of work that name no such thing, left out of the rows and of `idle`
     parts    (n,) int64 things that were worked on and are one row, 1 but for functions put together
@@ -56,6 +57,7 @@ class _Work:
     key: np.ndarray
     unit: np.ndarray
     waits: np.ndarray
+    frames: np.ndarray
 
 
 def costs(
@@ -83,16 +85,20 @@ def costs(
     start, stop = found.start[work], found.end[work]
     # A unit with several tracks is busy once in a cycle in which two of them show work.
     width = int(found.unit.max(initial=0)) + 1
-    owned, held_start, held_stop = _union(places * width + found.unit[work], start, stop)
-    owner, lengths = owned // width, held_stop - held_start
-    spent = np.bincount(owner, lengths, len(keys)).astype(np.int64)
+    owned = places * width + found.unit[work]
+    by_unit = _union(owned, start, stop)
+    spent = np.bincount(by_unit[0] // width, by_unit[2] - by_unit[1], len(keys)).astype(np.int64)
+    # A unit that only tells others what to do is busy all the time, and bounds nothing.
+    does = ~found.frames[work]
+    does |= ~np.isin(places, places[does])
+    doing = by_unit if does.all() else _union(owned[does], start[does], stop[does])
     union = _union(places, start, stop)
     # Each place has at least one interval; a place's intervals lie together, by start.
     first = union[1][np.searchsorted(union[0], np.arange(len(keys)))]
     last = union[2][np.searchsorted(union[0], np.arange(len(keys)), side="right") - 1]
     share = _shares(*union, len(keys))
     active = np.bincount(union[0], union[2] - union[1], len(keys)).astype(np.int64)
-    unit, unit_work = _busiest(owner, owned % width, lengths, len(keys))
+    unit, unit_work = _busiest(doing[0] // width, doing[0] % width, doing[2] - doing[1], len(keys))
     if grouping == "unit":
         times = unit_times(reader, (0, end), keys.tolist(), under_way)
         waiting = np.array([times[key].waiting for key in keys.tolist()], dtype=np.int64)
@@ -131,6 +137,7 @@ def _first_alike(schema: TraceSchema) -> np.ndarray:
 
 def _collect(reader: TraceReader, grouping: Grouping, end: int, under_way: Sequence[UnderWay]) -> _Work:
     stalls = np.array(sorted(wait_kinds(reader.schema)), dtype=np.int64)
+    frames = np.array(sorted(_frame_kinds(reader.schema)), dtype=np.int64)
     parts: list[_Work] = []
     for track in reader.schema.tracks:
         # Lanes that belong to no unit repeat what units did, put together by operator.
@@ -149,18 +156,24 @@ def _collect(reader: TraceReader, grouping: Grouping, end: int, under_way: Seque
         # What is under way counts up to the cycle the trace is known to.
         stop = np.minimum(view.end[:count], end)
         owner = np.full(count, track.unit, dtype=np.int64)
-        parts.append(_Work(view.start[:count].astype(np.int64), stop, key, owner, np.isin(kind, stalls)))
+        start, waits = view.start[:count].astype(np.int64), np.isin(kind, stalls)
+        parts.append(_Work(start, stop, key, owner, waits, np.isin(kind, frames)))
     parts += _open_rows(reader, grouping, end, under_way)
     if not parts:
         none = np.zeros(0, dtype=np.int64)
-        return _Work(none, none, none, none, none.astype(bool))
+        return _Work(none, none, none, none, none.astype(bool), none.astype(bool))
     return _Work(
         np.concatenate([part.start for part in parts]),
         np.concatenate([part.end for part in parts]),
         np.concatenate([part.key for part in parts]),
         np.concatenate([part.unit for part in parts]),
         np.concatenate([part.waits for part in parts]),
+        np.concatenate([part.frames for part in parts]),
     )
+
+
+def _frame_kinds(schema: TraceSchema) -> set[int]:
+    return {kind.id for kind in schema.kinds if kind.frames}
 
 
 def _open_rows(
@@ -169,7 +182,7 @@ def _open_rows(
     """What the trace does not hold yet, of units."""
     units = {track.id: track.unit for track in reader.schema.tracks}
     rows = [row for row in under_way if units.get(row.track, -1) >= 0]
-    stalls = wait_kinds(reader.schema)
+    stalls, frames = wait_kinds(reader.schema), _frame_kinds(reader.schema)
     keys = {
         "operator": [row.node for row in rows],
         "instruction": [row.instruction for row in rows],
@@ -185,6 +198,7 @@ def _open_rows(
             np.array(keys[grouping], dtype=np.int64),
             np.array([units[row.track] for row in rows], dtype=np.int64),
             np.array([row.kind in stalls for row in rows], dtype=bool),
+            np.array([row.kind in frames for row in rows], dtype=bool),
         )
     ]
 

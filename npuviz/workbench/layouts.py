@@ -58,8 +58,8 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
-            Cell(("costs", "search"), 44), Cell(("counters", "queues", "semaphores"), 28),
-            Cell(("graph", "floorplan", "console", "log", "hazards"), 28),
+            Cell(("costs", "search"), 48), Cell(("counters", "queues", "semaphores"), 27),
+            Cell(("graph", "floorplan", "console", "log", "hazards"), 25),
         ), 34),
     )),
     Layout("memory", "Memory", "Ctrl+Alt+3", (

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.trace.reader import TraceReader
+from npuviz.trace.schema import INTERVAL
 from npuviz.trace.store import TraceStore
 from npuviz.trace.unit_times import unit_times
 from npuviz.workbench.costs import GROUPINGS, Grouping, _busiest, _shares, _union, costs
-from tests.ui.synthetic import KINDS, Nodes, make_reader, schema
+from tests.ui.synthetic import KINDS, Nodes, _rows, make_reader, schema
 
 WAITS = [kind.id for kind in KINDS if kind.role.startswith("wait-")]
 WORK = [kind.id for kind in KINDS if not kind.role.startswith("wait-")]
@@ -73,6 +74,26 @@ def test_lanes_that_belong_to_no_unit_do_not_count_twice(monkeypatch: pytest.Mon
     found = costs(reader, "operator")
     assert set(found.unit.tolist()) <= {0, 1, 2}
     assert int(found.work.sum()) == sum(reader.busy_cycles(track, WORK) for track in range(3))
+
+
+def test_units_that_only_enclose_what_others_do_bound_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = TraceStore(schema(3), Nodes())
+    # Unit 0 holds the task all the time (kind 4); units 1 and 2 do the work, the latter longer.
+    for track, kind, start, end in ((0, 4, 0, 100), (1, 0, 10, 40), (2, 2, 30, 90)):
+        store.append(
+            _rows(INTERVAL, track, np.array([kind]), np.array([start]), np.array([end]), np.array([0]))
+        )
+    # An operator of which nothing but the task was recorded still has a unit.
+    store.append(_rows(INTERVAL, 0, np.array([4]), np.array([100]), np.array([120]), np.array([64])))
+    store.mark(120)
+    kinds = tuple(replace(kind, frames=kind.id == 4) for kind in KINDS)
+    framed = replace(schema(3), kinds=kinds)
+    monkeypatch.setattr(TraceStore, "schema", property(lambda _store: framed))
+    found = costs(TraceReader(store), "operator")
+    assert dict(zip(found.key.tolist(), found.unit.tolist(), strict=True)) == {0: 2, 1: 0}
+    assert found.unit_work.tolist() == [60, 20]
+    assert found.active.tolist() == [100, 20]
+    assert found.work.tolist() == [190, 20]
 
 
 def test_functions_of_one_name_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:

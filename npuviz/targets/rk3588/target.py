@@ -1,5 +1,6 @@
 """The RK3588 target: ONNX models, register command streams and .rknn files on the RK3588 NPU."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -21,6 +22,8 @@ from npuviz.targets.rk3588.spec import PRESETS
 # takes a file.
 
 _STREAMS = (".regcmd", ".rknn")
+_WORD_LINE = re.compile(rb"(?:\s*#[^\n]*\n|\s*\n)*\s*(?:\d+\s+)?(?:0x)?[0-9a-f]{16}\b", re.IGNORECASE)
+"""How a command stream as text begins: comments, then a word of 64 bits, perhaps behind its number."""
 
 
 class RknnTarget:
@@ -37,7 +40,7 @@ class RknnTarget:
     file_kinds: Mapping[str, str] = {
         ".rknn": "RKNN file, version 6",
         ".regcmd": "register command stream",
-        ".txt": "register command stream as text (.regcmd.txt)",
+        ".txt": "register command stream as text, one word a line",
         ".onnx": "ONNX model, compiled",
     }
     compiled_kinds: Mapping[str, str] = {
@@ -46,9 +49,11 @@ class RknnTarget:
     }
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """RKNN files and streams by name; ONNX models only when this target is asked for."""
+        """RKNN files and streams by name or content; ONNX models only when this target is asked for."""
         name = path.name.lower()
-        return name.endswith((*_STREAMS, ".regcmd.txt")) or head[:4] == b"RKNN"
+        if name.endswith((*_STREAMS, ".regcmd.txt")) or head[:4] == b"RKNN":
+            return True
+        return name.endswith(".txt") and _WORD_LINE.match(head) is not None
 
     def locate(self, name: str, config: Path | None) -> Path | None:
         """There is no home folder of models."""

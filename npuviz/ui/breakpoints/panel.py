@@ -1,6 +1,6 @@
 """The breakpoints of the session: set, switch, delete, go to the last hit; beside them the bookmarks."""
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
 from PySide6.QtWidgets import (
     QHeaderView,
@@ -21,6 +21,7 @@ from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, column, line, muted_label, paint_icons, pop_up
 from npuviz.ui.kit.table_view import make_table, on_key
+from npuviz.ui.theme.theme import GRID
 from npuviz.workbench.finding.places import selection_of
 from npuviz.workbench.sessions.bookmarks import Bookmark
 
@@ -40,7 +41,7 @@ class BreakpointsPanel(Panel):
         self.line = ConditionLine(context.theme, self._check, self)
         self.line.accepted.connect(self.add)
         self.view = self._make_view()
-        self._examples = QWidget(self)
+        self._examples = _Lines(self)
         self._examples_layout = QVBoxLayout(self._examples)
         self._examples_layout.setContentsMargins(12, 8, 12, 8)
         self._examples_layout.setSpacing(4)
@@ -226,10 +227,23 @@ class BreakpointsPanel(Panel):
         for text in examples(words):
             example = QPushButton(text, self._examples, flat=True)
             example.setFont(self.theme.font_mono())
+            example.setFixedHeight(example.fontMetrics().height() + 2 * GRID)
             example.setToolTip("Put this condition into the line above")
             example.clicked.connect(lambda _checked=False, text=text: self.line.set_text(text))
             self._examples_layout.addWidget(example, 0, Qt.AlignmentFlag.AlignLeft)
         self._examples_layout.addStretch(1)
+
+
+class _Lines(QWidget):
+    """Lines that are as high as they need to be at their width; a scroll area does not ask for that."""
+
+    def event(self, event: QEvent) -> bool:
+        done = super().event(event)
+        layout = self.layout()
+        is_due = event.type() in (QEvent.Type.Resize, QEvent.Type.LayoutRequest)
+        if is_due and layout is not None and layout.hasHeightForWidth():
+            self.setMinimumHeight(layout.totalHeightForWidth(self.width()))
+        return done
 
 
 SPEC = PanelSpec("breakpoints", "Breakpoints", "mdi6.circle-slice-8", "bottom", 1, (), BreakpointsPanel)

@@ -43,7 +43,7 @@ class FabricToolBar(QWidget):
         self.follow = self._toggle("Follow", "fabric.follow", "Keep the selected word in sight")
         self.place = QLineEdit(self, placeholderText="c, r")
         self.place.setObjectName("fabric.place")
-        self.place.setFixedWidth(64)
+        self.place.setFixedWidth(52)
         self.place.setToolTip("Go to an element by its numbers")
         self.place.setAccessibleName("Go to an element")
         self.place.returnPressed.connect(lambda: self.place_entered.emit(self.place.text()))
@@ -59,7 +59,7 @@ class FabricToolBar(QWidget):
         fits = fit_buttons(self, self.fit_requested, "Show the selected element (F)",
                            "Show the program, then the whole fabric (Home)")  # fmt: skip
         shown = (self.play, self.speed, self.shade, self.route, self.links, self.words, self.follow)
-        self.setLayout(line(*shown, 1, *fits, self.place, spacing=4))
+        self.setLayout(line(*shown, 1, *fits, self.place, spacing=2))
         self.refresh_icons()
 
     @property

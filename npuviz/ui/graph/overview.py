@@ -17,6 +17,7 @@ SHARE = 0.26
 """Part of the view that it may take in each direction."""
 MARGIN = 2.0 * GRID
 SMALLEST = 36.0
+CORNERS = 4
 PADDING = NODE_WIDTH / 2
 
 
@@ -37,9 +38,12 @@ class GraphOverview:
 
 
 def overview_of(
-    picture: GraphPicture, camera: GraphCamera, width: float, height: float
+    picture: GraphPicture, camera: GraphCamera, width: float, height: float, corner: int = 0
 ) -> GraphOverview | None:
-    """The map for a view of this size; None where all can be seen, or where there is no room for it."""
+    """The map for a view of this size; None where all can be seen, or where there is no room for it.
+
+    corner  0 lower right, 1 lower left, 2 upper right, 3 upper left
+    """
     left, top, span_x, span_y = picture.layout.bounds()
     left, top, span_x, span_y = left - PADDING, top - PADDING, span_x + 2 * PADDING, span_y + 2 * PADDING
     first, last = camera.to_drawing(0, 0), camera.to_drawing(width, height)
@@ -51,9 +55,30 @@ def overview_of(
         return None
     scale = min(room_x / span_x, room_y / span_y)
     area = QRectF(0, 0, max(span_x * scale, SMALLEST / 2), max(span_y * scale, SMALLEST / 2))
-    area.moveBottomRight(QPointF(width - MARGIN, height - MARGIN))
+    area.moveLeft(MARGIN if corner % 2 else width - MARGIN - area.width())
+    area.moveTop(MARGIN if corner >= 2 else height - MARGIN - area.height())
     seen = GraphCamera(scale).centred_on(left + span_x / 2, top + span_y / 2, area.width(), area.height())
     return GraphOverview(area, seen.moved(area.left(), area.top()))
+
+
+def emptiest_corner(
+    picture: GraphPicture, camera: GraphCamera, width: float, height: float, corner: int
+) -> int:
+    """Where the map covers no box: `corner` while it does not, or while it does so everywhere."""
+    for place in (corner, *(other for other in range(CORNERS) if other != corner)):
+        overview = overview_of(picture, camera, width, height, place)
+        if overview is None or not _covers_a_box(picture, camera, overview.area):
+            return place
+    return corner
+
+
+def _covers_a_box(picture: GraphPicture, camera: GraphCamera, area: QRectF) -> bool:
+    left, top = camera.to_drawing(area.left(), area.top())
+    right, bottom = camera.to_drawing(area.right(), area.bottom())
+    x, y = picture.layout.x, picture.layout.y
+    across = (x > left - NODE_WIDTH / 2) & (x < right + NODE_WIDTH / 2)
+    along = (y > top - NODE_HEIGHT / 2) & (y < bottom + NODE_HEIGHT / 2)
+    return bool((across & along).any())
 
 
 class OverviewMarks:

@@ -1,5 +1,7 @@
 """Draws an operator graph in as much detail as the scale allows, and only what can be seen."""
 
+import math
+
 import numpy as np
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen
@@ -220,8 +222,8 @@ class GraphPainter:
             return
         state = self._state_text(box)
         title = picture.titles[box]
-        painter.drawText(inner, _TOP_LEFT, title)
-        room = inner.width() - painter.fontMetrics().horizontalAdvance(title) - 6 * scale
+        font, metrics = painter.font(), painter.fontMetrics()
+        room = inner.width() - metrics.horizontalAdvance(title) - 6 * scale
         painter.setFont(theme.font_ui(round(min(SIZE_NOTE * 1.4, max(8.0, SIZE_NOTE * scale)))))
         painter.setPen(self._label_color(box, "text-muted"))
         right = picture.badges.get(box, "")
@@ -230,10 +232,17 @@ class GraphPainter:
             # A badge never covers the title; the outline of the box says the same.
             note = state
         painter.drawText(inner, _TOP_RIGHT, note)
+        taken = painter.fontMetrics().horizontalAdvance(note) + 6 * scale if note else 0.0
         name = painter.fontMetrics().elidedText(
             picture.subtitles[box], Qt.TextElideMode.ElideRight, max(0, int(inner.width()))
         )
         painter.drawText(inner, _BOTTOM_LEFT, name)
+        painter.setFont(font)
+        painter.setPen(self._label_color(box, "text-muted" if is_dim else "text"))
+        whole = metrics.elidedText(
+            title, Qt.TextElideMode.ElideRight, max(0, math.ceil(inner.width() - taken))
+        )
+        painter.drawText(inner, _TOP_LEFT, whole)
 
     def _label_color(self, box: int, role: str) -> QColor:
         if self._overlay.heat is not None and box < self._picture.layout.num_nodes:

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_number
 from npuviz.program.program import Program
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.graph.layout import Direction, GraphLayout, lay_out_graph
@@ -153,7 +153,7 @@ class GraphPanel(Panel):
             return
         self._progress = progress
         self.view.show_picture(make_picture(program, self.model.description, layout))
-        self.bar.status.setText(f"{format_count(layout.num_nodes)} operators")
+        self.bar.status.setText(format_number(layout.num_nodes, "operator"))
         self._mark_found(self.find_bar.line.text())
         self._refresh_state()
         self.on_selection_changed(self.context.selection.current)

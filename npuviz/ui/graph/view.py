@@ -5,9 +5,10 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
+from npuviz.base.units import format_number
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
-from npuviz.ui.graph.overview import GraphOverview, OverviewMarks, overview_of
+from npuviz.ui.graph.overview import GraphOverview, OverviewMarks, emptiest_corner, overview_of
 from npuviz.ui.graph.painter import BOX_SCALE, GraphPainter
 from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
 from npuviz.ui.kit.gestures import CameraCanvas
@@ -45,12 +46,13 @@ class GraphView(CameraCanvas):
         self.camera = GraphCamera()
         self._is_placed = False
         self._marks: OverviewMarks | None = None
+        self._corner = 0
 
     def summary(self) -> str:
         picture, overlay = self.picture, self.overlay
         if picture is None:
             return "No graph"
-        told = [f"{picture.layout.num_nodes} operators"]
+        told = [format_number(picture.layout.num_nodes, "operator")]
         if 0 <= overlay.selected < picture.layout.num_boxes:
             told.append(f"selected: {self._box_text(overlay.selected)}")
         active = sorted(box for box in overlay.active if box < picture.layout.num_nodes)
@@ -74,7 +76,9 @@ class GraphView(CameraCanvas):
         self.picture = picture
         self._marks = None
         self._is_placed = False
+        self._corner = 0
         self._place()
+        self._place_overview()
         self.update()
 
     def fit_all(self) -> None:
@@ -115,7 +119,14 @@ class GraphView(CameraCanvas):
     def set_camera(self, camera: GraphCamera) -> None:
         if camera != self.camera:
             self.camera = camera
+            self._place_overview()
             self.update()
+
+    def _place_overview(self) -> None:
+        """Let the map lie where it covers nothing, if there is such a corner."""
+        if self.picture is not None:
+            view = self.picture, self.camera, self.width(), self.height()
+            self._corner = emptiest_corner(*view, self._corner)
 
     def _place(self) -> None:
         """First view: everything if it can be read, else the beginning at a readable scale."""
@@ -181,7 +192,7 @@ class GraphView(CameraCanvas):
         """The map in the corner; None while all can be seen."""
         if self.picture is None:
             return None
-        return overview_of(self.picture, self.camera, self.width(), self.height())
+        return overview_of(self.picture, self.camera, self.width(), self.height(), self._corner)
 
     def _paint_overview(self, painter: QPainter) -> None:
         overview, picture = self.overview(), self.picture
@@ -202,7 +213,9 @@ class GraphView(CameraCanvas):
         overview = self.overview()
         if overview is not None:
             x, y = overview.to_drawing(spot)
-            self.set_camera(self.camera.centred_on(x, y, self.width(), self.height()))
+            # The map stays under the pointer.
+            self.camera = self.camera.centred_on(x, y, self.width(), self.height())
+            self.update()
 
     def click(self, spot: QPointF) -> None:
         if self._is_on_overview(spot):
@@ -220,6 +233,7 @@ class GraphView(CameraCanvas):
         super().resizeEvent(event)
         if not self._is_placed:
             self._place()
+        self._place_overview()
 
     def hover(self, spot: QPointF | None) -> None:
         box = -1 if spot is None else self.box_at(spot)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from npuviz.base.names import ELLIPSIS, fitting
-from npuviz.ui.inspector.page import Cell, Field, Page, Section, Table
+from npuviz.ui.inspector.page import Cell, Field, Page, Section, Table, is_heading
 
 GAP = 8
 """Pixels between two columns."""
@@ -88,13 +88,17 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
         shrunk = _shrink(table, _widths(table, measure), room, READABLE)
     if sum(shrunk) + GAP * len(shrunk) > room:
         shrunk = _shrink(table, shrunk, room, NARROWEST)
-    fitted = tuple(tuple(_cut(row[i], shrunk[i], measure) for i in columns) for row in rows)
+    fitted = tuple(
+        # A heading reaches over all columns.
+        row if is_heading(row) else tuple(_cut(row[i], shrunk[i], measure) for i in columns)
+        for row in rows
+    )
     return replace(table, rows=fitted)
 
 
 def _widths(table: Table, measure: Measure) -> list[int]:
     return [
-        max(measure.head(title), *(measure.cell(row[i]) for row in table.rows))
+        max(measure.head(title), *(measure.cell(row[i]) for row in table.rows if i or not is_heading(row)))
         for i, title in enumerate(table.headers)
     ]
 

@@ -102,14 +102,26 @@ def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) ->
         return [remark("When", "It has not run yet.")]
     kinds = {kind.id: kind for kind in source.reader.schema.kinds}
     here = selected(instruction=instruction.index, node=instruction.node, unit=instruction.unit)
+    units = {track.id: track.unit for track in source.reader.schema.tracks}
+    # Code that several units run, such as all elements of a fabric, says which one it was.
+    shared = [units.get(run.track, -1) for run in runs]
+    is_shared = len(set(shared)) > 1
+    names = {unit: source.unit_cell(unit) for unit in shared}
+    # "PE(3,4)" says as much as "PE(3,4).task" where all of them are tasks.
+    ends = {cell.text.rpartition(".")[2] for cell in names.values()}
+    if len(ends) == 1:
+        names = {unit: replace(cell, text=cell.text.rpartition(".")[0]) for unit, cell in names.items()}
 
     def row(run: Run) -> tuple[Cell, ...]:
         kind = kinds.get(run.kind)
         link = here.with_fields(track=run.track, cycles=(run.start, run.end))
         what = text_cell(kind.name if kind else "", role=kind.role if kind else "")
-        return what, *span_cells(run.start, run.end, source.frequency_hz, link)
+        cycles, length = span_cells(run.start, run.end, source.frequency_hz, link)
+        return (what, names[units.get(run.track, -1)], cycles) if is_shared else (what, cycles, length)
 
-    return listed("When", ("What", "Cycles", "Length"), runs, row)
+    # The inspector has room for three columns.
+    headers = ("What", "Unit", "Cycles") if is_shared else ("What", "Cycles", "Length")
+    return listed("When", headers, runs, row)
 
 
 def in_its_bank(source: InspectorSource, instruction: Instruction, operand: Operand, cycle: int) -> Operand:

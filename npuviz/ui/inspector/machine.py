@@ -166,14 +166,20 @@ def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section
         source.unit_name(unit): (unit, tracks) for unit, tracks in tracks_of_units(reader.schema).items()
     }
     rows: list[tuple[Cell, ...]] = []
+    heading = ""
     for name in sorted(owned, key=natural_key)[:MAX_ROWS]:
         unit, tracks = owned[name]
+        group = name.rpartition(".")[0]
+        if group != heading and group:
+            # The inspector is narrow: what units have in common stands above them.
+            rows.append((muted_cell(group), *(text_cell("") for _ in range(3))))
+        heading = group
         link = Selection(unit=unit) if source.unit(unit) is not None else Selection(track=tracks[0])
         amounts = kind_times(reader, tracks, cycles, source.under_way)
         kind = kinds.get(max(amounts, key=lambda number: (amounts[number], -number), default=-1))
         mostly = text_cell(kind.name, role=kind.role) if kind else muted_cell("idle")
         time = time_of_tracks(reader, tracks, cycles, source.under_way)
-        rows.append((text_cell(name, link), *_parts(time), mostly))
+        rows.append((text_cell(name.removeprefix(f"{group}."), link), *_parts(time), mostly))
     headers = ("Unit", "Busy", "Waiting", "Mostly")
     about = (muted_cell(f"{BUSY_MEANS}. {WAITING_MEANS}."),)
     table = Table(headers, tuple(rows), max(0, len(owned) - MAX_ROWS))
@@ -182,7 +188,8 @@ def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section
 
 def _parts(time: UnitTime) -> tuple[Cell, ...]:
     cycles = max(time.cycles, 1)
-    return share_cell(time.busy / cycles), share_cell(time.waiting / cycles)
+    # One bar a row: the inspector is narrow.
+    return share_cell(time.busy / cycles), replace(share_cell(time.waiting / cycles), fraction=-1.0)
 
 
 def _note_row(note: Note) -> tuple[Cell, ...]:

@@ -10,7 +10,7 @@ from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cyc
 from npuviz.workbench.selection import Selection
 
 COMPUTING = "computing the values\u2026"
-_LAYOUT_CHARACTERS = dict.fromkeys(map(ord, THIN_SPACE + "\u2007\u200b\u2588"))
+_LAYOUT_CHARACTERS = dict.fromkeys(map(ord, THIN_SPACE + "\u2007\u200b\u200d\u2588"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class Table:
     headers: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     left_out: int = 0
+
+
+def is_heading(row: tuple[Cell, ...]) -> bool:
+    """Whether a row names the group of those below it: only its first cell says anything."""
+    return len(row) > 1 and bool(row[0].text) and not any(cell.text for cell in row[1:])
 
 
 @dataclass(frozen=True, slots=True)

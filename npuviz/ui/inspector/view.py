@@ -26,6 +26,7 @@ from npuviz.ui.inspector.page import (
     Section,
     Table,
     changed_cells,
+    is_heading,
     page_as_text,
     plain,
     table_as_csv,
@@ -52,6 +53,8 @@ MAX_LINKS = 20_000
 NARROW_NO_BREAK = "\u202f"
 NO_BREAK = "\u00a0"
 MARGIN = 8
+NO_WIDTH = "\u200d"
+"""Takes no room, and no line is broken behind it."""
 ROUNDING = 8
 """Pixels that a table may be wider than its texts are measured."""
 REFIT_MS = 30
@@ -199,7 +202,7 @@ class InspectorView(QTextBrowser):
         edit.beginEditBlock()
         for place, cells in changes:
             is_row = place.table in rows
-            shown = self._cell(cells[0], is_whole=True) if is_row else self._cells(cells)
+            shown = self._in_row(cells[0]) if is_row else self._cells(cells)
             text = f'<span style="color:{self._color("text")}">{shown}</span>'
             replace_value(tables[place.table], place, text)
         edit.endEditBlock()
@@ -293,7 +296,7 @@ class InspectorView(QTextBrowser):
         if section.fields:
             rows = "".join(
                 f'<tr><td style="color:{self._color("text-muted")};padding-right:12px;white-space:nowrap">'
-                f"{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
+                f"{self._strut()}{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
                 for item in section.fields
             )
             parts.append(f'<table cellspacing="0" cellpadding="2">{rows}</table>')
@@ -313,12 +316,12 @@ class InspectorView(QTextBrowser):
         body = "".join(
             "<tr>"
             + "".join(
-                f'<td align="{align[i]}" style="padding:2px 8px 2px 0;white-space:nowrap">'
-                f"{self._cell(cell, is_whole=True)}</td>"
-                for i, cell in enumerate(row)
+                f'<td align="{align[i]}" {span}style="padding:2px 8px 2px 0;white-space:nowrap">'
+                f"{self._in_row(cell)}</td>"
+                for i, cell in enumerate(cells)
             )
             + "</tr>"
-            for row in table.rows
+            for cells, span in map(_spread, table.rows)
         )
         more = (
             f'<p style="color:{self._color("text-muted")}">and {table.left_out} more</p>'
@@ -328,7 +331,16 @@ class InspectorView(QTextBrowser):
         return f'<table cellspacing="0" cellpadding="0"><tr>{head}</tr>{body}</table>{more}'
 
     def _cells(self, cells: tuple[Cell, ...]) -> str:
-        return "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
+        return self._strut() + "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
+
+    def _in_row(self, cell: Cell) -> str:
+        """A value of a table, in one line."""
+        return self._strut() + self._cell(cell, is_whole=True)
+
+    def _strut(self) -> str:
+        """What has no width but is as high as both fonts: texts beside each other get one base line."""
+        fonts = (self._theme.font_ui(), self._theme.font_mono())
+        return "".join(f'<span style="font-family:{font.family()}">{NO_WIDTH}</span>' for font in fonts)
 
     def _bar(self, fraction: float) -> str:
         full, eighths = divmod(round(fraction * BAR_LENGTH * 8), 8)
@@ -367,6 +379,11 @@ class InspectorView(QTextBrowser):
             style = f"color:{self._color('accent')};text-decoration:none"
             text = f'<a href="#{len(self._links) - 1}" style="{style}">{text}</a>'
         return text
+
+
+def _spread(row: tuple[Cell, ...]) -> tuple[tuple[Cell, ...], str]:
+    """The cells of a row that are written, and the attribute that makes a heading as wide as the table."""
+    return (row[:1], f'colspan="{len(row)}" ') if is_heading(row) else (row, "")
 
 
 def _breakable(text: str) -> str:

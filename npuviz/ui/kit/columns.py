@@ -11,8 +11,9 @@ def fit_columns(view: QTableView, first: int) -> None:
     """Give all columns but the first what they need, and the first one `first` pixels where there is room.
 
     Where there is not, the first column ends where a column at the right edge is seen whole: it shrinks to
-    MIN_NAME_WIDTH to make room for one more, and never takes more than `first` while all are seen, or while
-    MIN_NAME_WIDTH of a wider one are. A width that the user gives it with the mouse stays.
+    MIN_NAME_WIDTH to make room for one more, and takes `first` while all are seen, or while MIN_NAME_WIDTH
+    of a wider one are. With room left it is as wide as its texts. A width that the user gives it with the
+    mouse stays.
     """
     header = view.horizontalHeader()
     header.setStretchLastSection(False)
@@ -94,5 +95,9 @@ class _Fitting(QObject):
         header = self._view.horizontalHeader()
         sizes = [header.sectionSize(header.logicalIndex(place)) for place in range(1, header.count())]
         self._is_fitting = True
-        header.resizeSection(0, name_width(self._view.viewport().width(), sizes, self._first))
+        room, first = self._view.viewport().width(), self._first
+        if first + sum(sizes) < room:
+            # Room that is left goes to names that would be cut.
+            first = max(first, min(self._view.sizeHintForColumn(0), room - sum(sizes)))
+        header.resizeSection(0, name_width(room, sizes, first))
         self._is_fitting = False

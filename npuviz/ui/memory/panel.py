@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from PySide6.QtCore import QItemSelection, QPoint, QPointF, Qt
+from PySide6.QtCore import QItemSelection, QPoint, QPointF, QSignalBlocker, Qt
 from PySide6.QtWidgets import QMenu, QTableView
 
 from npuviz.base.units import format_bytes, format_count
@@ -40,6 +40,8 @@ class MemoryPanel(Panel):
         self._range: MemoryRange | None = None
         self._region: Region | None = None
         self._shown_region: Region | None = None
+        self._automatic: tuple[int, ...] = ()
+        self._decided_at = -1
         self._asker = MemoryAsker(self)
         self._asker.answered.connect(self._show_answer)
         self._asker.filled.connect(self._show_filled)
@@ -55,7 +57,7 @@ class MemoryPanel(Panel):
         self._connect()
 
     def _connect(self) -> None:
-        self.chooser.currentIndexChanged.connect(self._memory_chosen)
+        self.chooser.currentIndexChanged.connect(self._other_chosen)
         self.dtype.currentIndexChanged.connect(lambda _index: self._show_contents())
         self._buttons.idToggled.connect(self._view_chosen)
         self.map.view_changed.connect(self._show_usage)
@@ -79,14 +81,25 @@ class MemoryPanel(Panel):
         self.chooser.blockSignals(True)
         self.chooser.clear()
         self.chooser.addItems([memory.name for memory in self._memories])
-        # The fast memories are what one wants to look into first.
-        small = [place for place, memory in enumerate(self._memories) if memory.role != "dram"]
-        self.chooser.setCurrentIndex(small[0] if small else 0)
+        self._automatic = self._worth_seeing()
+        self.chooser.setCurrentIndex(self._automatic[0] if self._automatic else -1)
         self.chooser.blockSignals(False)
         self.show_page(bool(self._memories))
         self._memory_chosen()
 
+    def _worth_seeing(self) -> tuple[int, ...]:
+        """Memories to look into while nobody chose one: the first fast one and, while it is empty, DRAM."""
+        fast = (place for place, memory in enumerate(self._memories) if memory.role != "dram")
+        slow = (place for place, memory in enumerate(self._memories) if memory.role == "dram")
+        return tuple(place for place in (next(fast, None), next(slow, None)) if place is not None)
+
     def on_cycle_changed(self) -> None:
+        is_there = not self.model.is_running and not self.model.is_step
+        is_new = self._decided_at != self.model.num_verbs
+        if is_there and is_new and self.chooser.currentIndex() in self._automatic[1:]:
+            # Steps do not swap what one looks at; a run leads to another picture anyway.
+            self._look_into(self._automatic[0])
+            return
         memory = self._memory()
         if memory is None:
             return
@@ -122,6 +135,10 @@ class MemoryPanel(Panel):
         if answer is None:
             return
         self.map.set_regions(answer.regions)
+        if not answer.regions and self.chooser.currentIndex() in self._automatic[:-1]:
+            self._decided_at = self.model.num_verbs
+            self._look_into(self._automatic[-1])
+            return
         self._show_usage()
         contents = self.table.contents
         if self._range is None or contents.address != self._range.address:
@@ -178,6 +195,7 @@ class MemoryPanel(Panel):
             return
         if not 0 <= chosen.memory < len(self._memories):
             return
+        self._automatic = ()
         if self.chooser.currentIndex() != chosen.memory:
             self.chooser.setCurrentIndex(chosen.memory)
         self._choose(chosen, self.map.region_at(chosen.address))
@@ -195,6 +213,17 @@ class MemoryPanel(Panel):
     def _memory(self) -> Memory | None:
         place = self.chooser.currentIndex()
         return self._memories[place] if 0 <= place < len(self._memories) else None
+
+    def _other_chosen(self, _place: int) -> None:
+        """Somebody chose a memory: it stays."""
+        self._automatic = ()
+        self._memory_chosen()
+
+    def _look_into(self, place: int) -> None:
+        """Show a memory that nobody chose."""
+        with QSignalBlocker(self.chooser):
+            self.chooser.setCurrentIndex(place)
+        self._memory_chosen()
 
     def _memory_chosen(self) -> None:
         memory = self._memory()

@@ -36,7 +36,7 @@ class Arrangement:
         # Panels see the session at the size they are shown with, so that they can fit their contents.
         for panel in made:
             panel.on_session_changed()
-        self._docks.focus_first("timeline")
+        self._docks.focus_first("timeline", "sweep")
 
     def remember(self) -> None:
         """Keep the docks as they are for the next time that a machine of this kind is open."""

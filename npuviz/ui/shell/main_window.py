@@ -85,6 +85,7 @@ class MainWindow(QMainWindow):
         self.palette_box = Palette(theme, self)
         self.opening_card = OpeningCard(theme, self.model, settings, self)
         self.error_bar = ErrorBar(theme, self)
+        self.tell = self.error_bar.tell
         self.note_banner = NoteBanner(theme, self)
         self.status = StatusLine(theme, self)
         self.start_page = StartPage(theme, self)
@@ -126,12 +127,6 @@ class MainWindow(QMainWindow):
         """Open a file in this window; see SessionModel.open."""
         self.files.open_paths([path], options, is_named=is_named)
 
-    def tell(
-        self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
-    ) -> None:
-        """Show a notice."""
-        self.error_bar.show_message(text, details, severity="notice", action=action)
-
     # -- building ---------------------------------------------------------------------------------
 
     def _build(self, failures: list[str]) -> None:
@@ -152,6 +147,7 @@ class MainWindow(QMainWindow):
         model = self.model
         model.session_changed.connect(self._show_session)
         model.failed.connect(lambda _text: self.error_bar.show_failure(model.failure))
+        model.running_changed.connect(lambda _running: self.error_bar.end_offer())
         self.note_banner.details_asked.connect(lambda: self.docks.show_panel("log"))
         self.start_page.chosen.connect(self.open)
         self.start_page.open_asked.connect(self.files.ask_to_open)
@@ -159,6 +155,7 @@ class MainWindow(QMainWindow):
         self.requests.compared.connect(lambda _node: self.docks.show_panel("costs"))
         self.theme.changed.connect(self._theme_changed)
         self._unsubscribe = self.selection.changed.subscribe(lambda _s: self.actions_by_id.refresh_later())
+        self.error_bar.stay_above(self.docks.all.values())
         for dock in self.docks.all.values():
             dock.visibilityChanged.connect(lambda _shown: self.actions_by_id.refresh_later())
 

@@ -43,6 +43,11 @@ class Categories:
         self._declared = [kind.id for kind in schema.kinds]
         self.is_work = np.array([not role.startswith("wait-") for role in self.roles], dtype=np.bool_)
 
+    def legend_name(self, number: int) -> str:
+        """The text that the legend has for the colour of a category."""
+        role = self.roles[number]
+        return role.replace("wait-", "waits: ").replace("-", " ") if role else self.names[number]
+
     def legend(self) -> list[tuple[int, str]]:
         """(category, text) of each colour in use: roles of declared kinds, or operator types and stalls."""
         found = [(self.num_kinds + place, name) for place, name in enumerate(self.op_types)]
@@ -53,7 +58,7 @@ class Categories:
             if role in seen or (self.op_types and self.is_work[number]):
                 continue
             seen.add(role)
-            found.append((number, role.replace("wait-", "waits: ").replace("-", " ")))
+            found.append((number, self.legend_name(number)))
         return found
 
     def of(self, kinds: np.ndarray, nodes: np.ndarray) -> np.ndarray:
@@ -273,6 +278,14 @@ class TimelineIndex:
         for track in tracks:
             for number, amount in self.track(track).busy(first, last).items():
                 total[number] = total.get(number, 0.0) + amount
+        return total
+
+    def amounts_in_legend(self, tracks: Sequence[int]) -> dict[str, float]:
+        """Busy cycles of each entry of the legend in these tracks, as far as they are recorded."""
+        total: dict[str, float] = {}
+        for number, amount in self.busy(tracks, 0, self.reader.end_cycle).items():
+            name = self.categories.legend_name(number)
+            total[name] = total.get(name, 0.0) + amount
         return total
 
     def _by_operator(self, view: IntervalView) -> TrackIndex:

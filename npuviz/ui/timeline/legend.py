@@ -1,6 +1,6 @@
 """What the colours and hatchings of a timeline mean, in one line."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
@@ -18,7 +18,7 @@ WAITS = "waits"
 
 
 class TimelineLegend(Strip):
-    """Swatches with names. What does not fit is left out, waits last; the tooltip holds them all."""
+    """Swatches with names. What does not fit is left out, the rarest first, waits last."""
 
     lines_height = 22
 
@@ -26,6 +26,7 @@ class TimelineLegend(Strip):
         super().__init__(theme, "Legend of the timeline", parent)
         self._style: TimelineStyle | None = None
         self._entries: list[tuple[int, str]] = []
+        self._amounts: Mapping[str, float] = {}
         self._arrows: list[str] = []
 
     def set_entries(self, style: TimelineStyle | None, entries: Sequence[tuple[int, str]]) -> None:
@@ -34,6 +35,12 @@ class TimelineLegend(Strip):
         self._entries = list(entries)
         self.setToolTip(plain_tip(", ".join(name for _number, name in entries)))
         self.update()
+
+    def set_amounts(self, amounts: Mapping[str, float]) -> None:
+        """Tell how much of the picture entries are, by name: those there is most of stay longest."""
+        if amounts != self._amounts:
+            self._amounts = amounts
+            self.update()
 
     def set_arrows(self, kinds: Sequence[str]) -> None:
         """Explain the arrows on show: kinds of dependencies."""
@@ -72,7 +79,9 @@ class TimelineLegend(Strip):
         if width_of(self._entries) > room and len(waits) > 1:
             waits = [(waits[0][0], WAITS)]
         while work and width_of([*work, *waits]) > room:
-            work.pop()
+            # Of equally rare ones the last.
+            rarest = min(range(len(work)), key=lambda i: (self._amounts.get(work[i][1], 0.0), -i))
+            del work[rarest]
         return [*work, *waits] if width_of(waits) <= room else []
 
     @staticmethod

@@ -25,6 +25,8 @@ from npuviz.workbench.selection import Selection, selected
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
 
 
+MAX_WEIGHED = 256
+"""Tracks that tell which colours there are most of."""
 REACH = 4.0
 """Pixels beside the pointer in which a slice is looked for."""
 
@@ -101,6 +103,8 @@ class TimelinePanel(Panel):
             self.view.set_open_slices(())
         else:
             self._lead()
+            if not self.model.is_step:
+                self._weigh_legend()
 
     def on_theme_changed(self) -> None:
         # The view hears of the theme after its panel, and the legend shows its colours.
@@ -264,6 +268,14 @@ class TimelinePanel(Panel):
             self.legend.set_entries(None, ())
             return
         self.legend.set_entries(self.view.style_colors, index.categories.legend())
+        self._weigh_legend()
+
+    def _weigh_legend(self) -> None:
+        """Let the legend keep what there is most of; not at each step, which changes little."""
+        index = self.view.state.index
+        if index is not None:
+            tracks = [track.id for track in self.view.tracks if track.kind == "interval"]
+            self.legend.set_amounts(index.amounts_in_legend(tracks[:MAX_WEIGHED]))
 
     def _filter_changed(self, text: str) -> None:
         self.view.set_options(replace(self.view.options, filter_text=text))

@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QLabel, QPushButton
 
 from npuviz.debug.condition.tokens import quoted
 from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
@@ -50,6 +50,18 @@ def test_examples_can_be_set_as_they_are(bench: Bench) -> None:
         session.breakpoints.add(text)
     for name in words.operators:
         session.breakpoints.add(f"op {name}")
+
+
+def test_examples_are_readable_in_a_low_panel(bench: Bench) -> None:
+    panel = bench.make(BreakpointsPanel, 300, 120)
+    bench.open_toy()
+    bench.settle()
+    buttons = [b for b in panel._examples.findChildren(QPushButton) if not b.isHidden()]
+    assert len(buttons) == 5
+    assert min(button.height() for button in buttons) >= buttons[0].fontMetrics().height()
+    (told,) = panel._examples.findChildren(QLabel)
+    assert told.height() >= told.heightForWidth(told.width()), "all of its lines are seen"
+    assert panel._examples.height() > panel._examples_area.viewport().height(), "the rest by scrolling"
 
 
 def test_table_announces_exact_changes(qtbot: object) -> None:

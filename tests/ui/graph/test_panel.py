@@ -11,6 +11,7 @@ from npuviz.program.program import HostReason, Note
 from npuviz.program.tensor import Tensor
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout, lay_out_graph
+from npuviz.ui.graph.painter import GraphPainter
 from npuviz.ui.graph.panel import GraphPanel
 from npuviz.ui.graph.picture import make_picture
 from npuviz.ui.graph.progress import GraphProgress
@@ -409,6 +410,37 @@ def test_a_short_graph_and_a_chosen_direction_stay_in_one_piece() -> None:
     assert not lay_out_graph(chain(10), "down", 1.6).is_banded
     assert not lay_out_graph(chain(120), "down").is_banded
     assert not lay_out_graph(chain(120), "right", 1.6).is_banded
+
+
+def test_the_map_lies_where_it_covers_no_operator(bench: Bench) -> None:
+    panel = bench.make(GraphPanel, 500, 420)
+    bench.open_toy(blocks=32)
+    bench.settle()
+    view = panel.view
+    assert view.picture is not None
+    layout = view.picture.layout
+    places: set[tuple[float, float]] = set()
+    for shift in (0, 60, 120, 180):
+        # The chain of operators at the right edge of the view, then further in.
+        camera = GraphCamera(1.0).centred_on(
+            float(layout.x[3]), float(layout.y[3]), 500 + 2 * 180 - shift, 420
+        )
+        view.set_camera(camera.moved(180 - shift, 0))
+        overview = view.overview()
+        assert overview is not None
+        painter = GraphPainter(view._theme, view.picture, view.overlay)
+        covered = [
+            box for box in range(layout.num_boxes)
+            if painter.box_rect(view.camera, box).intersects(overview.area)
+        ]  # fmt: skip
+        assert covered == []
+        places.add((overview.area.left(), overview.area.top()))
+    left = view.overview()
+    assert left is not None
+    view.set_camera(GraphCamera(1.0).centred_on(float(layout.x[3]) - 160, float(layout.y[3]), 500, 420))
+    moved = view.overview()
+    assert moved is not None
+    assert moved.area.left() < 250, "the chain is at the right, the map at the left"
 
 
 def test_the_map_leads_through_a_graph_that_is_not_seen_whole(bench: Bench) -> None:

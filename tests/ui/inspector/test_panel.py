@@ -9,14 +9,15 @@ from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.description import Unit
 from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.facts import InspectorSource
-from npuviz.ui.inspector.instruction import detail_sections, instruction_page
+from npuviz.ui.inspector.instruction import _runs, detail_sections, instruction_page
 from npuviz.ui.inspector.operator import value_fields
 from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
+from npuviz.ui.inspector.patch import document_tables
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.inspector.view import REFIT_MS, InspectorView
-from npuviz.ui.kit.trace_facts import NodeTimes, intervals_of_instruction
+from npuviz.ui.kit.trace_facts import NodeTimes, Run, intervals_of_instruction
 from npuviz.workbench.choosing import find_file
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
@@ -104,6 +105,53 @@ def test_instruction_page_says_when_it_ran(source: InspectorSource) -> None:
     assert Selection(unit=1) in links(page)
     assert [r[0].text for r in table(page, "Reads").rows] == ["Core[0].SPAD", "Core[0].SPAD"]
     assert any(link.instruction == 7 for link in links(page)), "the store needs its result"
+
+
+def test_code_that_several_units_ran_says_which_one(source: InspectorSource) -> None:
+    assert source.reader is not None
+    assert source.program is not None
+    instruction = source.program.listing.describe(0)
+    here, elsewhere = Run(0, 5, 9, 0), Run(1, 6, 10, 0)
+    (alone,) = _runs(source, instruction, [here])
+    assert alone.table is not None
+    assert alone.table.headers == ("What", "Cycles", "Length")
+    (shared,) = _runs(source, instruction, [here, elsewhere])
+    assert shared.table is not None
+    assert shared.table.headers == ("What", "Unit", "Cycles")
+    names = [unit.name for unit in source.description.units] if source.description else []
+    assert [row[1].text for row in shared.table.rows] == names[:2]
+
+
+def test_a_heading_in_a_table_is_as_wide_as_the_table(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel, width=170)
+    bench.open_toy()
+    bench.do(panel.model.run_through)
+    units = next(t for t in document_tables(panel.view.document()) if t.columns() == 3)
+    heading = units.cellAt(1, 0)
+    assert heading.firstCursorPosition().block().text().strip("\u200d") == "Core[0]"
+    assert heading.columnSpan() == 3
+    before = units.cellAt(2, 2).firstCursorPosition().block().text()
+    bench.do(panel.model.restart)
+    bench.do(lambda: panel.model.go_to(9))
+    units = next(t for t in document_tables(panel.view.document()) if t.columns() == 3)
+    assert units.cellAt(2, 2).firstCursorPosition().block().text() != before
+    assert units.cellAt(1, 0).firstCursorPosition().block().text().strip("\u200d") == "Core[0]"
+
+
+def test_texts_beside_each_other_have_one_base_line(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    bench.settle()
+    document = panel.view.document()
+    lines: dict[int, set[float]] = {}
+    found = document_tables(document)[1]
+    for row in range(found.rows()):
+        for column in range(2):
+            block = found.cellAt(row, column).firstCursorPosition().block()
+            box, line = document.documentLayout().blockBoundingRect(block), block.layout().lineAt(0)
+            lines.setdefault(row, set()).add(round(box.y() + line.y() + line.ascent(), 2))
+    assert len(lines) >= 4
+    assert all(len(bases) == 1 for bases in lines.values()), lines
 
 
 def test_instruction_page_lists_who_waits_for_whom(source: InspectorSource) -> None:
@@ -264,9 +312,10 @@ def test_track_and_range_pages(source: InspectorSource) -> None:
     assert value(counter, "Highest") == str(int(source.reader.counter_columns(5).value.max()))
     everything = make_page(source, Selection(cycles=(0, source.cycle)))
     busy = {r[0].text: r[1].text for r in table(everything, "Units").rows}
+    assert list(busy) == ["Core[0]", "ALU", "LD", "ST"]
     stores = source.reader.interval_columns(2)
     share = (stores.end - stores.start)[stores.kind < 4].sum() / source.cycle
-    assert plain(busy["Core[0].ST"]) == f"{share * 100:.1f}\u202f%"
+    assert plain(busy["ST"]) == f"{share * 100:.1f}\u202f%"
     assert make_page(source, Selection(cycles=(5, 5))).title == "0 cycles"
 
 

@@ -7,10 +7,11 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QStandardItemModel
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QHeaderView, QTableView
+from pytestqt.qtbot import QtBot
 
 from npuviz.ui.costs.panel import NAME_WIDTH, CostsPanel
 from npuviz.ui.counters.panel import CountersPanel
-from npuviz.ui.kit.columns import MIN_NAME_WIDTH, hide_without_room, name_width
+from npuviz.ui.kit.columns import MIN_NAME_WIDTH, fit_columns, hide_without_room, name_width
 from npuviz.ui.shell.headless import HeadlessWindow
 from npuviz.workbench.opening import OpenOptions
 
@@ -48,6 +49,25 @@ def test_a_column_without_room_is_hidden(width: int, is_seen: bool, qtbot) -> No
         view.resize(size + 2 * view.frameWidth(), 200)
     assert view.isColumnHidden(2) != is_seen
     assert not view.horizontalScrollBar().isVisible()
+
+
+@pytest.mark.parametrize("width", [900, 500, 390])
+def test_names_take_the_room_that_is_left(width: int, qtbot: QtBot) -> None:
+    view = QTableView()
+    qtbot.addWidget(view)
+    model = QStandardItemModel(1, 2)
+    view.setModel(model)
+    view.verticalHeader().hide()
+    fit_columns(view, 180)
+    view.horizontalHeader().setSectionResizeMode(1, QHeaderView.ResizeMode.Interactive)
+    view.horizontalHeader().resizeSection(1, 200)
+    model.setData(model.index(0, 0), "a long name of an operator " * 2)
+    view.show()
+    view.resize(width, 100)
+    # What is left for the name: all it needs, what is there, or what its panel asks for.
+    room = view.viewport().width() - 200
+    wanted = max(180, min(view.sizeHintForColumn(0), room))
+    qtbot.waitUntil(lambda: view.horizontalHeader().sectionSize(0) == wanted)
 
 
 def _edges(view: QTableView) -> set[int]:
@@ -96,8 +116,8 @@ def test_no_column_is_cut_at_1280_by_800(qapp: object) -> None:
         assert header.sectionSize(0) == chosen != NAME_WIDTH
         window.arrange("profiling", ["counters"])
         window.settle()
-        # All fit, and the one that nobody has touched has the width that its panel asks for.
-        assert counters.horizontalHeader().sectionSize(0) == 150
+        # All fit, and the one that nobody has touched is as wide as its texts.
+        assert counters.horizontalHeader().sectionSize(0) == max(150, counters.sizeHintForColumn(0))
         assert counters.horizontalScrollBar().maximum() == 0
     finally:
         window.close()

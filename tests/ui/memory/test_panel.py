@@ -274,7 +274,24 @@ def test_nothing_chosen_shows_the_first_region_in_use(stage: Stage) -> None:
     assert panel_of(stage).numbers.text().startswith(first.label)
     session.go_to(0)
     stage.moved()
+    panel_of(stage).chooser.setCurrentIndex(1)
     assert panel_of(stage).table.contents.size_bytes == session.description.memories[1].size_bytes
+
+
+def test_an_empty_memory_is_not_shown_first(stage: Stage) -> None:
+    session = stage.open_toy()
+    panel = panel_of(stage)
+    assert not session.machine.regions(1)
+    assert panel.chooser.currentText() == "DRAM", "the scratchpad is empty yet"
+    session.go_to(400)
+    stage.context.model.num_verbs += 1
+    stage.moved()
+    assert panel.chooser.currentText() == "Core[0].SPAD"
+    panel.chooser.setCurrentIndex(0)
+    session.go_to(500)
+    stage.context.model.num_verbs += 1
+    stage.moved()
+    assert panel.chooser.currentText() == "DRAM", "what was chosen stays"
 
 
 @pytest.mark.parametrize("height", [60, 104, 160, 230, 400, 900])

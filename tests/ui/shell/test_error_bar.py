@@ -37,6 +37,33 @@ def test_an_error_moves_nothing_and_is_as_high_as_its_line(toy: Driver, tmp_path
     assert bar.width() == 900
 
 
+def test_a_panel_that_comes_to_the_front_does_not_cover_it(toy: Driver) -> None:
+    bar = toy.window.error_bar
+    bar.show_message("nothing to see", severity="notice")
+    middle = bar.geometry().center()
+    for command in ("view.layout.memory", "view.layout.profiling", "view.layout.stepping"):
+        toy.do(command)
+        toy.window.docks.show_panel("memory")
+        toy.qtbot.wait(20)
+        found = toy.window.childAt(middle)
+        assert found is not None
+        assert found is bar or bar.isAncestorOf(found), command
+
+
+def test_an_offer_goes_when_the_machine_moves_and_an_answer_stays(toy: Driver) -> None:
+    bar = toy.window.error_bar
+    toy.window.tell("a tour?", ("Tour", lambda: None), is_offer=True)
+    toy.window.setFocus()
+    assert bar.isVisible()
+    QTest.keyClick(toy.window, Qt.Key.Key_F11)
+    toy.idle()
+    assert not bar.isVisible()
+    toy.window.tell("it waits for data")
+    QTest.keyClick(toy.window, Qt.Key.Key_F11)
+    toy.idle()
+    assert bar.text == "it waits for data"
+
+
 def test_details_say_what_to_do_without_a_traceback(toy: Driver, tmp_path: Path) -> None:
     toy.window.open(tmp_path / "nowhere.toy")
     toy.idle()

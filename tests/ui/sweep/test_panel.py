@@ -93,6 +93,7 @@ def test_a_folder_opens_with_a_layout_of_its_own_and_leaves_it(driver: Driver, t
     driver.open(tmp_path)
     docks = driver.window.docks
     assert [name for name, dock in docks.all.items() if not dock.isHidden()] == ["sweep"]
+    assert docks.focused_panel() == "sweep"
     assert driver.window.windowTitle().startswith("grid")
     driver.open(toy_file(tmp_path))
     assert docks.all["sweep"].isHidden()

@@ -4,7 +4,9 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from npuviz.ui.theme.theme import Theme
+from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.legend import TimelineLegend
+from tests.ui.synthetic import make_reader
 
 WORK = [(number, f"operator {number}") for number in range(12)]
 WAITING = [(20, "waits: bandwidth"), (21, "waits: dependency"), (22, "waits: empty")]
@@ -20,3 +22,25 @@ def test_waits_stay_while_work_is_left_out(qtbot: QtBot, room: int) -> None:
     assert any(name.startswith("waits") for _, name in shown)
     assert sum(legend._width_of(name, metrics) for _, name in shown) <= room
     assert legend.fitting(10_000, metrics) == [*WORK, *WAITING]
+
+
+def test_what_there_is_most_of_stays(qtbot: QtBot) -> None:
+    legend = TimelineLegend(Theme("dark"))
+    qtbot.addWidget(legend)
+    legend.set_entries(None, [*WORK, *WAITING])
+    metrics = legend.fontMetrics()
+    assert (9, "operator 9") not in legend.fitting(600, metrics)
+    legend.set_amounts({"operator 9": 700.0, "operator 2": 300.0, "operator 0": 5.0})
+    kept = [name for _, name in legend.fitting(600, metrics)]
+    assert {"operator 0", "operator 2", "operator 9"} <= set(kept)
+    assert kept.index("operator 2") < kept.index("operator 9"), "in the order that they have"
+
+
+def test_amounts_are_the_cycles_of_each_colour() -> None:
+    reader = make_reader(8, 3000)
+    index = TimelineIndex(reader)
+    amounts = index.amounts_in_legend([0, 1])
+    moved = sum(reader.busy_cycles(track, [2]) for track in (0, 1))
+    assert amounts["move in"] == moved
+    assert amounts["waits: queue"] == sum(reader.busy_cycles(track, [6]) for track in (0, 1))
+    assert set(amounts) <= {name for _, name in index.categories.legend()}

@@ -1,11 +1,11 @@
 """One quiet line over the lower edge of the window for what went wrong or was found; it moves nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import QFrame, QMainWindow, QPlainTextEdit
+from PySide6.QtWidgets import QFrame, QMainWindow, QPlainTextEdit, QWidget
 
 from npuviz.ui.kit.elided_label import ElidedLabel
 from npuviz.ui.kit.parts import fill, line, text_button
@@ -30,6 +30,7 @@ class ErrorBar(QFrame):
         self.setObjectName("error_bar")
         self._action: Callable[[], object] | None = None
         self._report = ""
+        self._is_offer = False
         self._text = ElidedLabel()
         self._text.setObjectName("error_bar.text")
         self._fold = text_button(self, "Details", self._toggle_details)
@@ -62,8 +63,13 @@ class ErrorBar(QFrame):
         severity: Severity = "error",
         action: tuple[str, Callable[[], object]] | None = None,
         report: str = "",
+        is_offer: bool = False,
     ) -> None:
-        """Replace the message; `action` is a title and what it does, `report` what "Copy report" copies."""
+        """Replace the message; `action` is a title and what it does, `report` what "Copy report" copies.
+
+        An offer goes when the user does something else: see `end_offer`.
+        """
+        self._is_offer = is_offer
         self.setProperty("severity", severity)
         self.style().unpolish(self)
         self.style().polish(self)
@@ -81,6 +87,17 @@ class ErrorBar(QFrame):
         self._fold.setVisible(bool(details) or self._text.is_cut)
         self.raise_()
 
+    def tell(
+        self,
+        text: str,
+        action: tuple[str, Callable[[], object]] | None = None,
+        details: str = "",
+        *,
+        is_offer: bool = False,
+    ) -> None:
+        """Show a notice; an offer goes as soon as the machine moves."""
+        self.show_message(text, details, "notice", action, is_offer=is_offer)
+
     def show_failure(self, failure: Failure) -> None:
         """Show an error: what it means behind the fold, a report only of faults of npuviz."""
         self.show_message(failure.text, failure.details, report=failure.report)
@@ -89,12 +106,27 @@ class ErrorBar(QFrame):
         """Show the answer to a question of the user; `act`, if any, is what the button `title` does."""
         self.show_message(text, details, "notice", (title, act) if act is not None else None)
 
+    def stay_above(self, docks: Iterable[QWidget]) -> None:
+        """Lie over these docks also when one of them comes to the front."""
+        for dock in docks:
+            dock.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.ZOrderChange and not self.isHidden():
+            self.raise_()
+        return super().eventFilter(watched, event)
+
     def dismiss(self) -> None:
         """The message is done with; the keys go back to the window."""
         had_focus = self.isAncestorOf(self._window.focusWidget())
         self.hide()
         if had_focus:
             self._window.setFocus()
+
+    def end_offer(self) -> None:
+        """The user is at work: what was only offered is in nobody's way any more."""
+        if self._is_offer:
+            self.dismiss()
 
     def place(self) -> None:
         """Lie over the lowest line above the status bar; the window calls this when it changes size."""

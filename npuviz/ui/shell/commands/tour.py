@@ -74,4 +74,5 @@ class TourCommands:
         # Settings that are not kept would offer it every time.
         if settings.is_kept and is_sample and target not in offered:
             settings.set(OFFERED, [*offered, target])
-            self._tell("New here? A tour of two minutes shows what there is to see.", ("Tour", self.begin))
+            text = "New here? A tour of two minutes shows what there is to see."
+            self._tell(text, ("Tour", self.begin), is_offer=True)

@@ -33,6 +33,16 @@ SPEC = RknnSpec()
 FOREVER = 1 << 40
 
 
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
+def test_a_dump_is_known_by_its_content(dump: Path, tmp_path: Path) -> None:
+    head = dump.read_bytes()[:4096]
+    assert TARGET.accepts(tmp_path / "any name.txt", head)
+    assert TARGET.accepts(tmp_path / "plain.TXT", b"\n# words\n0x0201100C00000010\n")
+    for other in (b"", b"# words\n", b"12 apples\n", b"0123456789abcdef0 too long\n", b"\xff\xfe\x00"):
+        assert not TARGET.accepts(tmp_path / "notes.txt", other)
+    assert not TARGET.accepts(tmp_path / "model.json", head)
+
+
 def machine_of(path: Path, **set_: str) -> RknnMachine:
     spec, program = TARGET.load(LoadRequest(path, settings=set_), NoProgress())
     machine = TARGET.build(spec, program)
