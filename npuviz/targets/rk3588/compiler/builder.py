@@ -15,8 +15,10 @@ from npuviz.program.graph import Graph
 from npuviz.program.memory import Allocation, MemoryMap
 from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.lines import Line
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.row_layout import tensors_of_rows
+from npuviz.targets.rk3588.compiler.strides import rows_bytes
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
 from npuviz.targets.rk3588.task.work import decode_work
@@ -67,13 +69,18 @@ class Builder:
         spec: RknnSpec,
         stored: Mapping[int, Quantisation] | None = None,
         only_on_host: frozenset[int] = frozenset(),
+        lines: Mapping[int, Line] | None = None,
     ) -> None:
-        """`stored` says how 8-bit tensors are scaled; tensors that are `only_on_host` keep their own type."""
+        """`stored` says how 8-bit tensors are scaled; tensors that are `only_on_host` keep their own type.
+
+        lines  tensors that lie as rows of samples
+        """
         self.graph = graph
         self.spec = spec
         self._rows_of_products = tensors_of_rows(graph)
         self._stored = stored or {}
         self._only_on_host = only_on_host
+        self._lines = lines or {}
         self._tables: dict[int, object] = {}
         self.notes: list[Note] = []
         self.placement: dict[int, str] = {}
@@ -135,11 +142,20 @@ class Builder:
         """
         if tensor not in self._homes:
             self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
+            line = self._lines.get(tensor)
+            room = line.room if line is not None else 0
+            if room:
+                name = f"behind {self.graph.tensors[tensor].name}"
+                self._add(Buffer(name, 0, room, data=np.zeros(room, np.uint8)))
         return self._buffers[self._homes[tensor]]
 
     def _make_home(self, tensor: int, dtype: str, quantisation: Quantisation | None) -> Buffer:
         found = self.graph.tensors[tensor]
         constant = self.graph.constants.get(tensor)
+        if tensor in self._lines:
+            lines = self._lines[tensor].count, self._lines[tensor].length
+            size = aligned(rows_bytes(lines, "float16"), ALIGNMENT)
+            return Buffer(found.name, 0, size, "rows", tensor, lines, "float16")
         quantisation = quantisation or self._stored.get(tensor)
         if not dtype and quantisation is not None and found.dtype in ("int8", "uint8"):
             dtype = "int8"
@@ -186,11 +202,10 @@ class Builder:
         number = self.rows[tensor] = self._add(rows)
         return number, self._buffers[number]
 
-    def scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
-        """A feature cube that is no graph tensor."""
-        return self._buffers[
-            self._add(Buffer(name, 0, cube_bytes(shape, dtype), "feature", shape=shape, dtype=dtype))
-        ]
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: str, room: int = 0) -> Buffer:
+        """A feature cube that is no graph tensor. room  bytes behind it that may be read, zeros"""
+        size = cube_bytes(shape, dtype) + room
+        return self._buffers[self._add(Buffer(name, 0, size, "feature", shape=shape, dtype=dtype))]
 
     # --- work ------------------------------------------------------------------------------------------
 

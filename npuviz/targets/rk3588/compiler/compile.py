@@ -12,14 +12,15 @@ from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_output, run_on_host, take_input
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
-from npuviz.targets.rk3588.compiler.operators import affine, conv, copies, pooling, quantising, transposed
+from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
+from npuviz.targets.rk3588.compiler.operators import affine, copies, pooling, products, quantising, transposed
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.spec import RknnSpec
 
 Lower = Callable[[Builder, Layer, Planner], None]
 FAMILIES: Mapping[str, Lower] = {
-    **conv.LOWERINGS,
+    **products.LOWERINGS,
     **affine.LOWERINGS,
     **copies.LOWERINGS,
     **pooling.LOWERINGS,
@@ -38,7 +39,8 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     while True:
         nodes = {node for layer in layers if layer.head.id in reasons for node in layer.nodes}
-        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes))
+        lines = tensors_of_lines(graph, nodes)
+        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes), lines)
         known = len(reasons)
         compiled = _compile_layers(builder, layers, planner, reasons, progress)
         # Each round knows more layers that no lowering can hold, and leaves more tensors to the Host alone.

@@ -19,6 +19,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import (
 )
 from npuviz.targets.rk3588.compiler.pointwise import between_steps
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.tables import Buffer
 
 
 def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -26,22 +27,31 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
     assert layer.activation is not None
     source, target = homes(b, layer)
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    if taken is None or out is None:
+        emit_activation(b, layer, source, target)
+        return
     limit = limit_of(b.graph.constants, layer.activation)
     if limit is None:
-        if taken is None or out is None:
-            table = table_of_halves(layer.activation)
-        else:
-            table = stand_alone_table(_function_of(layer.activation).function, taken, out)
+        table = stand_alone_table(_function_of(layer.activation).function, taken, out)
         stages = Stages(bias_constant=table.bias_constant, main_factor=table.main_factor)
         emit(b, layer, source, target, None, lambda _: stages, table=table)
         return
-    if taken is None or out is None:
-        stages = Stages(relu=True, limit=held_limit(limit))
-    else:
-        end = requantisation(taken.scale / out.scale, out.zero_point)
-        held = held_limit(limit, taken.scale)
-        stages = Stages(bias_constant=-taken.zero_point, relu=True, limit=held, out=end)
+    end = requantisation(taken.scale / out.scale, out.zero_point)
+    held = held_limit(limit, taken.scale)
+    stages = Stages(bias_constant=-taken.zero_point, relu=True, limit=held, out=end)
     emit(b, layer, source, target, None, lambda _: stages)
+
+
+def emit_activation(b: Builder, layer: Layer, source: Buffer, target: Buffer) -> None:
+    """The activation of a layer in fp16, on its own."""
+    assert layer.activation is not None
+    limit = limit_of(b.graph.constants, layer.activation)
+    if limit is not None:
+        emit(b, layer, source, target, None, lambda _: Stages(relu=True, limit=held_limit(limit)))
+        return
+    table = table_of_halves(layer.activation)
+    stages = Stages(bias_constant=table.bias_constant, main_factor=table.main_factor)
+    emit(b, layer, source, target, None, lambda _: stages, table=table)
 
 
 def table_of_halves(activation: Activation) -> ActivationTable:

@@ -1,6 +1,5 @@
 """Conv, Gemm and MatMul become convolution tasks: weights packed, tiles cut to CBUF and to the cores."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import frexp
 
@@ -11,8 +10,6 @@ from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.semantics.attributes import attributes_of
-from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import (
     Builder,
@@ -61,63 +58,6 @@ class Operands:
     out_scale: float = 1.0
 
 
-def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Conv with constant weights: dense or depthwise."""
-    node = layer.head
-    shape_in = b.graph.tensors[layer.inputs[0].tensor].shape
-    if len(shape_in) not in (3, 4):
-        raise CannotLower(f"a convolution over {len(shape_in) - 2} dimensions")
-    weights, scales = weights_of(b, planner, node.inputs[1])
-    if len(shape_in) == 3:
-        weights = weights[:, :, None, :]
-    groups = attributes_of(node).integer("group")
-    channels = shape_in[1]
-    is_depthwise = groups > 1 and groups == channels == weights.shape[0]
-    if groups > 1 and not is_depthwise:
-        weights = _block_diagonal(weights, groups)
-    out = b.graph.tensors[node.outputs[0]].shape
-    rows, columns = padded_axes(window_axes(node, shape_in, out, weights.shape[6 - len(shape_in) :]), 2)
-    shape = Shape(rows, columns, is_depthwise)
-    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
-    bias = bias_of(b, planner, bias_id, weights.shape[0])
-    emit_convolution(b, layer, shape, operands_of(layer, weights, scales, bias))
-
-
-def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
-    node = layer.head
-    found = cube_of(b, layer, layer.inputs[0]).shape
-    if len(found) != 2:
-        raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
-    rows = found[0]
-    weights, scales = weights_of(b, planner, node.inputs[1])
-    if weights.ndim != 2:
-        raise CannotLower("a product with a batch of matrices")
-    alpha = beta = 1.0
-    is_turned = False
-    if node.op_type == "Gemm":
-        attributes = attributes_of(node)
-        if attributes.flag("transA"):
-            raise CannotLower("transA", change="transpose the constant instead")
-        is_turned = attributes.flag("transB")
-        alpha, beta = attributes.real("alpha"), attributes.real("beta")
-    if not is_turned:
-        weights = weights.T
-    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
-    bias = bias_of(b, planner, bias_id, weights.shape[0])
-    shape = Shape(WindowAxis(rows, rows), WindowAxis(1, 1))
-    dense = np.ascontiguousarray(weights)[:, :, None, None]
-    operands = operands_of(layer, dense, scales * alpha, bias * beta)
-    emit_convolution(b, layer, shape, operands)
-
-
-LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
-    "Conv": lower_conv,
-    "Gemm": lower_product,
-    "MatMul": lower_product,
-}
-
-
 # --- operands ------------------------------------------------------------------------------------------
 
 
@@ -141,17 +81,6 @@ def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarr
     if values.size not in (1, kernels):
         raise CannotLower("a bias that is not one value a kernel")
     return np.broadcast_to(values, (kernels,))
-
-
-def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
-    """Grouped weights (K, C/g, R, S) as dense ones with zeros."""
-    kernels, inner = weights.shape[:2]
-    dense = np.zeros((kernels, inner * groups, *weights.shape[2:]), weights.dtype)
-    size = kernels // groups
-    for group in range(groups):
-        rows = slice(group * size, (group + 1) * size)
-        dense[rows, group * inner : (group + 1) * inner] = weights[rows]
-    return dense
 
 
 def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
@@ -219,7 +148,7 @@ def convolve_into(
     if activation is not None and limit_of(b.graph.constants, activation) is None:
         taken, out = activation.taken, layer.output.quantisation
         table = table_of_halves(activation) if not (taken and out) else table_of_sums(activation, taken, out)
-    stages = _stages(b, name, activation, operands, table)
+    stages = stages_of(b, name, activation, operands, table)
     channels = operands.weights.shape[0 if shape.is_depthwise else 1]
     rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
@@ -246,10 +175,10 @@ def convolve_into(
             part = _from_kernel(stages, tile.kernel)
             if second is not None:
                 part = _joining(part, second, (target, tile.task.output_address), rows.out * columns.out)
-            words = _words(tile.task, part)
+            words = conv_words(tile.task, part)
             if table is not None:
                 words = with_table(words, table, b.needs_table(tile.core, table), to_half=dtype == "float16")
-            b.task(layer.head.id, tile.core, words, _enables(part))
+            b.task(layer.head.id, tile.core, words, enables_of(part))
 
 
 def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:
@@ -263,11 +192,12 @@ def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:
     return pack_dense(full, group.kernels)
 
 
-def _enables(stages: Stages) -> int:
+def enables_of(stages: Stages) -> int:
+    """The blocks of a convolution task: readers, too, where its stages want them."""
     return CONV_RDMA_ENABLES if stages.reads_memory else CONV_ENABLES
 
 
-def _stages(
+def stages_of(
     b: Builder,
     name: str,
     activation: Activation | None,
@@ -316,7 +246,7 @@ def _joining(stages: Stages, second: tuple[Buffer, int], written: tuple[Buffer, 
     return replace(stages, operand=Operand(place, alu, plane, numpy_dtype(cube.dtype).itemsize))
 
 
-def _words(task: ConvTask, stages: Stages) -> list[Word]:
+def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
     """The words of a convolution task with its stages; readers' words come last."""
     stream = conv_task_words(task)
     words = list(stream.words)

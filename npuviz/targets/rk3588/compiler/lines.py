@@ -1,0 +1,131 @@
+"""Signals of one channel lie as lines, 8 samples to an atom, where long windows are taken of them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import gcd, prod
+
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.layers import VIEWS
+
+FEWEST_TAPS = 16
+"""Shorter windows are fetched as a cube of one channel: half of an atom of samples is not used anyway."""
+SAMPLES = 8
+"""Of an atom in fp16."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineWindow:
+    """Windows along a line. A group of outputs is one position: its windows begin at a whole atom.
+
+    count   outputs; taps, stride, dilation  of their windows, in samples
+    phases  outputs of a group
+    """
+
+    count: int
+    taps: int
+    stride: int
+    dilation: int
+    phases: int
+
+    @property
+    def groups(self) -> int:
+        """Positions."""
+        return -(-self.count // self.phases)
+
+    @property
+    def step(self) -> int:
+        """Atoms from one group to the next."""
+        return self.stride * self.phases // SAMPLES
+
+    @property
+    def atoms(self) -> int:
+        """That a group reads."""
+        reach = (self.taps - 1) * self.dilation + 1 + self.stride * (self.phases - 1)
+        return -(-reach // SAMPLES)
+
+
+def line_window(graph: Graph, node: Node) -> LineWindow | None:
+    """How a Conv walks along lines, None if it does not: one channel, no padding, a long window."""
+    if node.op_type != "Conv" or node.inputs[1] not in graph.constants:
+        return None
+    taken, kernel = (graph.tensors[tensor].shape for tensor in node.inputs[:2])
+    given = graph.tensors[node.outputs[0]]
+    attributes = attributes_of(node)
+    if (
+        len(taken) not in (3, 4)
+        or taken[1] != 1
+        or kernel[2:-1] != taken[2:-1]
+        or any(size != 1 for size in taken[2:-1])
+        or given.dtype not in ("float32", "float16")
+        or graph.tensors[node.inputs[0]].dtype not in ("float32", "float16")
+        or any(attributes.integers("pads", [0]))
+        or attributes.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+        or kernel[-1] < FEWEST_TAPS
+    ):
+        return None
+    stride, dilation = (attributes.integers(name, [1])[-1] for name in ("strides", "dilations"))
+    phases = SAMPLES if kernel[0] == 1 else SAMPLES // gcd(stride, SAMPLES)
+    return LineWindow(given.shape[-1], kernel[-1], stride, dilation, phases)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How a tensor lies as lines: their number and samples; room  bytes behind the last that windows read"""
+
+    count: int
+    length: int
+    room: int = 0
+
+
+def tensors_of_lines(graph: Graph, on_host: Collection[int]) -> Mapping[int, Line]:
+    """Tensors that lie as lines.
+
+    on_host  nodes that the Host runs: it fills a line as well as a cube
+    A tensor is a line if all who read it take windows along it, also behind a change of its shape, and if who
+    makes it can; or if it is made as one.
+    """
+    readers = graph.consumers()
+    wanted: dict[int, Line] = {}
+    for tensor in _backwards(graph):
+        lines = [_wanted(graph, graph.nodes[node], wanted, on_host) for node in readers[tensor]]
+        known = [line for line in lines if line is not None]
+        if known and len(known) == len(lines) and len({(line.count, line.length) for line in known}) == 1:
+            wanted[tensor] = max(known, key=lambda line: line.room)
+    found: dict[int, Line] = {}
+    for tensor in graph.tensors:
+        maker = graph.nodes[tensor.producer] if tensor.producer >= 0 else None
+        line = wanted.get(tensor.id)
+        is_filled = tensor.id in graph.inputs
+        if maker is not None:
+            window = line_window(graph, maker) if maker.id not in on_host else None
+            if window is not None and graph.tensors[maker.inputs[1]].shape[0] == 1:
+                own = Line(prod(tensor.shape[:-1]), tensor.shape[-1])
+                found[tensor.id] = line if line is not None and line.length == own.length else own
+            is_view = maker.op_type in VIEWS and maker.inputs[0] in found
+            is_filled = window is None and (is_view or maker.id in on_host)
+        if line is not None and is_filled:
+            found[tensor.id] = line
+    return found
+
+
+def _backwards(graph: Graph) -> list[int]:
+    """Tensors of floats, each before what it is made of."""
+    made = [tensor for node in graph.nodes for tensor in node.outputs if tensor >= 0]
+    order = [*graph.inputs, *made][::-1]
+    return [tensor for tensor in order if graph.tensors[tensor].dtype in ("float32", "float16")]
+
+
+def _wanted(graph: Graph, node: Node, wanted: Mapping[int, Line], on_host: Collection[int]) -> Line | None:
+    """How a node wants its first input, None if not as lines."""
+    if node.id in on_host:
+        return None
+    if node.op_type in VIEWS:
+        return wanted.get(node.outputs[0])
+    window = line_window(graph, node)
+    if window is None:
+        return None
+    shape = graph.tensors[node.inputs[0]].shape
+    read = (window.groups - 1) * window.step + window.atoms
+    behind = max(0, read - -(-shape[-1] // SAMPLES))
+    return Line(shape[0], shape[-1], 2 * SAMPLES * behind)

@@ -1,0 +1,92 @@
+"""Conv, Gemm and MatMul with constant weights: from a node to the numbers that CORE computes with."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
+from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.lines import line_window
+from npuviz.targets.rk3588.compiler.operators.conv import bias_of, emit_convolution, operands_of, weights_of
+from npuviz.targets.rk3588.compiler.operators.large_windows import convolve_anyhow
+from npuviz.targets.rk3588.compiler.operators.signals import convolve_lines
+from npuviz.targets.rk3588.compiler.tiling import Shape
+
+
+def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Conv with constant weights: dense or depthwise."""
+    node = layer.head
+    shape_in = b.graph.tensors[layer.inputs[0].tensor].shape
+    if len(shape_in) not in (3, 4):
+        raise CannotLower(f"a convolution over {len(shape_in) - 2} dimensions")
+    weights, scales = weights_of(b, planner, node.inputs[1])
+    if len(shape_in) == 3:
+        weights = weights[:, :, None, :]
+    groups = attributes_of(node).integer("group")
+    channels = shape_in[1]
+    is_depthwise = groups > 1 and groups == channels == weights.shape[0]
+    if groups > 1 and not is_depthwise:
+        weights = _block_diagonal(weights, groups)
+    out = b.graph.tensors[node.outputs[0]].shape
+    rows, columns = padded_axes(window_axes(node, shape_in, out, weights.shape[6 - len(shape_in) :]), 2)
+    shape = Shape(rows, columns, is_depthwise)
+    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
+    operands = operands_of(layer, weights, scales, bias_of(b, planner, bias_id, weights.shape[0]))
+    window = line_window(b.graph, node)
+    if window is not None:
+        source, target = (b.home(stored.tensor, "float16") for stored in (layer.inputs[0], layer.output))
+        if source.layout == "rows" and target.layout in ("rows", "feature"):
+            convolve_lines(b, layer, window, operands, (source, target))
+            return
+    ends = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    convolve_anyhow(b, layer, shape, operands, ends)
+
+
+def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
+    node = layer.head
+    found = cube_of(b, layer, layer.inputs[0]).shape
+    if len(found) != 2:
+        raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
+    rows = found[0]
+    weights, scales = weights_of(b, planner, node.inputs[1])
+    if weights.ndim != 2:
+        raise CannotLower("a product with a batch of matrices")
+    alpha = beta = 1.0
+    is_turned = False
+    if node.op_type == "Gemm":
+        attributes = attributes_of(node)
+        if attributes.flag("transA"):
+            raise CannotLower("transA", change="transpose the constant instead")
+        is_turned = attributes.flag("transB")
+        alpha, beta = attributes.real("alpha"), attributes.real("beta")
+    if not is_turned:
+        weights = weights.T
+    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
+    bias = bias_of(b, planner, bias_id, weights.shape[0])
+    shape = Shape(WindowAxis(rows, rows), WindowAxis(1, 1))
+    dense = np.ascontiguousarray(weights)[:, :, None, None]
+    operands = operands_of(layer, dense, scales * alpha, bias * beta)
+    emit_convolution(b, layer, shape, operands)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
+    "Conv": lower_conv,
+    "Gemm": lower_product,
+    "MatMul": lower_product,
+}
+
+
+def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
+    """Grouped weights (K, C/g, R, S) as dense ones with zeros."""
+    kernels, inner = weights.shape[:2]
+    dense = np.zeros((kernels, inner * groups, *weights.shape[2:]), weights.dtype)
+    size = kernels // groups
+    for group in range(groups):
+        rows = slice(group * size, (group + 1) * size)
+        dense[rows, group * inner : (group + 1) * inner] = weights[rows]
+    return dense
