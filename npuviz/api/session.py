@@ -236,6 +236,16 @@ class DebugSession:
         memory, address = self._place(place)
         return self.do(f"who {shlex.quote(memory)} {address}")
 
+    def origin(self, place: Place, depth: int = 3) -> Answer:
+        """What a byte was made from: a tree of steps, back to inputs and weights. Raises UsageError."""
+        memory, address = self._place(place)
+        return self.do(f"origin {shlex.quote(memory)} {address} {depth}")
+
+    def readers(self, place: Place) -> Answer:
+        """Who reads a byte next, who overwrites it, which outputs it reaches. Raises UsageError."""
+        memory, address = self._place(place)
+        return self.do(f"readers {shlex.quote(memory)} {address}")
+
     def hazards(self) -> Answer:
         """Hazards found up to now: cycle, unit, instruction, hazard, level, detail."""
         return self.do("hazards")

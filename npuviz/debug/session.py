@@ -119,6 +119,11 @@ class Session:
         return self._runner.edits.first_cycle is not None
 
     @property
+    def version(self) -> int:
+        """Another number after history changed: what was found out of the run before holds no longer."""
+        return self._runner.version
+
+    @property
     def timeline(self) -> Timeline:
         """The checkpoints."""
         return self._runner.timeline
@@ -271,6 +276,17 @@ class Session:
                     self._travel_to_look(middle)
                     low, high = (low, middle) if holds() else (middle, high)
                 self._travel_to_look(high)
+                return look()
+            finally:
+                self._runner.interrupted.clear()
+                self._runner.travel(start)
+
+    def at_cycle(self, cycle: int, look: Callable[[], Any]) -> Any:
+        """What `look` gives at another cycle; stays where it is. Raises Cancelled when interrupted."""
+        start = self.cycle
+        with self._verb():
+            try:
+                self._travel_to_look(cycle)
                 return look()
             finally:
                 self._runner.interrupted.clear()

@@ -1,7 +1,8 @@
 """What the pieces of work of a run read and write, and in which order they did: from it follows whether two
 runs of one program read the same versions of memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +12,21 @@ from npuviz.trace.reader import TraceReader
 READS, WRITES = 1, 2
 """Phases of a row of an access order: the work reads, it writes, or both at once (their sum)."""
 ACCESS_COLUMNS = 7
+DENSE, SPARSE, ADDING = range(3)
+"""Kinds of rows: all of their bytes are touched; some; or what is written adds to what was there."""
 NEVER_DONE = np.zeros((0, 3), np.int64)
+
+
+class ExactAccesses(Protocol):
+    """Which bytes entries of a table really touch, where rows have gaps."""
+
+    def shares(self, first: int, second: int) -> bool:
+        """Whether an entry writes a byte that another one reads."""
+        ...
+
+    def touches(self, entry: int, memory: int, address: int, *, is_write: bool) -> bool:
+        """Whether an entry reads, or writes, a byte of a memory."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,11 @@ class AccessTable:
     needs_trace   the order follows from a recorded trace, not from the machine's state; values are then read
                   from memory at the cycle
     has_values    whether the machine computes contents
+    links         (k, 2) int64: entries, the second of which uses on the chip what the first made there; the
+                  rows tell nothing of that
+    kinds         (m,) int64 by row: DENSE, SPARSE or ADDING; empty: all are DENSE
+    patterns      (m,) int64 by row: rows that touch the very same bytes have one number; empty: none do
+    exact         what rows that are not DENSE really touch; None where nobody knows
     """
 
     first: np.ndarray
@@ -34,6 +54,17 @@ class AccessTable:
     left_out: tuple[str, ...] = ()
     needs_trace: bool = False
     has_values: bool = True
+    links: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    kinds: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    patterns: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    exact: ExactAccesses | None = None
+
+    @cached_property
+    def traits(self) -> tuple[np.ndarray, np.ndarray]:
+        """`kinds` and `patterns` of every row."""
+        count = len(self.rows)
+        kinds = self.kinds if len(self.kinds) else np.full(count, DENSE, np.int64)
+        return kinds, self.patterns if len(self.patterns) else np.arange(count, dtype=np.int64)
 
     def rows_of(self, entry: int, *, is_write: bool) -> np.ndarray:
         """The rows of what an entry reads, or writes."""
@@ -51,6 +82,8 @@ class HasAccessOrder(Protocol):
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
         """(n, 3) int64 of the run so far: entry, phase and cycle, in the order in which contents changed.
+
+        Work of which only links tell has phase 0, once it has ended.
 
         trace  what was recorded, if the table asks for it
         """

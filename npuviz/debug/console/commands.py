@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.debug.console import causes, elements, inspection, motion, writers
+from npuviz.debug.console import causes, elements, inspection, motion, provenance, writers
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.session import Session
 
@@ -70,6 +70,18 @@ COMMANDS = (
         "why UNIT [CYCLE [TO]]",
         "why a unit is idle in a cycle; what it lost the cycles of a span to",
         causes.why_idle,
+    ),
+    TextCommand(
+        "origin",
+        "origin MEMORY ADDR|TENSOR [DEPTH]",
+        "what a byte was made from, step by step back to inputs and weights",
+        provenance.origin,
+    ),
+    TextCommand(
+        "readers",
+        "readers MEMORY ADDR|TENSOR",
+        "who reads a byte next, who overwrites it, which outputs it reaches",
+        provenance.readers,
     ),
     TextCommand("queues", "queues [C,R[..C,R]]", "what the queues hold", inspection.queues),
     TextCommand("units", "units [C,R[..C,R]]", "what the units do", inspection.units),

@@ -33,7 +33,7 @@ def who(session: Session, rest: str) -> Answer:
 
 
 def _who_wrote(session: Session, memory: Memory, text: str) -> Answer:
-    address = _address_of(session, memory, text)
+    address = address_of(session, memory, text)
     pairs: dict[str, Any] = {"memory": memory.name, "address": f"{address:#x}"}
     found = last_writer(session, memory, address)
     if found is None and isinstance(session.machine, HasUnitStops):
@@ -73,7 +73,7 @@ def _wrote_before(session: Session, memory: Memory, address: int, pairs: dict[st
     return Answer(pairs)
 
 
-def _address_of(session: Session, memory: Memory, text: str) -> int:
+def address_of(session: Session, memory: Memory, text: str) -> int:
     """An address, or where a variable begins: `0x40`, `heat`, `heat+8`."""
     name, plus, offset = text.partition("+")
     for region in session.machine.regions(memory.id):

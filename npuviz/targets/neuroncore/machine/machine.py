@@ -107,7 +107,7 @@ class NeuronMachine(HazardMachine[Contents]):
         """What each instruction and transfer touches."""
         engine = self._engine
         return access_table(
-            engine.spec, engine.tables, self._program.graph, has_values=self._contents.has_values
+            engine.spec, engine.tables, self._contents.accesses, has_values=self._contents.has_values
         )
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:

@@ -13,16 +13,14 @@ from npuviz.sim.checks.order_kernels import SEATLESS, STEP
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.sim.machine import Hazard
 from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space, space_bytes
-from npuviz.targets.neuroncore.isa import DST, DTYPE_BYTES, NUM_PARTITIONS, RES, Flag, Opcode, Space
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Space
 from npuviz.targets.neuroncore.kernels import records as sk
-from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.machine.overlaps import overlaps
+from npuviz.targets.neuroncore.machine.program_accesses import ProgramAccesses
 from npuviz.targets.neuroncore.machine.synchronization import Links, link
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.tables import Access, Tables, Variable
+from npuviz.targets.neuroncore.tables import Tables, Variable
 
-_MOST_RUNS = 1 << 24
-_LEAVING = (Opcode.TENSOR_COPY_PREDICATED,)
 _A = sk.ACCESS
 
 
@@ -34,6 +32,8 @@ class TrailMaker:
     ) -> None:
         self._spec, self._tables, self._program = spec, tables, program
         self._unit_name = unit_name
+        self.accesses = ProgramAccesses(spec, tables, program.graph)
+        """What the program's instructions and transfers touch."""
         self._hbm = hbm_memory(spec)
         self._shared: dict[tuple[int, int], bool] = {}
 
@@ -127,40 +127,12 @@ class TrailMaker:
 
     # --- accesses --------------------------------------------------------------------------------------
 
-    @cached_property
-    def _operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of instructions as `access_rows`, their ranges, and which of them are dense."""
-        rows, ranges = access_rows(self._spec, self._tables, self._program.graph)
-        operands = self._tables.instructions["operands"]
-        present = (operands["space"] == Space.SBUF) | (operands["space"] == Space.PSUM)
-        sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)
-        counts = np.where(steps == 0, 1, sizes).prod(axis=2)
-        reach = (np.abs(steps) * (sizes - 1)).sum(axis=2) + 1
-        code = self._tables.instructions
-        # What adds to the bytes that are there, or leaves some of them, needs what was written before.
-        keeps = (code["flags"] & Flag.ACCUMULATE > 0) | np.isin(code["opcode"], _LEAVING)
-        dense = np.ones(len(rows), np.bool_)
-        dense[: int(present.sum())] = ((counts == reach) & ~keeps[:, None])[present]
-        return rows, ranges, dense
-
-    @cached_property
-    def _moves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same of transfers."""
-        rows, ranges = transfer_accesses(self._spec, self._tables)
-        accesses: list[Access] = []
-        for transfer in self._tables.transfers:
-            for descriptor in transfer.descriptors:
-                accesses += [*descriptor.sources, descriptor.to]
-        covered = (rows[:, _A.high] - rows[:, _A.low]) * rows[:, _A.partitions] if len(rows) else rows
-        dense = np.array([a.num_bytes for a in accesses], dtype=np.int64) == covered.reshape(-1)
-        return rows, ranges, dense
-
     def _accesses(self, entry: np.ndarray, is_real: np.ndarray) -> np.ndarray:
         found: list[np.ndarray] = []
         transfer_of = self._tables.transfer_of
         for chosen, (rows, ranges, dense), key in (
-            (is_real & (entry >= 0), self._operands, entry),
-            (is_real & (entry < 0), self._moves, transfer_of[np.where(entry < 0, -1 - entry, 0)]),
+            (is_real & (entry >= 0), self.accesses.operands, entry),
+            (is_real & (entry < 0), self.accesses.moves, transfer_of[np.where(entry < 0, -1 - entry, 0)]),
         ):
             steps = np.flatnonzero(chosen)
             mine = ranges[key[steps]] if len(steps) else np.zeros((0, 2), np.int64)
@@ -175,83 +147,16 @@ class TrailMaker:
         every = np.concatenate(found)
         return every[np.argsort(every[:, STEP], kind="stable")]
 
-    # --- exact bytes -----------------------------------------------------------------------------------
-
     def _share(self, first: int, second: int) -> bool:
         """Whether two log entries touch a byte in common that one of them writes."""
         found = self._shared.get((first, second))
         if found is None:
             found = self._shared[first, second] = any(
                 memory == other and (is_write or writes) and mine.meet(theirs)
-                for memory, is_write, mine in self._runs(first)
-                for other, writes, theirs in self._runs(second)
+                for memory, is_write, mine in self.accesses.runs(first)
+                for other, writes, theirs in self.accesses.runs(second)
             )
         return found
-
-    def _runs(self, entry: int) -> Iterator[tuple[int, bool, "_Runs"]]:
-        """Memory, whether it is written, and the linear byte addresses of each access."""
-        if entry < 0:
-            transfer = self._tables.transfers[int(self._tables.transfer_of[-1 - entry])]
-            for descriptor in transfer.descriptors:
-                for access in (*descriptor.sources, descriptor.to):
-                    base, memory = 0, memory_of_space(transfer.core, Space.SBUF)
-                    if access.variable >= 0:
-                        base, memory = self._tables.variables[access.variable].address, self._hbm
-                    pairs = list(zip(access.sizes, access.steps, strict=True))
-                    yield memory, access is descriptor.to, _Runs(base + access.offset, pairs)
-            return
-        rows, ranges, _ = self._operands
-        row = self._tables.instructions[entry]
-        if row["opcode"] == Opcode.HOST_CALL:
-            first, count = ranges[entry].tolist()
-            for each in rows[first : first + count].tolist():
-                size = each[_A.high] - each[_A.low]
-                yield each[_A.memory], bool(each[_A.write]), _Runs(each[_A.low], [(size, 1)])
-            return
-        first = int(ranges[entry, 0])
-        place = first
-        for position, operand in enumerate(row["operands"]):
-            if operand["space"] not in (Space.SBUF, Space.PSUM):
-                continue
-            each = rows[place].tolist()
-            place += 1
-            item = DTYPE_BYTES[int(operand["dtype"])]
-            pairs = [(item, 1)]
-            pairs += [
-                (int(n), int(s) * item) for n, s in zip(operand["sizes"], operand["steps"], strict=True)
-            ]
-            pairs.append((each[_A.partitions], each[_A.pitch]))
-            base = each[_A.partition] * each[_A.pitch] + int(operand["address"])
-            yield each[_A.memory], position in (DST, RES), _Runs(base, pairs)
-
-
-class _Runs:
-    """The bytes base + sum of i * step, 0 <= i < size, as runs of one length.
-
-    starts  (n,) int64, rising; of very many, those up to _MOST_RUNS
-    """
-
-    def __init__(self, base: int, pairs: list[tuple[int, int]]) -> None:
-        self.length = 1
-        self.starts = np.array([base], dtype=np.int64)
-        for size, step in pairs:
-            if step == self.length and len(self.starts) == 1 and size:
-                self.length *= size
-                continue
-            count = 1 if step == 0 and size else min(size, max(1, _MOST_RUNS // max(1, len(self.starts))))
-            self.starts = (self.starts[:, None] + np.arange(count) * step).reshape(-1)
-        self.starts.sort()
-
-    def meet(self, other: "_Runs") -> bool:
-        """Whether a byte lies in both."""
-        before = np.searchsorted(other.starts, self.starts, side="right") - 1
-        behind = other.starts[np.maximum(before, 0)] + other.length if len(other.starts) else self.starts
-        reached = (before >= 0) & (behind > self.starts)
-        following = np.minimum(before + 1, len(other.starts) - 1)
-        reaches = (before + 1 < len(other.starts)) & (
-            other.starts[following] < self.starts + self.length if len(other.starts) else False
-        )
-        return bool(reached.any() or reaches.any())
 
 
 class _Memory:

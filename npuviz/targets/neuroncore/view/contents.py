@@ -17,6 +17,7 @@ from npuviz.targets.neuroncore.isa import DST, DTYPE_NAMES, NUM_PARTITIONS, Spac
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.machine.payload import Payload
+from npuviz.targets.neuroncore.machine.program_accesses import ProgramAccesses
 from npuviz.targets.neuroncore.machine.trail import TrailMaker
 from npuviz.targets.neuroncore.tables import Tables, Variable
 
@@ -69,6 +70,11 @@ class Contents:
         }
         end = max((v.address + v.size_bytes for v in self._tables.variables), default=0)
         self._hbm_bytes = max(self._spec.hbm_bytes, -(-end // 4096) * 4096)
+
+    @property
+    def accesses(self) -> ProgramAccesses:
+        """What the program's instructions and transfers touch."""
+        return self._trails.accesses
 
     def still(self) -> "Contents":
         """The same for a copy of the present state."""

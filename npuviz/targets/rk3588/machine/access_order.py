@@ -7,25 +7,44 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npuviz.sim.access_order import AccessTable
+from npuviz.sim.access_order import DENSE, SPARSE, AccessTable
 from npuviz.sim.replay.versions import both_phases
+from npuviz.targets.rk3588.machine.program_accesses import ProgramAccesses
 from npuviz.targets.rk3588.tables import HostCall, Tables, Task
 from npuviz.targets.rk3588.task.accesses import access_rows
 from npuviz.targets.rk3588.task.cost import Cost
 
 
-def access_table(tables: Tables, costs: Sequence[Cost], memory: int) -> AccessTable:
+def access_table(
+    tables: Tables, costs: Sequence[Cost], memory: int, accesses: ProgramAccesses
+) -> AccessTable:
     """The rows of all tasks and Host calls. memory  id of DDR"""
     parts = [_task_rows(task, cost) for task, cost in zip(tables.tasks, costs, strict=True)]
     parts += [_host_rows(tables, call) for call in tables.hosts]
     rows = [(memory, write, 0, 1, low, high, 0) for part in parts for write, low, high in part if high > low]
+    first_host = sum(high > low for part in parts[: len(tables.tasks)] for _, low, high in part)
     lengths = [sum(high > low for _, low, high in part) for part in parts]
     return AccessTable(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         np.array(rows, np.int64).reshape(-1, 7),
         np.arange(len(parts)),
         ("CBUF: what a task keeps there for the next one of its core",),
+        kinds=np.where(np.arange(len(rows)) < first_host, SPARSE, DENSE),
+        patterns=_numbered(rows, first_host),
+        exact=accesses,
     )
+
+
+def _numbered(rows: list[tuple[int, ...]], first_host: int) -> np.ndarray:
+    """A number for each row; those of tasks have the same where memory, direction and range are the same.
+
+    Tasks whose ranges are equal write the same cube: what lies between its atoms belongs to nobody.
+    """
+    table = np.array(rows, np.int64).reshape(-1, 7)
+    _, numbers = np.unique(table, axis=0, return_inverse=True)
+    numbers = numbers.reshape(-1).astype(np.int64)
+    numbers[first_host:] += len(rows)
+    return numbers
 
 
 def _task_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:

@@ -76,7 +76,7 @@ class RknnMachine(HazardMachine[Contents]):
     def access_table(self) -> AccessTable:
         """What each task and Host call touches."""
         engine = self._engine
-        return access_table(engine.tables, engine.costs, engine.spec.cores)
+        return access_table(engine.tables, engine.costs, engine.spec.cores, self._contents.accesses)
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
         """Completions so far; work reads and writes when it ends, as values are computed."""

@@ -9,11 +9,10 @@ from npuviz.program.program import Program
 from npuviz.sim.checks.lineage import readable_sources
 from npuviz.sim.checks.order_kernels import EXACT_END, SPARSE
 from npuviz.sim.checks.trail import MemoryTrail, accesses_of
+from npuviz.targets.rk3588.machine.program_accesses import ProgramAccesses
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, Tables
-from npuviz.targets.rk3588.task.accesses import access_rows, has_exact_end, read_atoms, written_atoms
-from npuviz.targets.rk3588.task.cost import cost_of
-from npuviz.targets.rk3588.task.work import ATOM_BYTES
+from npuviz.targets.rk3588.task.accesses import has_exact_end
 
 ADDRESS_BYTES = 1 << 32
 
@@ -26,24 +25,8 @@ class TrailMaker:
     ) -> None:
         self._spec, self._tables, self._program = spec, tables, program
         self._unit_name = unit_name
-
-    @cached_property
-    def _rows(self) -> list[list[tuple[int, int, int]]]:
-        """(is write, low, high) of each task, then of each host call; there may be gaps (padding).
-
-        A host call names whole buffers, whose ends may be padding.
-        """
-        tasks = [access_rows(task, cost_of(task, self._spec)) for task in self._tables.tasks]
-        buffers = self._tables.buffers
-        for call in self._tables.hosts:
-            rows: list[tuple[int, int, int]] = []
-            for is_write, numbers in ((0, call.reads), (1, call.writes)):
-                rows += [
-                    (is_write, buffers[n].address, buffers[n].address + buffers[n].size_bytes)
-                    for n in numbers
-                ]
-            tasks.append(rows)
-        return tasks
+        self.accesses = ProgramAccesses(spec, tables)
+        """What the program's tasks and host calls touch."""
 
     def trail(self, log: np.ndarray, times: np.ndarray, is_finished: bool) -> MemoryTrail:
         """The trail of completions. log  tasks, or -1 - i for host call i; times  their cycles."""
@@ -79,7 +62,7 @@ class TrailMaker:
             cycles.append(cycle)
             accesses += [
                 (step, 0, w, EXACT_END if low in self._exact[index] else SPARSE, 0, 1, low, high)
-                for w, low, high in self._rows[index]
+                for w, low, high in self.accesses.rows[index]
             ]
         describe = self._program.listing.describe
 
@@ -109,24 +92,14 @@ class TrailMaker:
         """By task and host call: where ranges begin of which it reads the last byte."""
         starts = [
             {low for is_write, low, _ in rows if not is_write and has_exact_end(task, low)}
-            for task, rows in zip(self._tables.tasks, self._rows, strict=False)
+            for task, rows in zip(self._tables.tasks, self.accesses.rows, strict=False)
         ]
         return starts + [set[int]() for _ in self._tables.hosts]
 
     def _share(self, first: int, second: int) -> bool:
         """Whether two tasks or host calls touch an atom in common that one of them writes."""
-        (read, written), (reads, writes) = self._touched(first), self._touched(second)
+        (read, written), (reads, writes) = self.accesses.touched(first), self.accesses.touched(second)
         return bool(np.isin(written, np.concatenate([reads, writes])).any() or np.isin(read, writes).any())
-
-    def _touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
-        if index < len(self._tables.tasks):
-            task = self._tables.tasks[index]
-            return read_atoms(task, cost_of(task, self._spec)), written_atoms(task)
-        found: tuple[list[np.ndarray], list[np.ndarray]] = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for is_write, low, high in self._rows[index]:
-            found[is_write].append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
-        return np.concatenate(found[0]), np.concatenate(found[1])
 
     @cached_property
     def _nodes(self) -> list[int]:
@@ -151,7 +124,7 @@ class TrailMaker:
         """
         tensors, buffers = self._program.graph.tensors, self._tables.buffers
         filled = {buffers[number].tensor for call in self._tables.hosts for number in call.writes}
-        written = [(low, high) for rows in self._rows for is_write, low, high in rows if is_write]
+        written = [(low, high) for rows in self.accesses.rows for is_write, low, high in rows if is_write]
         starts = np.array(sorted(low for low, _ in written), dtype=np.int64)
         ends = np.array(sorted(high for _, high in written), dtype=np.int64)
 

@@ -13,6 +13,7 @@ from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
 from npuviz.targets.rk3588.machine.payload import Payload
+from npuviz.targets.rk3588.machine.program_accesses import ProgramAccesses
 from npuviz.targets.rk3588.machine.trail import TrailMaker
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import PRECISION_BYTES, PRECISION_NAMES
@@ -76,6 +77,11 @@ class Contents:
         self._moment = moment
         self._ddr = engine.spec.cores
         self._trails = TrailMaker(engine.spec, self._tables, program, self._unit_name)
+
+    @property
+    def accesses(self) -> ProgramAccesses:
+        """What the program's tasks and host calls touch."""
+        return self._trails.accesses
 
     def still(self) -> "Contents":
         """The same for a copy of the present state."""

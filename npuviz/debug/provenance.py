@@ -1,0 +1,304 @@
+"""What a byte was made from and who uses it, through all memories of a run as far as it was simulated."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from npuviz.base.errors import UsageError
+from npuviz.debug.explain import last_writer
+from npuviz.debug.session import Session
+from npuviz.program.instruction import Instruction
+from npuviz.program.memory import Allocation
+from npuviz.program.source import line_of
+from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder
+from npuviz.sim.description import Memory
+from npuviz.sim.replay.uses import CONSUMER, LINK, NOBODY, PRODUCER, ROW, SURE, Uses, uses_of
+
+MOST_NAMED = 64
+"""Beginnings that are named of one step."""
+_COMPUTED = ("activation", "output")
+"""Kinds of tensors that have no values before somebody computes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A piece of work of the run. Its place is its position in the order in which contents changed.
+
+    unit, operator, line  names; "" where the program knows none
+    cycle  when it read or wrote
+    """
+
+    place: int
+    instruction: Instruction
+    unit: str
+    operator: str
+    line: str
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One thing that a step used: what another made (`step`), or what the run began with (`name`).
+
+    through  where it lay, for people
+    """
+
+    step: Step | None
+    name: str
+    through: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who reads a byte that is in a memory now.
+
+    writer       who wrote it, None: it was there at the beginning
+    steps        who read it, or will, in the order of the run, before it is overwritten
+    overwritten  by whom, None: not as far as the run is known
+    outputs      outputs of the model that something of it gets to, through whomever; None while the run has
+                 not ended. doubtful  those that it may get to: too many ranges with gaps lie on the way
+    """
+
+    writer: Step | None
+    steps: tuple[Step, ...]
+    overwritten: Step | None
+    outputs: tuple[str, ...] | None
+    doubtful: tuple[str, ...] = ()
+
+
+class Provenance:
+    """The uses of a session's run: answers hold for its present cycle.
+
+    until     cycle up to which the run was simulated; nothing later is known
+    is_whole  whether the program has ended by then
+    """
+
+    def __init__(self, session: Session, uses: Uses, now: int, until: int, is_whole: bool) -> None:
+        self._session, self._uses, self._now = session, uses, now
+        self.until, self.is_whole = until, is_whole
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the machine does not tell, in words."""
+        table = self._uses.table
+        return () if len(table.links) else table.left_out
+
+    def step(self, place: int) -> Step:
+        """The step at a place."""
+        session = self._session
+        found = session.program.listing.describe(self._uses.instruction(place))
+        nodes = session.program.graph.nodes
+        operator = (nodes[found.node].name or nodes[found.node].op_type) if found.node >= 0 else ""
+        line = line_of(session.program.listing, found.index)
+        unit = session.description.units[found.unit].name if found.unit >= 0 else ""
+        return Step(place, found, unit, operator, line, int(self._uses.order[place, 2]))
+
+    def writer(self, memory: Memory, address: int) -> Step | None:
+        """Who wrote a byte last, up to now; None if nobody has. Raises ValueError outside the memory."""
+        if not 0 <= address < memory.size_bytes:
+            raise ValueError(
+                f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}"
+            )
+        found = -1
+        for place, phase in self._uses.accesses(memory.id, address, memory.bank_bytes):
+            if place >= self._now:
+                break
+            if phase == WRITES:
+                found = place
+        if found >= 0:
+            return self.step(found)
+        # Of what lies on the chip rows may tell nothing.
+        known = last_writer(self._session, memory, address)
+        places = self._uses.places_of(known.instruction.index) if known is not None else np.zeros(0, np.int64)
+        places = places[places < self._now]
+        return self.step(int(places[-1])) if len(places) else None
+
+    def last_of(self, instruction: int) -> Step | None:
+        """The last time up to now that an instruction ran; None if it has not."""
+        places = self._uses.places_of(instruction)
+        places = places[places < self._now]
+        return self.step(int(places[-1])) if len(places) else None
+
+    def origins(self, place: int) -> tuple[Origin, ...]:
+        """What the step at a place used: steps first, the latest first; then what the run began with."""
+        uses = self._uses.sources(place)
+        is_made = uses[:, PRODUCER] != NOBODY
+        made = uses[is_made][::-1].tolist()
+        found = [Origin(self.step(use[PRODUCER]), "", self._through(use[ROW])) for use in made]
+        begun = dict.fromkeys(self._beginnings(uses[~is_made]))
+        return (*found, *(Origin(None, name, through) for name, through in begun))
+
+    def users(self, place: int) -> tuple[Step, ...]:
+        """Who uses what the step at a place made, in the order of the run."""
+        places = np.unique(self._uses.users(place)[:, CONSUMER])
+        return tuple(self.step(int(each)) for each in places if each < self._uses.num_steps)
+
+    def readers(self, memory: Memory, address: int) -> Readers:
+        """Who reads a byte that is there now. Raises ValueError outside the memory."""
+        writer = self.writer(memory, address)
+        begin = writer.place if writer is not None else -1
+        found: list[int] = []
+        overwritten = -1
+        for place, phase in self._uses.accesses(memory.id, address, memory.bank_bytes):
+            if place <= begin and not (place == begin and phase == READS):
+                continue
+            if phase == WRITES:
+                overwritten = place
+                break
+            if place > begin:
+                found.append(place)
+        if not found and writer is not None:  # on the chip only links tell
+            found = [step.place for step in self.users(writer.place)]
+        outputs, doubtful = self._ends_of(found)
+        if overwritten < 0:
+            outputs |= dict.fromkeys(self._ends_at(memory, address))
+        return Readers(
+            writer,
+            tuple(self.step(place) for place in found),
+            self.step(overwritten) if overwritten >= 0 else None,
+            tuple(outputs) if self.is_whole else None,
+            tuple(name for name in doubtful if name not in outputs),
+        )
+
+    # ---- inside
+
+    def _ends_of(self, places: Iterable[int]) -> tuple[dict[str, None], dict[str, None]]:
+        """Outputs that something of the steps at places gets to, and those that it may."""
+        outputs: dict[str, None] = {}
+        doubtful: dict[str, None] = {}
+        for place in places:
+            surely, may = self._uses.ends_reached(place)
+            outputs |= dict.fromkeys(surely)
+            doubtful |= dict.fromkeys(may)
+            if len(outputs) == len(self._uses.ends):
+                break
+        return outputs, doubtful
+
+    def _ends_at(self, memory: Memory, address: int) -> Iterable[str]:
+        """Outputs of the model that lie at an address."""
+        graph = self._session.program.graph
+        for each in self._session.program.memory_map.allocations:
+            is_there = each.memory == memory.id and 0 <= address - each.address < each.size_bytes
+            if is_there and each.tensor in graph.outputs:
+                yield graph.tensors[each.tensor].name
+
+    def _through(self, row: int) -> str:
+        if row == LINK:
+            return "on the chip"
+        memory, _, bank, banks, low, high, _ = self._uses.table.rows[row].tolist()
+        name, size = self._memories[memory].name, self._memories[memory].bank_bytes
+        tensor = self._tensor_at(memory, bank * size + low)
+        if tensor:
+            return tensor
+        if banks > 1:
+            return f"{name} {low:#x}..{high - 1:#x} of banks {bank}..{bank + banks - 1}"
+        return f"{name} {bank * size + low:#x}..{bank * size + high - 1:#x}"
+
+    def _beginnings(self, uses: np.ndarray) -> Iterable[tuple[str, str]]:
+        """Names and places of what nobody had written: tensors, variables, else that nobody has written it.
+
+        Between the gaps of writes only what has a name counts: the rest may be the gaps.
+        """
+        graph = self._session.program.graph
+        for row, is_sure in uses[:MOST_NAMED, [ROW, SURE]].tolist():
+            memory, _, bank, _, low, _, _ = self._uses.table.rows[row].tolist()
+            address = bank * self._memories[memory].bank_bytes + low
+            tensor = self._tensor_at(memory, address)
+            kinds = {each.name: each.kind for each in graph.tensors} if tensor else {}
+            label = tensor or self._label_at(memory, address)
+            kind = kinds.get(label, "")
+            is_given = bool(label) and kind not in _COMPUTED
+            if is_given:
+                yield f"{kind} {label}".strip(), self._memories[memory].name
+            elif is_sure:
+                name = f"{label}, which nobody has written" if label else "nobody has written it"
+                yield name, self._through(row)
+
+    @cached_property
+    def _memories(self) -> dict[int, Memory]:
+        return {memory.id: memory for memory in self._session.description.memories}
+
+    @cached_property
+    def _allocations(self) -> dict[int, tuple[list[int], list[Allocation]]]:
+        found: dict[int, tuple[list[int], list[Allocation]]] = {}
+        for each in sorted(self._session.program.memory_map.allocations, key=lambda a: a.address):
+            addresses, mine = found.setdefault(each.memory, ([], []))
+            addresses.append(each.address)
+            mine.append(each)
+        return found
+
+    def _tensor_at(self, memory: int, address: int) -> str:
+        addresses, mine = self._allocations.get(memory, ([], []))
+        at = bisect_right(addresses, address) - 1
+        if at < 0 or not address < mine[at].address + mine[at].size_bytes:
+            return ""
+        return self._session.program.graph.tensors[mine[at].tensor].name
+
+    def _label_at(self, memory: int, address: int) -> str:
+        size = self._memories[memory].bank_bytes
+        regions = self._regions.setdefault(memory, self._session.machine.regions(memory))
+        return next((region.label for region in regions if region.holds(address, size)), "")
+
+    @cached_property
+    def _regions(self) -> dict[int, Sequence]:
+        return {}
+
+
+_known: WeakKeyDictionary[Session, tuple[tuple[int, int], Uses]] = WeakKeyDictionary()
+"""Uses of a session's run, with the version of its history and the cycle up to which they were followed."""
+
+
+def provenance_of(session: Session) -> Provenance:
+    """Follow who made what in the run so far, also beyond the present cycle as far as it is recorded.
+
+    Raises UsageError where the machine does not tell what its work reads and writes, TargetError for a run
+    that is too large, Cancelled when interrupted.
+    """
+    machine = session.machine
+    if not isinstance(machine, HasAccessOrder):
+        raise UsageError(
+            "this machine does not tell which bytes its work reads and writes; `who` finds a writer"
+        )
+    table = machine.access_table()
+    if table.needs_trace and session.trace is None:
+        raise UsageError("nothing is recorded, and only the trace of this machine tells what was read")
+    until = max(session.cycle, session.recorder.horizon if session.recorder is not None else 0)
+    is_whole = session.end_cycle is not None and until >= session.end_cycle
+    key = session.version, until
+    known = _known.get(session)
+    if known is None or known[0] != key:
+        known = (
+            key,
+            uses_of(table, _order(session, machine, table, until), _ends(session) if is_whole else {}),
+        )
+        _known[session] = known
+    uses = known[1]
+    if table.needs_trace:
+        now = int(np.searchsorted(uses.order[: uses.num_steps, 2], session.cycle, side="right"))
+    else:
+        now = len(machine.access_order(session.trace))
+    return Provenance(session, uses, now, until, is_whole)
+
+
+def _order(session: Session, machine: HasAccessOrder, table: AccessTable, until: int) -> np.ndarray:
+    if table.needs_trace or until == session.cycle:
+        return machine.access_order(session.trace)
+    return session.at_cycle(until, lambda: machine.access_order(session.trace))
+
+
+def _ends(session: Session) -> dict[str, np.ndarray]:
+    """By name: the row of what is left of an output in a large memory."""
+    program = session.program
+    memories = {memory.id: memory for memory in session.description.memories}
+    found: dict[str, np.ndarray] = {}
+    for tensor in program.graph.outputs:
+        place = program.memory_map.of_tensor(tensor)
+        if place is not None:
+            bank, low = divmod(place.address, memories[place.memory].bank_bytes)
+            row = (place.memory, 0, bank, 1, low, low + place.size_bytes, 0)
+            found[program.graph.tensors[tensor].name] = np.array([row], np.int64)
+    return found

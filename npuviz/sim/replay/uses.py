@@ -1,0 +1,219 @@
+"""Uses: of each piece of work of a run, who made what it reads, and who reads what it makes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from npuviz.base.errors import TargetError
+from npuviz.sim.access_order import DENSE, READS, WRITES, AccessTable, ExactAccesses
+from npuviz.sim.replay.uses_kernels import FULL, follow_uses, number_uses
+from npuviz.sim.replay.versions import Cells, cells_of
+
+PRODUCER, CONSUMER, ROW, SURE = range(4)
+"""Columns of a use."""
+NOBODY = -1
+"""In place of a producer: what the run began with."""
+LINK = -1
+"""In place of a row: something on the chip, of which no row tells."""
+MOST_CELLS = 1 << 27
+MOST_TOUCHED = 1 << 32
+"""A run that touches more cells is too large to be followed."""
+MOST_ASKED = 1 << 11
+"""Uses through rows with gaps that are compared byte by byte to answer one question."""
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Which pieces of work of a run use what which others made. Places are rows of `order`.
+
+    table, order  as HasAccessOrder gives them; at the end of the order one more entry for each name of
+                  `ends`, which reads what is left at the end of the run
+    rows          (k, 4) int64, by consumer: PRODUCER or NOBODY, CONSUMER, ROW of the table or LINK, and
+                  whether it is SURE: both sides touch all of their rows
+    """
+
+    table: AccessTable
+    order: np.ndarray
+    rows: np.ndarray
+    ends: tuple[str, ...] = ()
+
+    @property
+    def num_steps(self) -> int:
+        """Places of the order that are work, not ends."""
+        return len(self.order) - len(self.ends)
+
+    def instruction(self, place: int) -> int:
+        """Listing index of the work at a place, -1 for an end."""
+        return int(self.table.instructions[self.order[place, 0]]) if place < self.num_steps else -1
+
+    def sources(self, place: int) -> np.ndarray:
+        """The uses in which the work at a place is the consumer, without those that share no byte."""
+        first, end = np.searchsorted(self.rows[:, CONSUMER], [place, place + 1])
+        return self._real(self.rows[first:end])
+
+    def users(self, place: int) -> np.ndarray:
+        """The uses in which it is the producer, by consumer, without those that share no byte."""
+        by_producer, producers = self._by_producer
+        first, end = np.searchsorted(producers, [place, place + 1])
+        return self._real(self.rows[by_producer[first:end]])
+
+    def ends_reached(self, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the ends that something of the work at a place gets to, and of those that it may get to.
+
+        It may where so many rows with gaps lie on the way that nobody compared their bytes.
+        """
+        may = self._reached(place, self.rows)
+        surely = self._reached(place, self.rows[self.rows[:, SURE] > 0])
+        doubtful = may & ~surely
+        if doubtful.any():
+            compared, is_whole = self._reached_by_bytes(place)
+            surely |= compared
+            doubtful = doubtful & ~surely if not is_whole else np.zeros_like(doubtful)
+        return self._names(surely), self._names(doubtful)
+
+    def _reached(self, place: int, rows: np.ndarray) -> np.ndarray:
+        reached = np.zeros(len(self.order), np.bool_)
+        reached[place] = True
+        follow_uses(np.ascontiguousarray(rows), reached)
+        return reached[self.num_steps :]
+
+    def _reached_by_bytes(self, place: int) -> tuple[np.ndarray, bool]:
+        """Ends reached through uses that share bytes; whether all of these were looked at."""
+        reached = np.zeros(len(self.order), np.bool_)
+        reached[place] = True
+        todo, asked = [place], len(self._shared)
+        while todo and len(self._shared) - asked < MOST_ASKED:
+            for consumer in self.users(todo.pop())[:, CONSUMER].tolist():
+                if not reached[consumer]:
+                    reached[consumer] = True
+                    todo.append(consumer)
+        return reached[self.num_steps :], not todo
+
+    def _names(self, marks: np.ndarray) -> tuple[str, ...]:
+        return tuple(name for name, is_marked in zip(self.ends, marks.tolist(), strict=True) if is_marked)
+
+    def _real(self, rows: np.ndarray) -> np.ndarray:
+        """Without the uses through rows with gaps that share no byte."""
+        exact = self.table.exact
+        if exact is None or rows[:, SURE].all():
+            return rows
+        keeps = [
+            is_sure or producer < 0 or consumer >= self.num_steps or self._shares(exact, producer, consumer)
+            for producer, consumer, _, is_sure in rows.tolist()
+        ]
+        return rows[np.array(keeps, np.bool_)]
+
+    def _shares(self, exact: ExactAccesses, producer: int, consumer: int) -> bool:
+        pair = int(self.order[producer, 0]), int(self.order[consumer, 0])
+        if pair not in self._shared:
+            self._shared[pair] = exact.shares(*pair)
+        return self._shared[pair]
+
+    @cached_property
+    def _shared(self) -> dict[tuple[int, int], bool]:
+        """By entries of producer and consumer: whether they share a byte, as far as somebody asked."""
+        return {}
+
+    def places_of(self, instruction: int) -> np.ndarray:
+        """Where an instruction stands in the order, rising: once or more for each time that it ran."""
+        entries = np.flatnonzero(self.table.instructions == instruction)
+        return np.flatnonzero(np.isin(self.order[: self.num_steps, 0], entries))
+
+    def accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
+        """(place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
+        bank, offset = divmod(address, bank_bytes)
+        rows, exact = self.table.rows, self.table.exact
+        holds = (rows[:, 0] == memory) & (rows[:, 4] <= offset) & (offset < rows[:, 5])
+        holds &= (rows[:, 2] <= bank) & (bank < rows[:, 2] + rows[:, 3])
+        found = np.flatnonzero(holds)
+        owner = np.searchsorted(self.table.first, found, side="right") - 1
+        phases = np.zeros(len(self.table.first) - 1, np.int64)
+        kinds = self.table.traits[0]
+        for row, entry in zip(found.tolist(), owner.tolist(), strict=True):
+            is_write = bool(rows[row, 1])
+            has_gaps = kinds[row] != DENSE and exact is not None
+            if not has_gaps or (exact and exact.touches(entry, memory, address, is_write=is_write)):
+                phases[entry] |= WRITES if is_write else READS
+        order = self.order[: self.num_steps]
+        for place in np.flatnonzero(phases[order[:, 0]] & order[:, 1]).tolist():
+            entry, phase = order[place, :2].tolist()
+            for each in (READS, WRITES):
+                if phases[entry] & phase & each:
+                    yield place, each
+
+    @cached_property
+    def _by_producer(self) -> tuple[np.ndarray, np.ndarray]:
+        by_producer = np.argsort(self.rows[:, PRODUCER], kind="stable")
+        return by_producer, self.rows[by_producer, PRODUCER]
+
+
+def uses_of(table: AccessTable, order: np.ndarray, ends: Mapping[str, np.ndarray]) -> Uses:
+    """The uses of a run.
+
+    order  as `HasAccessOrder.access_order` gives it
+    ends   by name: (n, 7) rows of what is read at the end of the run, as `AccessTable.rows`
+    Raises TargetError for a run that is too large.
+    """
+    table, order = _with_ends(table, np.ascontiguousarray(order), ends)
+    cells = cells_of(table)
+    _check_size(table, cells, order)
+    found = np.empty((4 * len(order) + 64, 4), np.int64)
+    room, count = 2 * len(order) + 64, FULL
+    while count == FULL or count > len(found):
+        if count == FULL:
+            room *= 2
+        else:
+            found = np.empty((count, 4), np.int64)
+        memory = (
+            np.full(cells.count, -1, np.int64),
+            np.empty((room, 4), np.int64),
+            np.zeros(len(order), np.int64),
+        )
+        count = number_uses(order, (table.first, cells.rows), table.traits, memory, found)
+    rows = np.concatenate([found[:count], _linked(table, order)])
+    rows = rows[np.argsort(rows[:, CONSUMER], kind="stable")]
+    return Uses(table, order, rows, tuple(ends))
+
+
+def _with_ends(
+    table: AccessTable, order: np.ndarray, ends: Mapping[str, np.ndarray]
+) -> tuple[AccessTable, np.ndarray]:
+    """With an entry for each end, which comes last."""
+    count = len(table.first) - 1
+    lengths = [len(rows) for rows in ends.values()]
+    first = np.concatenate([table.first, table.first[-1] + np.cumsum(lengths, dtype=np.int64)])
+    cycle = int(order[-1, 2]) if len(order) else 0
+    last = np.array([(count + i, READS, cycle) for i in range(len(ends))], np.int64).reshape(-1, 3)
+    kinds, patterns = table.traits
+    more = sum(lengths)
+    made = replace(
+        table,
+        first=first.astype(np.int64),
+        rows=np.concatenate([table.rows, *ends.values()]),
+        kinds=np.concatenate([kinds, np.full(more, DENSE)]),
+        patterns=np.concatenate([patterns, np.full(more, -1)]),
+        instructions=np.concatenate([table.instructions, np.full(len(ends), -1)]),
+    )
+    return made, np.concatenate([order, last])
+
+
+def _check_size(table: AccessTable, cells: Cells, order: np.ndarray) -> None:
+    touched = np.concatenate([[0], np.cumsum(cells.rows[:, 2] * cells.rows[:, 3])])
+    of_entry = touched[table.first[1:]] - touched[table.first[:-1]]
+    total = int(of_entry[order[:, 0]].sum())
+    if cells.count > MOST_CELLS or total > MOST_TOUCHED:
+        raise TargetError(
+            f"the run is too large to follow who made what: {cells.count} ranges, read and written {total} "
+            f"times; expected at most {MOST_CELLS} and {MOST_TOUCHED}: ask earlier in the run"
+        )
+
+
+def _linked(table: AccessTable, order: np.ndarray) -> np.ndarray:
+    """Uses on the chip, of those that have come. Work with links comes once."""
+    place = np.full(len(table.first) - 1, -1, np.int64)
+    place[order[:, 0]] = np.arange(len(order))
+    found = place[table.links]
+    found = found[(found >= 0).all(axis=1)]
+    return np.column_stack([found, np.full(len(found), LINK, np.int64), np.ones(len(found), np.int64)])

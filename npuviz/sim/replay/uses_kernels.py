@@ -1,0 +1,178 @@
+"""Who made what each piece of work reads: cells remember their writes, back to one of all their bytes."""
+
+# pyright: reportMissingParameterType=false
+
+from npuviz.base.kernels import entries
+from npuviz.base.kernels.inner import inner
+from npuviz.sim.replay.versions_kernels import READS, WRITES
+
+DENSE, SPARSE, ADDING = range(3)
+"""Kinds of rows: all bytes of it are touched; some; or what is written there adds to what was."""
+PRODUCER, WROTE, BEFORE, DEPTH = range(4)
+"""Columns of a write that a cell remembers: place, row, the write before (-1 none), how many it stands on."""
+FULL = -1
+"""Result of `number_uses` when there was no room for a write."""
+_COMPACT = 32
+"""Chains of writes are freed of what is overwritten whenever they have grown by so many."""
+
+_entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
+_inlined = inner(forceinline=True)
+_called = inner()
+
+
+@_inlined
+def _is_hidden(writes, kinds, patterns, newest, write):
+    """Whether a write of the same bytes came later in its chain."""
+    later = newest
+    while later != write:
+        row = writes[later, WROTE]
+        if kinds[row] != ADDING and patterns[row] == patterns[writes[write, WROTE]]:
+            return True
+        later = writes[later, BEFORE]
+    return False
+
+
+@_called
+def _compacted(writes, used, kinds, patterns, newest):
+    """A chain without what is hidden, copied behind the writes used; (its newest, writes used then)."""
+    first, last, write = -1, -1, newest
+    while write >= 0:
+        if not _is_hidden(writes, kinds, patterns, newest, write):
+            if used >= len(writes):
+                return FULL, used
+            writes[used, PRODUCER] = writes[write, PRODUCER]
+            writes[used, WROTE] = writes[write, WROTE]
+            writes[used, BEFORE] = -1
+            if last >= 0:
+                writes[last, BEFORE] = used
+            else:
+                first = used
+            last = used
+            used += 1
+        write = writes[write, BEFORE]
+    depth, write = 0, first
+    while write >= 0:
+        depth += 1
+        write = writes[write, BEFORE]
+    write = first
+    while write >= 0:
+        writes[write, DEPTH] = depth
+        depth -= 1
+        write = writes[write, BEFORE]
+    return first, used
+
+
+@_inlined
+def _push(writes, used, producer, row, before):
+    writes[used, PRODUCER] = producer
+    writes[used, WROTE] = row
+    writes[used, BEFORE] = before
+    writes[used, DEPTH] = writes[before, DEPTH] + 1 if before >= 0 else 1
+
+
+@_called
+def _write(held, writes, used, traits, rows, row, at):
+    """Let the cells of a row remember a write; writes used then, FULL without room."""
+    kinds, patterns = traits
+    was, made = -2, -1
+    for time in range(rows[row, 3]):
+        begin = rows[row, 1] + time * rows[row, 4]
+        for cell in range(begin, begin + rows[row, 2]):
+            before = held[cell] if kinds[row] != DENSE else -1
+            if before != was:  # neighbours mostly share their past
+                was = before
+                if before >= 0 and writes[before, DEPTH] % _COMPACT == 0:
+                    before, used = _compacted(writes, used, kinds, patterns, before)
+                    if before == FULL:
+                        return FULL
+                if used >= len(writes):
+                    return FULL
+                _push(writes, used, at, row, before)
+                made = used
+                used += 1
+            held[cell] = made
+    return used
+
+
+@_inlined
+def _note(found, count, use):
+    """One use; only counted when there is no room for it."""
+    if count < len(found):
+        producer, consumer, row, is_sure = use
+        found[count, 0] = producer
+        found[count, 1] = consumer
+        found[count, 2] = row
+        found[count, 3] = is_sure
+    return count + 1
+
+
+@_called
+def _read(held, writes, traits, rows, row, at, seen, found, count):
+    """Note whom a row uses; the new number of uses."""
+    kinds, patterns = traits
+    is_nobody_noted = False
+    was = -2
+    for time in range(rows[row, 3]):
+        begin = rows[row, 1] + time * rows[row, 4]
+        for cell in range(begin, begin + rows[row, 2]):
+            newest = held[cell]
+            if newest == was:
+                continue
+            was = newest
+            is_covered, write = False, newest
+            while write >= 0:
+                producer, wrote = writes[write, PRODUCER], writes[write, WROTE]
+                if seen[producer] != at + 1 and not _is_hidden(writes, kinds, patterns, newest, write):
+                    seen[producer] = at + 1
+                    is_sure = kinds[wrote] == DENSE and kinds[row] == DENSE
+                    count = _note(found, count, (producer, at, row, is_sure))
+                is_covered = is_covered or kinds[wrote] == DENSE
+                write = writes[write, BEFORE]
+            if not is_covered and not is_nobody_noted:
+                is_nobody_noted = newest < 0
+                count = _note(found, count, (-1, at, row, newest < 0))
+    return count
+
+
+@_entry
+def number_uses(order, table, traits, memory, found):
+    """Go through the order and note each use; how many there are, of which `found` holds the first, or FULL.
+
+    order   (n, 3) int64: entry, phase, cycle
+    table   rows of each entry, (entries + 1,), and the rows, (m, 5): is write, first cell, cells, times,
+            cells between
+    traits  by row: DENSE, SPARSE or ADDING, and a number that rows of the very same bytes share
+    memory  (cells,) int64 of -1: the last write of each; (k, 4) int64: room for the writes that are
+            remembered; (n,) int64 of 0: the consumer that a producer was noted for last
+    found   (k, 4) int64: places of producer (-1 none) and consumer, the first row through which it uses that
+            (every row of which nobody had written all), and whether that is sure: no gaps on either side
+    """
+    first, rows = table
+    held, writes, seen = memory
+    count, used = 0, 0
+    for at in range(len(order)):
+        entry, phase = order[at, 0], order[at, 1]
+        if phase & READS:
+            for row in range(first[entry], first[entry + 1]):
+                if rows[row, 0] == 0:
+                    count = _read(held, writes, traits, rows, row, at, seen, found, count)
+        if phase & WRITES:
+            for row in range(first[entry], first[entry + 1]):
+                if rows[row, 0] == 1:
+                    used = _write(held, writes, used, traits, rows, row, at)
+                    if used == FULL:
+                        return FULL
+    return count
+
+
+@_entry
+def follow_uses(rows, reached):
+    """Mark whoever uses, through others too, what a marked place made.
+
+    rows     (k, 4) int64: producer (-1 none), consumer, and more; by consumer, each after its producer
+    reached  (n,) bool
+    """
+    for use in range(len(rows)):
+        producer = rows[use, 0]
+        if producer >= 0 and reached[producer]:
+            reached[rows[use, 1]] = True

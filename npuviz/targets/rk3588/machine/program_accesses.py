@@ -1,0 +1,56 @@
+"""Which bytes the tasks and host calls of a program touch: ranges, and atom by atom."""
+
+from functools import cached_property
+
+import numpy as np
+
+from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.tables import Tables
+from npuviz.targets.rk3588.task.accesses import access_rows, read_atoms, written_atoms
+from npuviz.targets.rk3588.task.cost import cost_of
+from npuviz.targets.rk3588.task.work import ATOM_BYTES
+
+
+class ProgramAccesses:
+    """The accesses of one program. An entry is a task; behind the tasks come the host calls."""
+
+    def __init__(self, spec: RknnSpec, tables: Tables) -> None:
+        self._spec, self._tables = spec, tables
+
+    @cached_property
+    def rows(self) -> list[list[tuple[int, int, int]]]:
+        """(is write, low, high) of each task, then of each host call; there may be gaps (padding).
+
+        A host call names whole buffers, whose ends may be padding.
+        """
+        tasks = [access_rows(task, cost_of(task, self._spec)) for task in self._tables.tasks]
+        buffers = self._tables.buffers
+        for call in self._tables.hosts:
+            rows: list[tuple[int, int, int]] = []
+            for is_write, numbers in ((0, call.reads), (1, call.writes)):
+                rows += [
+                    (is_write, buffers[n].address, buffers[n].address + buffers[n].size_bytes)
+                    for n in numbers
+                ]
+            tasks.append(rows)
+        return tasks
+
+    def shares(self, first: int, second: int) -> bool:
+        """Whether an entry writes an atom that another one reads."""
+        return bool(np.isin(self.touched(first)[1], self.touched(second)[0]).any())
+
+    def touches(self, entry: int, memory: int, address: int, *, is_write: bool) -> bool:
+        """Whether an entry reads, or writes, the atom of an address of DDR, the only memory."""
+        del memory
+        atoms = self.touched(entry)[is_write]
+        return bool((atoms == address // ATOM_BYTES * ATOM_BYTES).any())
+
+    def touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
+        if index < len(self._tables.tasks):
+            task = self._tables.tasks[index]
+            return read_atoms(task, cost_of(task, self._spec)), written_atoms(task)
+        found: tuple[list[np.ndarray], list[np.ndarray]] = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for is_write, low, high in self.rows[index]:
+            found[is_write].append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
+        return np.concatenate(found[0]), np.concatenate(found[1])
