@@ -137,6 +137,12 @@ class Provenance:
         places = np.unique(self._uses.users(place)[:, CONSUMER])
         return tuple(self.step(int(each)) for each in places if each < self._uses.num_steps)
 
+    def readers_of(self, step: Step) -> Readers:
+        """Who uses what a step made."""
+        outputs, doubtful = self._ends_of([step.place])
+        known = tuple(outputs) if self.is_whole else None
+        return Readers(step, self.users(step.place), None, known, tuple(doubtful))
+
     def readers(self, memory: Memory, address: int) -> Readers:
         """Who reads a byte that is there now. Raises ValueError outside the memory."""
         writer = self.writer(memory, address)
@@ -252,6 +258,19 @@ _known: WeakKeyDictionary[Session, tuple[tuple[int, int], Uses]] = WeakKeyDictio
 """Uses of a session's run, with the version of its history and the cycle up to which they were followed."""
 
 
+def is_followed(session: Session) -> bool:
+    """Whether `provenance_of` has an answer at once; without it the machine may move for a moment."""
+    known = _known.get(session)
+    return known is not None and known[0] == _key(session)
+
+
+def _key(session: Session) -> tuple[int, int]:
+    """Version of the history, and the cycle up to which the run is known."""
+    return session.version, max(
+        session.cycle, session.recorder.horizon if session.recorder is not None else 0
+    )
+
+
 def provenance_of(session: Session) -> Provenance:
     """Follow who made what in the run so far, also beyond the present cycle as far as it is recorded.
 
@@ -266,9 +285,9 @@ def provenance_of(session: Session) -> Provenance:
     table = machine.access_table()
     if table.needs_trace and session.trace is None:
         raise UsageError("nothing is recorded, and only the trace of this machine tells what was read")
-    until = max(session.cycle, session.recorder.horizon if session.recorder is not None else 0)
+    key = _key(session)
+    until = key[1]
     is_whole = session.end_cycle is not None and until >= session.end_cycle
-    key = session.version, until
     known = _known.get(session)
     if known is None or known[0] != key:
         known = (

@@ -78,7 +78,8 @@ def test_the_writer_is_the_one_that_who_names(session: DebugSession) -> None:
             known = session.who(name)
             writer = provenance_of(session.session).writer(*_place(session, name))
             if known.pairs.get("writer") is not None:
-                assert writer is not None and writer.instruction.index == known["writer"], name
+                assert writer is not None, name
+                assert writer.instruction.index == known["writer"], name
                 checked += 1
     assert checked >= 3
 

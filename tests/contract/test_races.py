@@ -68,8 +68,7 @@ def test_a_job_that_does_not_wait_for_other_cores_is_found() -> None:
 def test_stores_and_loads_of_one_cycle_are_no_race() -> None:
     racer = sample("tiny_cnn.onnx", "systolic")
     results = [racer.at(seed) for seed in (1, 2, 3, 4, 19)]
-    assert any(each.changed for each in results)
-    assert not any(each.race or each.stop for each in results)
+    assert not any(each.changed or each.race or each.stop for each in results)
     assert len({each.cycles for each in results}) > 2
 
 

@@ -71,9 +71,9 @@ def _push(writes, used, producer, row, before):
 
 
 @_called
-def _write(held, writes, used, traits, rows, row, at):
+def _write(state, row, at, used):
     """Let the cells of a row remember a write; writes used then, FULL without room."""
-    kinds, patterns = traits
+    held, writes, _, kinds, patterns, rows = state
     was, made = -2, -1
     for time in range(rows[row, 3]):
         begin = rows[row, 1] + time * rows[row, 4]
@@ -107,9 +107,9 @@ def _note(found, count, use):
 
 
 @_called
-def _read(held, writes, traits, rows, row, at, seen, found, count):
+def _read(state, row, at, found, count):
     """Note whom a row uses; the new number of uses."""
-    kinds, patterns = traits
+    held, writes, seen, kinds, patterns, rows = state
     is_nobody_noted = False
     was = -2
     for time in range(rows[row, 3]):
@@ -149,17 +149,18 @@ def number_uses(order, table, traits, memory, found):
     """
     first, rows = table
     held, writes, seen = memory
+    state = (held, writes, seen, traits[0], traits[1], rows)
     count, used = 0, 0
     for at in range(len(order)):
         entry, phase = order[at, 0], order[at, 1]
         if phase & READS:
             for row in range(first[entry], first[entry + 1]):
                 if rows[row, 0] == 0:
-                    count = _read(held, writes, traits, rows, row, at, seen, found, count)
+                    count = _read(state, row, at, found, count)
         if phase & WRITES:
             for row in range(first[entry], first[entry + 1]):
                 if rows[row, 0] == 1:
-                    used = _write(held, writes, used, traits, rows, row, at)
+                    used = _write(state, row, at, used)
                     if used == FULL:
                         return FULL
     return count

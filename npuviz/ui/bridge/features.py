@@ -3,11 +3,13 @@
 from types import UnionType
 
 from npuviz.program.source import HasSource
+from npuviz.sim.access_order import HasAccessOrder
 from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Machine
 from npuviz.trace.reader import TraceReader
 
 CONTRACTS: dict[str, type | UnionType] = {
+    "access order": HasAccessOrder,
     "semaphores": HasSemaphores,
     "hazards": HasHazards | ChecksMemory,
     "routed fabric": HasFabric,

@@ -44,6 +44,8 @@ class ThingMenu:
             )
         if not waits:
             self.add_needed_by(instruction)
+            if instruction >= 0:
+                self._add_provenance(selected(instruction=instruction, unit=unit))
         self._menu.addAction(f"Stop here: cycle == {cycle}", lambda: self.stop_at(f"cycle == {cycle}"))
         text = condition_for(selected(instruction=instruction), self._description, self._program)
         if text is not None:
@@ -94,11 +96,23 @@ class ThingMenu:
                 "Who reads this next",
                 lambda: self.ask("Looking for the reader", partial(who_reads_next, wanted=wanted)),
             )
+            self._add_provenance(Selection(memory=wanted))
         if self._program is not None and 0 <= tensor < len(self._program.graph.tensors):
             name = self._program.graph.tensors[tensor].name
             self._menu.addAction(
                 f"Show tensor {name}", lambda: self._context.selection.set(Selection(tensor=tensor))
             )
+
+    def _add_provenance(self, selection: Selection) -> None:
+        """Show what something was made from and who uses it, where the machine tells that."""
+        if "access order" not in self._context.model.features:
+            return
+
+        def show() -> None:
+            self._context.selection.set(selection)
+            self._context.commands.run("view.panel.provenance")
+
+        self._menu.addAction("Where it comes from and goes to", show)
 
     def add_queue(self, queue: Queue, occupancy: int) -> None:
         """Of a queue: stop when it holds some number of entries."""

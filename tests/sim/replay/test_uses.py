@@ -123,7 +123,8 @@ def test_a_byte_between_gaps_is_not_accessed() -> None:
 
 def test_links_stand_for_what_no_row_tells() -> None:
     table = AccessTable(
-        np.array([0, 1, 1, 2]), np.array([(0, 0, 0, 1, 0, 4, 0), (0, 1, 0, 1, 4, 8, 0)], np.int64), np.arange(3),
+        np.array([0, 1, 1, 2]), np.array([(0, 0, 0, 1, 0, 4, 0), (0, 1, 0, 1, 4, 8, 0)], np.int64),
+        np.arange(3),
         links=np.array([(0, 1), (1, 2)]),
     )  # fmt: skip
     order = np.array([(0, READS, 1), (1, 0, 2), (2, WRITES, 3)], np.int64)

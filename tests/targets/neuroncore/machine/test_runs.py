@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from npuviz.targets.neuroncore.machine.trail import _Runs
+from npuviz.targets.neuroncore.machine.program_accesses import Runs
 
 Pattern = tuple[int, list[tuple[int, int]]]
 
@@ -28,7 +28,7 @@ def test_they_meet_where_their_bytes_do() -> None:
     for _ in range(4000):
         one, other = pattern(), pattern()
         meets = bool(bytes_of(*one) & bytes_of(*other))
-        assert _Runs(*one).meet(_Runs(*other)) == meets, (one, other)
+        assert Runs(*one).meet(Runs(*other)) == meets, (one, other)
         met += meets
     assert met > 200
 
@@ -36,7 +36,7 @@ def test_they_meet_where_their_bytes_do() -> None:
 def test_rows_of_all_partitions_are_a_run_each() -> None:
     """Not a number for each of 16 million bytes, of which thousands of pairs may have to be compared."""
     row = [(4, 1), (32768, 4), (128, 262144)]
-    even, odd = _Runs(0, row), _Runs(131072, row)
+    even, odd = Runs(0, row), Runs(131072, row)
     assert (len(even.starts), even.length) == (128, 131072)
     assert not even.meet(odd)
-    assert even.meet(_Runs(131068, row))
+    assert even.meet(Runs(131068, row))
