@@ -10,12 +10,13 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.compiler.host_calls import give_output, run_on_host, take_input
+from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
 from npuviz.targets.rk3588.compiler.operators import affine, copies, pooling, products, quantising, transposed
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
+from npuviz.targets.rk3588.compiler.schedule import islands, turns
 from npuviz.targets.rk3588.spec import RknnSpec
 
 Lower = Callable[[Builder, Layer, Planner], None]
@@ -38,6 +39,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     while True:
+        reasons |= islands(graph, layers, reasons, spec)
         nodes = {node for layer in layers if layer.head.id in reasons for node in layer.nodes}
         lines = tensors_of_lines(graph, nodes)
         builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes), lines)
@@ -75,34 +77,39 @@ def _compile_layers(
     ):
         text = "operators without quantised inputs and outputs run in fp16"
         builder.notes.append(Note("info", "half-precision", text))
-    for tensor in graph.inputs:
-        take_input(builder, tensor)
-    for number, layer in enumerate(layers):
-        progress.report(number / max(1, len(layers)), f"compiling {layer.head.op_type} {layer.head.name}")
-        _lower(builder, layer, planner, reasons)
-    outputs: dict[int, int] = {}
-    for tensor in graph.outputs:
-        outputs[tensor] = builder.place_output(tensor)
-        give_output(builder, tensor, outputs[tensor])
+    take_inputs(builder, graph.inputs)
+    groups = turns(graph, layers, reasons)
+    number = 0
+    for turn, group in enumerate(groups):
+        if group[0].head.id in reasons:
+            calls = [call for layer in group for call in _calls(builder, layer, planner, reasons)]
+            run_on_host(builder, calls, graph.outputs if turn == len(groups) - 1 else ())
+            number += len(group)
+            continue
+        for layer in group:
+            head = layer.head
+            progress.report(number / max(1, len(layers)), f"compiling {head.op_type} {head.name}")
+            _lower(builder, layer, planner, reasons)
+            number += 1
+    outputs = {tensor: builder.place_output(tensor) for tensor in graph.outputs}
+    give_outputs(builder, outputs)
     return builder.finish(outputs)
 
 
 def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, HostReason]) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
-    if layer.head.id not in reasons:
-        mark = builder.mark()
-        try:
-            builder.begin_layer()
-            _lowering_of(layer)(builder, layer, planner)
-        except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
-            builder.roll_back(mark)
-            reasons[layer.head.id] = host_reason(error)
-        else:
-            builder.end_layer()
-            for node in layer.nodes:
-                builder.placement[node] = "Core"
-            return
-    _on_host(builder, layer, planner, reasons[layer.head.id])
+    mark = builder.mark()
+    try:
+        builder.begin_layer()
+        _lowering_of(layer)(builder, layer, planner)
+    except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
+        builder.roll_back(mark)
+        reasons[layer.head.id] = host_reason(error)
+        run_on_host(builder, _calls(builder, layer, planner, reasons))
+        return
+    builder.end_layer()
+    for node in layer.nodes:
+        builder.placement[node] = "Core"
 
 
 def _lowering_of(layer: Layer) -> Lower:
@@ -113,13 +120,17 @@ def _lowering_of(layer: Layer) -> Lower:
     return lower_activation if is_activation else FAMILIES[layer.head.op_type]
 
 
-def _on_host(builder: Builder, layer: Layer, planner: Planner, reason: HostReason) -> None:
-    """Nodes of a layer on the Host, with the DequantizeLinear nodes that make their inputs float."""
+def _calls(
+    builder: Builder, layer: Layer, planner: Planner, reasons: Mapping[int, HostReason]
+) -> list[tuple[int, HostReason | None]]:
+    """Nodes of a layer for the Host and why, with the DequantizeLinear nodes that make their inputs float."""
     graph = builder.graph
+    found: list[tuple[int, HostReason | None]] = []
     for number, index in enumerate(sorted(layer.nodes)):
-        node = graph.nodes[index]
-        for tensor in node.inputs:
+        for tensor in graph.nodes[index].inputs:
             source = planner.quantised.sources.get(tensor) or planner.quantised.constants.get(tensor)
             if source is not None and builder.placement.get(source.node) is None:
-                run_on_host(builder, source.node)
-        run_on_host(builder, index, reason if number == 0 else None)
+                builder.placement[source.node] = "Host"
+                found.append((source.node, None))
+        found.append((index, reasons[layer.head.id] if number == 0 else None))
+    return found

@@ -1,5 +1,6 @@
 """What the Host reads and writes: rows that the NPU makes of cubes, where its copies are faster."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from npuviz.base.errors import DoesNotFit, FormatError
@@ -11,29 +12,52 @@ from npuviz.targets.rk3588.compiler.strides import rows_bytes, rows_shape
 from npuviz.targets.rk3588.tables import Buffer
 
 
-def run_on_host(b: Builder, node: int, reason: HostReason | None = None) -> None:
-    """Add a graph node that the Host runs, and the copies before and behind it."""
-    found = b.graph.nodes[node]
-    reads = [_read(b, tensor, node) for tensor in dict.fromkeys(found.inputs) if tensor >= 0]
-    writes = [_written(b, tensor) for tensor in found.outputs if tensor >= 0]
-    b.host(node, reason, (tuple(dict.fromkeys(reads)), tuple(number for number, _ in writes)))
-    _finish(b, node, [copy for _, copy in writes if copy is not None])
+def run_on_host(
+    b: Builder, calls: Sequence[tuple[int, HostReason | None]], also_read: Sequence[int] = ()
+) -> None:
+    """Add graph nodes that the Host runs one behind the other, with copies for all of them before and behind.
+
+    calls  nodes and why; also_read  tensors that it reads after them
+    """
+    made: set[int] = set()
+    for node, _ in calls:
+        found = b.graph.nodes[node]
+        for tensor in found.inputs:
+            if tensor >= 0 and tensor not in made:
+                _read(b, tensor, node)
+        made |= set(found.outputs)
+    for tensor in also_read:
+        if tensor not in made:
+            _read(b, tensor, -1)
+    copies: list[tuple[int, Copy]] = []
+    for node, reason in calls:
+        found = b.graph.nodes[node]
+        reads = [_read(b, tensor, node) for tensor in dict.fromkeys(found.inputs) if tensor >= 0]
+        writes = [_written(b, tensor) for tensor in found.outputs if tensor >= 0]
+        b.host(node, reason, (tuple(dict.fromkeys(reads)), tuple(number for number, _ in writes)))
+        copies += [(node, copy) for _, copy in writes if copy is not None]
+    _finish(b, copies)
 
 
-def take_input(b: Builder, tensor: int) -> None:
-    """Add the call that brings a graph input."""
-    number, copy = _written(b, tensor)
-    b.convert(f"input {b.graph.tensors[tensor].name}", (), (number,))
-    _finish(b, -1, [copy] if copy is not None else [])
+def take_inputs(b: Builder, tensors: Sequence[int]) -> None:
+    """Add the calls that bring graph inputs, then their copies."""
+    copies: list[tuple[int, Copy]] = []
+    for tensor in tensors:
+        number, copy = _written(b, tensor)
+        b.convert(f"input {b.graph.tensors[tensor].name}", (), (number,))
+        copies += [(-1, copy)] if copy is not None else []
+    _finish(b, copies)
 
 
-def give_output(b: Builder, tensor: int, place: int) -> None:
-    """Add the call that takes a graph output to a buffer."""
-    b.convert(f"output {b.graph.tensors[tensor].name}", (_read(b, tensor, -1),), (place,))
+def give_outputs(b: Builder, places: Mapping[int, int]) -> None:
+    """Add the calls that take graph outputs to buffers, behind the copies for all of them."""
+    taken = {tensor: _read(b, tensor, -1) for tensor in places}
+    for tensor, place in places.items():
+        b.convert(f"output {b.graph.tensors[tensor].name}", (taken[tensor],), (place,))
 
 
-def _finish(b: Builder, node: int, copies: list[Copy]) -> None:
-    for copy in copies:
+def _finish(b: Builder, copies: Sequence[tuple[int, Copy]]) -> None:
+    for node, copy in copies:
         emit_copy(b, node, copy)
 
 

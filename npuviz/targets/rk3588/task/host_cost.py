@@ -36,11 +36,15 @@ def _nanoseconds(spec: RknnSpec, tables: Tables, graph: Graph, call: HostCall) -
         is_cast = places and not converted
         rate = spec.host_bytes_per_ns if is_cast else spec.host_convert_bytes_per_ns
         return call.num_bytes / rate
-    processor = Processor(
+    return processor_of(spec).nanoseconds(work) + converted / spec.host_convert_bytes_per_ns
+
+
+def processor_of(spec: RknnSpec) -> Processor:
+    """What runs Host operators, once it is reached."""
+    return Processor(
         spec.host_processor,
         0.0,
         spec.host_operator_ns,
         spec.host_operations_per_ns,
         spec.host_bytes_per_ns,
     )
-    return processor.nanoseconds(work) + converted / spec.host_convert_bytes_per_ns

@@ -57,7 +57,7 @@ def lower_with_constant(b: Builder, layer: Layer, values: np.ndarray, *, is_firs
     if taken is not None:
         scaled = _constant_quantisation(full)
         full = np.clip(np.rint(full / scaled.scale), -128, 127)
-    elif np.abs(full).max() > np.finfo(np.float16).max:
+    elif np.abs(full[np.isfinite(full)]).max(initial=0) > np.finfo(np.float16).max:
         raise CannotLower("a constant that fp16 cannot hold")
     second = _constant_cube(b, f"{layer.head.name or kind} constant", full, source)
     _emit_pair(b, layer, (source, second, target), (taken, scaled))

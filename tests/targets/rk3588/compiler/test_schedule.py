@@ -1,0 +1,56 @@
+"""The order of layers: as few changes between NPU and Host as there can be."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tests.targets.rk3588.compiler.models import Finished, Model, checked
+
+
+def changes_of_side(finished: Finished) -> int:
+    """Spans of Host calls with work of the NPU in between."""
+    return len({call.job for call in finished.tables.hosts})
+
+
+def with_outputs(path: Path, *names: str) -> Path:
+    """The model with more outputs."""
+    model = onnx.load(path)
+    model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
+    onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    return path
+
+
+def test_operators_of_the_host_wait_for_each_other(tmp_path: Path) -> None:
+    model = Model(4, 64)
+    heads = [model.add("Softmax", model.add("MatMul", "x", model.weight(64, 48))) for _ in range(4)]
+    path = with_outputs(model.save(tmp_path), *heads[:-1])
+    finished = checked(path)
+    assert finished.nodes_on_host() == {"Softmax"}
+    # The input; then all that the Host does and gives.
+    assert changes_of_side(finished) == 2
+
+
+def test_inputs_and_outputs_are_converted_together(tmp_path: Path) -> None:
+    model = Model(1, 16, 9, 9)
+    names = [model.conv("x", 16, 24, 3, 3) for _ in range(5)]
+    finished = checked(with_outputs(model.save(tmp_path), *names[:-1]))
+    assert changes_of_side(finished) == 2
+
+
+@pytest.mark.parametrize(("rows", "is_island"), [(8, True), (4096, False)])
+def test_what_stands_between_operators_of_the_host(tmp_path: Path, rows: int, is_island: bool) -> None:
+    model = Model(rows, 64)
+    made = model.add("Mul", model.add("Softmax", "x"), model.constant(np.float32(3)))
+    model.add("Softmax", made)
+    finished = checked(model.save(tmp_path))
+    assert ("Mul" in finished.nodes_on_host()) == is_island
+    assert any("stands between" in reason for reason in finished.host_reasons) == is_island
+
+
+def test_products_are_no_islands(tmp_path: Path) -> None:
+    model = Model(4, 64)
+    model.add("Softmax", model.add("MatMul", model.add("Softmax", "x"), model.weight(64, 8)))
+    assert checked(model.save(tmp_path)).nodes_on_host() == {"Softmax"}
