@@ -31,16 +31,18 @@ ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 600
 """For which a file may run."""
 VERDICTS = ("right", "wrong", "refused", "failed", "elsewhere")
-PUBLISHED_MS = {
-    "silu_M4096_N7168_0": 1.333,
-    "adamw_M10944_N2048_0": 2.000,
-    "rope_single_freq_apply_B1_H64_N4096_D128_0": 4.333,
-    "rmsnorm_matmul_M4096_N2048_K1024_0": 1.056,
-    "matmul_M4096_N12288_K5120_0": 35.200,
-    "bmm_B16_M4096_K64_N4096_0": 4.611,
-    "mamba_M7168_C256_S16_0": 2.889,
+PUBLISHED = {
+    "silu_M4096_N7168_0": (1.333, 234.9),
+    "adamw_M10944_N2048_0": (2.000, 448.3),
+    "rope_single_freq_apply_B1_H64_N4096_D128_0": (4.333, 402.7),
+    "rmsnorm_matmul_M4096_N2048_K1024_0": (1.056, 72.9),
+    "matmul_M4096_N12288_K5120_0": (35.200, 9261.1),
+    "bmm_B16_M4096_K64_N4096_0": (4.611, 1107.4),
+    "mamba_M7168_C256_S16_0": (2.889, 134.0),
 }
-"""Latency on trn1. Ref: BENCH, experiments/full_complete_local/profile_results.csv."""
+"""Milliseconds on trn1, and megabytes of HBM read and written less those of spilled tiles.
+
+Ref: BENCH, experiments/full_complete_local/profile_results.csv."""
 _REFERENCE = re.compile(r"^(?P<op>[a-z_0-9]+?)_(?P<shape>[A-Z]+\d.*)_numpy_\d+$")
 _PLACE = re.compile(r"^(?:[\w.]+Error: )?(?:[\w./-]+\.py:\d+: )?")
 _PLACE_NAME = re.compile(r"[\w./-]+\.py:\d+")
@@ -184,7 +186,8 @@ def _time_rows(judged: Sequence[tuple[Path, str, dict[str, Any]]]) -> list[Row]:
     variants: dict[Path, list[tuple[float, float]]] = {}
     for path, preset, found in judged:
         milliseconds = found.get("milliseconds", float("nan"))
-        published = PUBLISHED_MS.get(path.stem) if preset == "trn1" else _variant_ms(path)
+        published, megabytes = PUBLISHED.get(path.stem, (None, 0.0))
+        published = published if preset == "trn1" else _variant_ms(path)
         figure = f"{found['verdict']}, {found['reason'][:60]}"
         if published and "milliseconds" in found:
             figure += f"; {published:.3f} ms on {preset}: x {milliseconds / published:.2f}"
@@ -192,6 +195,9 @@ def _time_rows(judged: Sequence[tuple[Path, str, dict[str, Any]]]) -> list[Row]:
                 distances.append(abs(milliseconds / published - 1))
             else:
                 variants.setdefault(path.parent, []).append((published, milliseconds))
+        if "read" in found:
+            moved = found["read"] + found["written"] - found["reloaded"] - found["saved"]
+            figure += f"; HBM {moved / 1e6:.0f} MB" + (f" of {megabytes:.0f}" if megabytes else "")
         if "running" in found:
             figure += f"; {found['steps']} steps, {found['lowering']:.1f} + {found['running']:.1f} s here"
         rows.append(Row(path.stem, milliseconds, "ms", figure, found["verdict"] == "wrong"))

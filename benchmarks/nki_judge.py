@@ -36,6 +36,7 @@ from npuviz.targets.neuroncore.nki.absent import missing_packages
 from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
 from npuviz.targets.neuroncore.nki.user_python import SHIMS, imported
 from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.tables import Tables
 
 MARK = "@@ "
 """Stands before the line of JSON: what the file prints comes first."""
@@ -166,6 +167,7 @@ def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
         "verdict": "right" if distance <= limit else "wrong",
         "reason": f"L2 {distance:.1e}",
         "distance": distance,
+        **moved_bytes(lowered.compiled.tables),
         "milliseconds": run.nanoseconds / 1e6,
         "steps": len(traced.recording.steps),
         "lowering": made - begin,
@@ -188,6 +190,21 @@ def timed(path: Path, reference: Path, preset: str) -> dict[str, Any]:
         "reason": "values not looked at",
         "milliseconds": machine.cycle / spec.pe_hz * 1e3,
         "steps": len(traced.recording.steps),
+        **moved_bytes(lowered.compiled.tables),
+    }
+
+
+def moved_bytes(tables: Tables) -> dict[str, int]:
+    """Bytes that transfers read from HBM and write to it, and those of tiles that were saved there."""
+    saved = {each.id for each in tables.variables if ".saved." in each.name}
+    descriptors = [each for transfer in tables.transfers for each in transfer.descriptors]
+    reads = [access for each in descriptors for access in each.sources if access.variable >= 0]
+    writes = [each.to for each in descriptors if each.to.variable >= 0]
+    return {
+        "read": sum(each.num_bytes for each in reads),
+        "written": sum(each.num_bytes for each in writes),
+        "reloaded": sum(each.num_bytes for each in reads if each.variable in saved),
+        "saved": sum(each.num_bytes for each in writes if each.variable in saved),
     }
 
 

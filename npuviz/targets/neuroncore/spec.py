@@ -57,6 +57,8 @@ class NeuronSpec:
                    that it calls (in a Loop), arithmetic operations and bytes a nanosecond of one core
     dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)
     limit          bytes of a NEFF after decompression that are accepted
+    kernel_buffers places in SBUF of a tile that a line of an NKI kernel makes in each turn of a loop of
+                   independent turns; 0: as many as fit
     latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
     """
 
@@ -113,6 +115,7 @@ class NeuronSpec:
     dge: Dge = "static"
     keep_fp32: str = ""
     limit: Bytes = 4 << 30
+    kernel_buffers: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property

@@ -19,12 +19,12 @@ from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.compiler.patterns.descriptors import descriptors, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine
 from npuviz.targets.neuroncore.nki.engine_choice import COMMUTATIVE, engine_for
-from npuviz.targets.neuroncore.nki.placing import Placing, storages_of
+from npuviz.targets.neuroncore.nki.placing import Placing
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
+from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -65,6 +65,8 @@ class Lowering(Placing):
                 progress.report(number / max(1, len(self._steps)), "lowering the kernel")
             builder.emitter.node = self._nodes[step.place, step.op]
             builder.emitter.tile = step.moment
+            if self._recording.version == 1 and step.moment >= 0:
+                self._buffers.turn(self._recording.moments[step.moment], self._issued())
             self._now, self._needed = number, {each.id for each in storages_of(step)}
             try:
                 getattr(self, f"_{step.op}")(step)
@@ -78,7 +80,7 @@ class Lowering(Placing):
             for storage in self._ends.pop(number, ()):
                 tile = self._tiles.pop(storage.id, None)
                 if tile is not None:
-                    tile.users -= 1
+                    self._buffers.released(storage, tile)
         homes = {
             self._tensor_of[each.storage.id]: self._home(each.storage).variable for each in self._outputs
         }
@@ -97,6 +99,11 @@ class Lowering(Placing):
             self._graph, tables, places_of(self._spec, tables.variables), (*notes, *builder.notes), placement
         )
         return Lowered(compiled, tuple(self._lines))
+
+    def _issued(self) -> dict[int, int]:
+        """Channel -> instructions given to each engine so far."""
+        length = self._builder.emitter.tracker.length
+        return {channel: length(channel) for channel in range(NUM_ENGINES) if length(channel)}
 
     # --- movement ------------------------------------------------------------------------------
 

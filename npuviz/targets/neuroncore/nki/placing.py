@@ -11,13 +11,18 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
+from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
 from npuviz.targets.neuroncore.nki.partitions import with_copies
+from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
+from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
+COMPILER_BYTES = 16 * 1024
+"""Of each SBUF partition that the compiler keeps. Ref: SDK226, sbuf.alloc; KLR Trace.lean."""
 MAX_SHOWN = 5
 """Live tiles that a capacity error names."""
 
@@ -31,6 +36,8 @@ class Placing:
         self._recording = recording
         self._spec = spec
         self._steps = with_copies(recording)
+        if recording.version == 1:
+            self._steps = _as_compiled(recording, self._steps, spec)
         self._lines: list[int] = []
         self._nodes: dict[tuple[int, str], int] = {}
         self._graph, self._tensor_of = self._make_graph(inputs, outputs)
@@ -40,6 +47,7 @@ class Placing:
         self._ends: dict[int, list[Storage]] = {}
         self._uses: dict[int, list[int]] = {}
         self._spilling = Spilling(self._builder, self._uses)
+        self._buffers = Buffers(spec.kernel_buffers)
         self._storages = {each.id: each for each in recording.storages}
         self._now = 0
         self._needed: set[int] = set()
@@ -126,13 +134,22 @@ class Placing:
     def _placed(self, storage: Storage) -> Tile:
         """A place for a tile; others make room where SBUF has none. Raises DoesNotFit."""
         partitions, count = storage.shape
-        make = self._builder.tiles.psum if storage.space == PSUM else self._builder.tiles.sbuf
+        tiles, dtype = self._builder.tiles, name_of(storage.dtype)
+        make = tiles.psum if storage.space == PSUM else tiles.sbuf
+        again = self._buffers.place_for(storage, count * storage.dtype.itemsize)
         while True:
             try:
-                made = make(partitions, (count,), name_of(storage.dtype)).tile
+                if again is not None:
+                    made = tiles.sbuf_again(again, partitions, (count,), dtype).tile
+                else:
+                    made = make(partitions, (count,), dtype).tile
                 made.name = storage.name
+                for channel, count in self._buffers.before.items():
+                    made.prior[channel] = max(count, made.prior.get(channel, 0))
                 return made
             except DoesNotFit:
+                if storage.space != PSUM and self._buffers.give_back():
+                    continue
                 is_final = storage.space == PSUM and self._recording.version > 1
                 if is_final or not self._spilling.make_room(
                     self._tiles, self._storages, self._now, self._needed, storage.space
@@ -184,12 +201,24 @@ class Placing:
         )
 
 
-def storages_of(step: Step) -> list[Storage]:
-    """What a step touches, those of row indices too."""
-    found: list[Storage] = []
-    for each in (step.target, *step.sources, *step.more):
-        if each is not None:
-            found.append(each.storage)
-            if each.row_index is not None:
-                found.append(each.row_index[0].storage)
+def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> list[Step]:
+    """The steps of a kernel of generation 1 as the vendor's compiler changes them; says what it does."""
+    count = spec.kernel_buffers
+    capacity = spec.sbuf_usable_bytes - COMPILER_BYTES
+    found, names = reloaded_at_use(recording, steps, capacity, count)
+    for name in names:
+        recording.note(
+            f"{name or 'a tensor'} does not fit into SBUF for as long as it is used: what an instruction "
+            "reads of it is loaded right before (assumed)"
+        )
+    if spec.version <= 2 and (moved := move_results_to_psum(found, spec, count)):
+        recording.note(
+            f"{moved} results of Scalar that one TENSOR_TENSOR reads lie in PSUM, where that takes half "
+            "the time (assumed)"
+        )
+    if any(is_buffered(each, count) for each in recording.storages):
+        recording.note(
+            f"a tile that a line makes in each turn of a loop has {count} places in SBUF, or one where turns "
+            "depend on each other and wait for each other (assumed: --set kernel_buffers=N)"
+        )
     return found

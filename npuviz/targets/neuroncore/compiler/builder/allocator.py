@@ -46,6 +46,12 @@ class SbufAllocator:
         self.peak = max(self.peak, self._cursor)
         return tile, lost
 
+    def take_over(self, old: Tile, size: int) -> Tile:
+        """A tile of `size` bytes at the place of a closed one that is as large."""
+        tile = Tile(Space.SBUF, old.address, max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT))
+        self._take(tile)
+        return tile
+
     def restart(self, done: dict[int, int]) -> None:
         """Empty; everything written from now on waits for `done` (channel -> done up to)."""
         everything = Tile(Space.SBUF, 0, self.capacity)

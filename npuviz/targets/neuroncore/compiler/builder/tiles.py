@@ -70,6 +70,12 @@ class Tiles:
             old.keys.clear()
         return self._opened(tile, partitions, free_shape, dtype)
 
+    def sbuf_again(self, old: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
+        """A tile at the place of another one, which is closed and large enough."""
+        size = _bytes_of(partitions, free_shape, dtype)
+        tile = self._sbuf[self._emitter.core].take_over(old, size)
+        return self._opened(tile, partitions, free_shape, dtype)
+
     def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
         """A tile in PSUM: at most one bank (2 KiB a partition). Raises DoesNotFit."""
         size = _bytes_of(partitions, free_shape, dtype)

@@ -249,6 +249,7 @@ class BlockTensor:
                 self._buffer,
                 label,
                 None,
+                self,
             )
             if self._is_zero and found.buffer == PSUM:
                 found.storage.is_lazy_zero = True
@@ -279,7 +280,9 @@ def _space(buffer: Any) -> str:
     return found
 
 
-def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any) -> Tensor:
+def _made(
+    shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, maker: object = None
+) -> Tensor:
     space = _space(buffer)
     recording = current()
     if space == HBM and value is not None:
@@ -291,7 +294,7 @@ def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any) 
         )
     if space == HBM and getattr(buffer, "is_shared", False):
         return recording.shared(tuple(int(size) for size in shape), dtype, name)
-    made = recording.new(shape, dtype, space, name)
+    made = recording.new(shape, dtype, space, name, maker=maker)
     if value is not None:
         if space == PSUM and value == 0:
             made.storage.is_lazy_zero = True

@@ -9,17 +9,19 @@ from types import FrameType
 
 from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, users_frame
 
-Heads = tuple[tuple[int, str], ...]
-"""Line and variable of each loop around a line, outermost first."""
+Heads = tuple[tuple[int, str, str], ...]
+"""Line, variable and called function ("" if it is another expression) of each loop around a line, outermost
+first."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTurn:
-    """A loop under way: line of its head, its variable and what that is now."""
+    """A loop under way: line of its head, its variable and what that is now, and what it loops over."""
 
     line: int
     variable: str
     value: int
+    over: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ def _calls(frame: FrameType | None) -> Iterator[Call]:
         heads = _loops_of(code.co_filename).get(frame.f_lineno, ())
         values = frame.f_locals if heads else {}
         turns = tuple(
-            LoopTurn(line, variable, int(values[variable]))
-            for line, variable in heads
+            LoopTurn(line, variable, int(values[variable]), over)
+            for line, variable, over in heads
             if hasattr(values.get(variable), "__index__")
         )
         yield Call(code.co_filename, frame.f_lineno, code.co_name, turns)
@@ -77,8 +79,9 @@ def _loops_of(filename: str) -> dict[int, Heads]:
         node, heads = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
             heads = ()
-        inner = (*heads, (node.lineno, _variable(node.target))) if isinstance(node, ast.For) else heads
-        body = set(map(id, node.body)) if isinstance(node, ast.For) else set[int]()
+        is_loop = isinstance(node, ast.For)
+        inner = (*heads, (node.lineno, _variable(node.target), _called(node.iter))) if is_loop else heads
+        body = set(map(id, node.body)) if is_loop else set[int]()
         for child in ast.iter_child_nodes(node):
             around = inner if id(child) in body else heads
             if isinstance(child, ast.stmt) and around:
@@ -87,6 +90,14 @@ def _loops_of(filename: str) -> dict[int, Heads]:
                         found[line] = around
             waiting.append((child, around))
     return found
+
+
+def _called(value: ast.expr) -> str:
+    """The function whose call a loop goes over, without its module."""
+    if not isinstance(value, ast.Call):
+        return ""
+    name = value.func
+    return name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
 
 
 def _variable(target: ast.expr) -> str:

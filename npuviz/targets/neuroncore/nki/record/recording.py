@@ -20,6 +20,7 @@ from npuviz.targets.neuroncore.nki.record.tensors import (
     PSUM,
     SBUF,
     Actions,
+    Site,
     Storage,
     Tensor,
     check_partitions,
@@ -58,6 +59,17 @@ class Step:
     box: Box | Boxes | None = None
     more: tuple[Tensor, ...] = ()
     moment: int = -1
+
+
+def storages_of(step: Step) -> list[Storage]:
+    """What a step touches, those of row indices too."""
+    found: list[Storage] = []
+    for each in (step.target, *step.sources, *step.more):
+        if each is not None:
+            found.append(each.storage)
+            if each.row_index is not None:
+                found.append(each.row_index[0].storage)
+    return found
 
 
 @dataclass
@@ -99,6 +111,7 @@ class Recording:
         self._constants: dict[Any, Tensor] = {}
         self._shared: dict[Any, Tensor] = {}
         self._asked: dict[Any, int] = {}
+        self._site_tiles: dict[object, tuple[int, int]] = {}
 
     # --- places --------------------------------------------------------------------------------
 
@@ -143,9 +156,18 @@ class Recording:
     # --- memory --------------------------------------------------------------------------------
 
     def new(
-        self, shape: Sequence[int], dtype: object, space: str, name: str = "", result: bool = False
+        self,
+        shape: Sequence[int],
+        dtype: object,
+        space: str,
+        name: str = "",
+        result: bool = False,
+        maker: object = None,
     ) -> Tensor:
-        """New memory. On chip `shape` is (partitions, *free). Raises KernelError."""
+        """New memory. On chip `shape` is (partitions, *free). Raises KernelError.
+
+        result  of an instruction;  maker  the tensor of which this is a block
+        """
         sizes = tuple(int(size) for size in shape)
         kind = dtype_of(dtype)
         name = name or assigned_name(users_frame())
@@ -171,8 +193,27 @@ class Recording:
             name = f"{name}.{number}"
         storage = Storage(number, space, flat, kind, name, place)
         storage.is_hidden = result
+        if space != HBM and self.version == 1:
+            storage.site = self._site(maker)
         self.storages.append(storage)
         return Tensor(self, storage, kind, sizes)
+
+    def _site(self, maker: object) -> Site | None:
+        """What makes a tile in each turn of the innermost loop around this line, and that loop's function."""
+        now = self.moment()
+        calls = self.moments[now].calls
+        loop = next((call.loops[-1] for call in calls if call.loops), None)
+        if loop is None:
+            return None
+        if maker is not None:
+            return (maker, loop.over)
+        frame = users_frame()
+        lines = tuple((call.file, call.line) for call in calls)
+        site = (lines, frame.f_lasti if frame is not None else -1)
+        before, ordinal = self._site_tiles.get(site, (-1, -1))
+        ordinal = ordinal + 1 if before == now else 0  # some calls make several tiles
+        self._site_tiles[site] = (now, ordinal)
+        return ((site, ordinal), loop.over)
 
     def shared(self, shape: tuple[int, ...], dtype: object, name: str = "") -> Tensor:
         """Memory in HBM that every instance of the grid gets when it asks at the same line."""

@@ -17,6 +17,10 @@ from npuviz.targets.neuroncore.nki.record.variable_names import running_statemen
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
 
+Site = tuple[object, str]
+"""What makes one tile in each turn of a loop, and the function of that loop."""
+
+
 class Storage:
     """Memory of one tensor.
 
@@ -24,11 +28,12 @@ class Storage:
     shape     on chip (partitions, elements of each partition)
     place     index of the place that made it
     first, last  steps that touch it, -1 before the first
+    site      of a tile in a loop of generation 1: what it shares its buffers with
     """
 
     __slots__ = (
         "data", "dtype", "first", "id", "is_hidden", "is_lazy_zero", "is_written", "kind", "last", "name",
-        "place", "reads", "shape", "space", "started",
+        "place", "reads", "shape", "site", "space", "started",
     )  # fmt: skip
 
     def __init__(
@@ -47,6 +52,7 @@ class Storage:
         self.is_written = False
         self.is_lazy_zero = False
         self.is_hidden = False
+        self.site: Site | None = None
         self.started: set[tuple[object, ...]] = set()
 
 

@@ -1,0 +1,119 @@
+"""How many places in SBUF the tiles have that one line makes in the turns of a loop.
+
+The vendor's compiler keeps the loops of generation 1 and gives what their bodies make a few buffers: two, so
+that a load goes into one while the other is computed with, where turns are independent (`affine_range`); one
+where they may depend on each other (`sequential_range`, and `range` in the kernel itself). Loops of
+`static_range` are unrolled: their tiles lie wherever there is room, as those of generation 2.
+# Assumed: the number is not public. Profiles of trn1 (BENCH) show silu waiting for loads about as long as two
+# buffers make it wait, and both versions of rope as if the loads of a turn began when the turn before has
+# ended; SDK226's performance guide advises to declare tiles inside of the body: they get several buffers.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
+from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
+from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Site, Storage
+
+GROUP_BYTES = 2048
+"""Bytes of a partition up to which the tiles of successive turns are one buffer together.
+
+# Assumed: loads are merged up to the size where DMA comes near its peak (DMA-B: 2 KiB a partition).
+"""
+SEQUENTIAL = frozenset(("sequential_range", "range"))
+INDEPENDENT = "affine_range"
+
+
+@dataclass
+class _Ring:
+    """Places of one site: how many there are, and those whose tile is dead, the oldest first."""
+
+    count: int = 0
+    dead: deque[Tile] = field(default_factory=deque[Tile])
+
+
+def is_buffered(storage: Storage, per_tile: int) -> bool:
+    """Whether the number of places of a tile is limited, where those of a loop have `per_tile`."""
+    over = storage.site[1] if storage.site is not None and storage.space == SBUF else ""
+    return per_tile > 0 and (over in SEQUENTIAL or over == INDEPENDENT)
+
+
+class Buffers:
+    """Keeps the places of dead tiles for the next turn of their loop.
+
+    before  channel -> instructions for which whatever writes a new tile waits: those of the turn before
+    """
+
+    def __init__(self, per_tile: int) -> None:
+        self._per_tile = per_tile
+        self._rings: dict[Site, _Ring] = {}
+        self._turn: tuple[object, ...] = ()
+        self._turn_keys: dict[Moment, tuple[object, ...]] = {}
+        self.before: dict[int, int] = {}
+
+    def place_for(self, storage: Storage, size: int) -> Tile | None:
+        """The place that a new tile takes over, which is closed; None if it gets one of its own."""
+        limit = self._limit(storage)
+        if not limit or storage.site is None:
+            return None
+        ring = self._rings.setdefault(storage.site, _Ring())
+        if ring.count < limit or not ring.dead or ring.dead[0].size < size:
+            ring.count += 1
+            return None
+        tile = ring.dead.popleft()
+        tile.users -= 1
+        return tile
+
+    def released(self, storage: Storage, tile: Tile) -> None:
+        """A tile is dead: its place is kept, or closed."""
+        if self._limit(storage) and storage.site in self._rings:
+            self._rings[storage.site].dead.append(tile)
+        else:
+            tile.users -= 1
+
+    def give_back(self) -> bool:
+        """Close all places that are kept; whether there were any."""
+        found = False
+        for ring in self._rings.values():
+            ring.count -= len(ring.dead)
+            for tile in ring.dead:
+                tile.users -= 1
+                found = True
+            ring.dead.clear()
+        return found
+
+    def turn(self, moment: Moment, done: Mapping[int, int]) -> None:
+        """The next step belongs to this moment; engines have `done` (channel -> instructions) so far.
+
+        What a later turn of a sequential loop makes waits for the turns before.
+        """
+        key = self._turn_keys.get(moment)
+        if key is None:
+            key = self._turn_keys[moment] = _sequential_turn(moment)
+        if key == self._turn:
+            return
+        is_next = self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
+        self._turn = key
+        self.before = dict(done) if is_next else {}
+
+    def _limit(self, storage: Storage) -> int:
+        if storage.site is None or not is_buffered(storage, self._per_tile):
+            return 0
+        count = 1 if storage.site[1] in SEQUENTIAL else self._per_tile
+        return count * max(1, GROUP_BYTES // (storage.shape[1] * storage.dtype.itemsize))
+
+
+def _sequential_turn(moment: Moment) -> tuple[object, ...]:
+    """What is under way up to the innermost sequential loop, its turn last; () outside of them."""
+    path: list[object] = [moment.program]
+    found: tuple[object, ...] = ()
+    for call in reversed(moment.calls):
+        for loop in call.loops:
+            path.append((call.file, loop.line))
+            path.append(loop.value)
+            if loop.over in SEQUENTIAL:
+                found = tuple(path)
+        path.append((call.file, call.line))
+    return found

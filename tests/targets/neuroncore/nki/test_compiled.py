@@ -1,0 +1,146 @@
+# What the compiler of generation 1 is assumed to change: buffers of loops, loads at use, results in PSUM.
+import numpy as np
+import pytest
+
+from npuviz.program.program import Program
+from npuviz.sim.stop import NO_STOPS
+from npuviz.targets.neuroncore.isa import DST, Opcode, Space
+from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, random
+
+TURNS = 12
+STREAM = "t = nl.load(a[128 * i:128 * i + 128]); nl.store(out[i], nl.exp(t))"
+
+
+def _loop(over: str, body: str = STREAM, head: str = FIRST, before: str = "pass") -> str:
+    return f"""{head}
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(({TURNS}, 128, 1024), dtype=a.dtype, buffer=nl.shared_hbm)
+    {before}
+    for i in {over}({TURNS}):
+        {body}
+    return out
+"""
+
+
+def _made(folder, text: str, a: np.ndarray, **settings: str) -> tuple[NeuronSpec, Program, np.ndarray]:
+    spec, program = loaded(folder, text, {"a": a}, **{"preset": "trn1", **settings})
+    (out,) = outputs_of(spec, program)
+    return spec, program, out
+
+
+def _places(program: Program, opcode: Opcode) -> set[tuple[int, int]]:
+    """(memory, address) of what instructions of an opcode write."""
+    instructions = program.payload.tables.instructions
+    chosen = instructions[instructions["opcode"] == opcode]["operands"][:, DST]
+    return set(zip(chosen["space"].tolist(), chosen["address"].tolist(), strict=True))
+
+
+def _cycles(spec: NeuronSpec, program: Program) -> int:
+    machine = NeuronMachine(spec, program)
+    machine.advance(1 << 62, NO_STOPS, None)
+    return machine.cycle
+
+
+@pytest.mark.parametrize(
+    ("over", "head", "places"),
+    [
+        ("nl.affine_range", FIRST, 2),
+        ("nl.sequential_range", FIRST, 1),
+        ("range", FIRST, 1),
+        ("nl.static_range", FIRST, TURNS),
+        ("range", SECOND, TURNS),
+    ],
+)
+def test_a_tile_of_a_loop_has_so_many_places(tmp_path, over, head, places) -> None:
+    a = random(128 * TURNS, 1024)
+    _, program, out = _made(tmp_path, _loop(over, head=head), a)
+    assert np.allclose(out, np.exp(a.reshape(out.shape)), rtol=1e-5)
+    assert len(_places(program, Opcode.ACTIVATION)) == places
+
+
+def test_the_number_of_places_is_a_setting(tmp_path) -> None:
+    a = random(128 * TURNS, 1024)
+    for count, places in (("3", 3), ("0", TURNS)):
+        _, program, _ = _made(tmp_path, _loop("nl.affine_range"), a, kernel_buffers=count)
+        assert len(_places(program, Opcode.ACTIVATION)) == places
+
+
+def test_small_tiles_of_successive_turns_are_one_buffer_together(tmp_path) -> None:
+    body = "t = nl.load(a[128 * i:128 * i + 128, 0:128]); nl.store(out[i, 0:128, 0:128], nl.exp(t))"
+    text = _loop("nl.affine_range", body)
+    _, program = loaded(tmp_path, text, {"a": random(128 * TURNS, 1024)}, preset="trn1")
+    assert len(_places(program, Opcode.ACTIVATION)) == min(TURNS, 2 * 4)
+
+
+def test_turns_of_a_sequential_loop_do_not_overlap(tmp_path) -> None:
+    a = random(128 * TURNS, 1024)
+    affine = _cycles(*_made(tmp_path, _loop("nl.affine_range"), a)[:2])
+    sequential = _cycles(*_made(tmp_path, _loop("nl.sequential_range"), a)[:2])
+    free = _cycles(*_made(tmp_path, _loop("nl.sequential_range"), a, kernel_buffers="0")[:2])
+    # A load of 512 KiB takes 1.9 us beside 1.3 us of start, an exp 0.9 us: one after the other, or not.
+    assert sequential > 1.4 * affine
+    assert free < affine * 1.1
+
+
+def test_results_of_scalar_that_one_addition_reads_lie_in_psum(tmp_path) -> None:
+    body = (
+        "t = nl.load(a[128 * i:128 * i + 128, 0:512])\n"
+        "        nl.store(out[i, 0:128, 0:512], nl.add(t, nisa.activation(op=nl.exp, data=t)))"
+    )
+    a = random(128 * TURNS, 1024)
+    spec, program = loaded(tmp_path, _loop("nl.affine_range", body), {"a": a}, preset="trn1")
+    assert {space for space, _ in _places(program, Opcode.ACTIVATION)} == {Space.PSUM}
+    (out,) = outputs_of(spec, program)
+    part = a.reshape(TURNS, 128, 1024)[:, :, :512]
+    assert np.allclose(out[:, :, :512], part + np.exp(part), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "e = nisa.activation(op=nl.exp, data=t); nl.store(out[i, 0:128, 0:512], nl.add(t, e)); "
+        "nl.store(out[i, 0:128, 512:1024], e)",  # a second reader
+        "nl.store(out[i, 0:128, 0:512], nl.exp(t))",  # read by a store
+    ],
+)
+def test_other_results_of_scalar_stay_in_sbuf(tmp_path, rest) -> None:
+    body = f"t = nl.load(a[128 * i:128 * i + 128, 0:512]); {rest}"
+    _, program = loaded(
+        tmp_path, _loop("nl.affine_range", body), {"a": random(128 * TURNS, 1024)}, preset="trn1"
+    )
+    assert all(space == Space.SBUF for space, _ in _places(program, Opcode.ACTIVATION))
+
+
+KEPT = """
+    kept = nl.ndarray((BLOCKS, nl.par_dim(128), 1024), dtype=a.dtype, buffer=nl.sbuf)
+    for k in nl.affine_range(BLOCKS):
+        kept[k] = nl.load(a[128 * k:128 * k + 128])
+    for i in nl.affine_range(3):
+        for k in nl.affine_range(BLOCKS):
+            columns = 512 * (i % 2) + nl.arange(512)[None, :]
+            nl.store(out[i, k], nisa.activation(op=nl.exp, data=kept[k, nl.arange(128)[:, None], columns]))
+    return out
+"""
+
+
+@pytest.mark.parametrize(("blocks", "uses"), [(20, 1), (44, 3)])
+def test_what_does_not_fit_is_loaded_at_each_use(tmp_path, blocks, uses) -> None:
+    text = f"{FIRST}\nBLOCKS = {blocks}\n@nki.jit\ndef kernel(a):\n"
+    text += f"    out = nl.ndarray((3, {blocks}, 128, 512), dtype=a.dtype, buffer=nl.shared_hbm)\n{KEPT[1:]}"
+    a = random(128 * blocks, 1024)
+    _, program, out = _made(tmp_path, text, a)
+    part = a.reshape(blocks, 128, 1024)
+    assert np.allclose(out, np.exp(np.stack([part[..., :512], part[..., 512:], part[..., :512]])), rtol=1e-5)
+    read = sum(
+        source.num_bytes
+        for transfer in program.payload.tables.transfers
+        for descriptor in transfer.descriptors
+        for source in descriptor.sources
+        if source.variable >= 0
+    )
+    assert read == (a.nbytes if uses == 1 else 3 * a.nbytes // 2)
+    assert any("is loaded right before" in note.text for note in program.notes) == (uses > 1)
+    assert not any(note.code == "spilled" for note in program.notes)
