@@ -5,7 +5,7 @@ did next to nothing. Trn2 (KDA): Vector and Scalar share them. What only GpSimd 
 """
 
 from npuviz.targets.neuroncore.isa import Alu, Engine
-from npuviz.targets.neuroncore.nki.record.recording import Step
+from npuviz.targets.neuroncore.nki.record.steps import Step
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

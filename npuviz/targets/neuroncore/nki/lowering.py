@@ -24,7 +24,8 @@ from npuviz.targets.neuroncore.nki.engine_choice import COMMUTATIVE, engine_for
 from npuviz.targets.neuroncore.nki.placing import Placing
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, storages_of
+from npuviz.targets.neuroncore.nki.record.recording import Recording
+from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

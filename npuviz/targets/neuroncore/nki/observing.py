@@ -16,7 +16,8 @@ from npuviz.targets.neuroncore.load.programs import make_program
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.nki.lowering import lower
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, recording_active, storages_of
+from npuviz.targets.neuroncore.nki.record.recording import Recording, recording_active
+from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

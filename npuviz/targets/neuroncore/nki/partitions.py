@@ -1,6 +1,7 @@
 """Tiles that begin at a partition where no engine can begin: they move by DMA to one where it can."""
 
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step
+from npuviz.targets.neuroncore.nki.record.recording import Recording
+from npuviz.targets.neuroncore.nki.record.steps import Step
 from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor
 
 _BY_DMA = frozenset(("load", "store", "dma_copy", "gather", "scatter"))

@@ -15,7 +15,8 @@ from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, storages_of
+from npuviz.targets.neuroncore.nki.record.recording import Recording
+from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.spilling import Spilling

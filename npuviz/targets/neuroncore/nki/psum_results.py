@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
-from npuviz.targets.neuroncore.nki.record.recording import Step
+from npuviz.targets.neuroncore.nki.record.steps import Step
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Site, Storage
 from npuviz.targets.neuroncore.spec import NeuronSpec
 

@@ -10,7 +10,8 @@ The new tiles lie wherever there is room.
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from npuviz.targets.neuroncore.nki.record.recording import Recording, Step, storages_of
+from npuviz.targets.neuroncore.nki.record.recording import Recording
+from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Site, Storage, Tensor
 from npuviz.targets.neuroncore.strides import dense_steps
 
