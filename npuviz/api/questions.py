@@ -9,10 +9,10 @@ from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.causes import cause_row, chain_answer, losses_answer
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
+from npuviz.trace.comparison import compare
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.unit_times import tracks_of_units, unit_label
 from npuviz.workbench.causes.run import run_causes
-from npuviz.workbench.compare import compare
 
 
 class PictureArguments(TypedDict, total=False):

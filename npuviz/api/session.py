@@ -283,6 +283,19 @@ class DebugSession:
         """Change bytes of a memory now; the recorded future is dropped. Raises UsageError or ValueError."""
         self.session.write_memory(memory_of(self.session, name).id, address, bytes(data))
 
+    @property
+    def branches(self) -> Answer:
+        """Futures that a write replaced: branch, parts_at, writes, left_at, known_to."""
+        return self.do("branches")
+
+    def switch(self, branch: int) -> StopReason:
+        """Go to where a branch was left; the present future becomes one. Raises UsageError."""
+        return self._move(lambda session: session.switch(branch))
+
+    def compare_branch(self, branch: int) -> Answer:
+        """A branch beside the present: first difference, outputs, work of units. Raises UsageError."""
+        return self.do(f"compare {branch}")
+
     def query(self, sql: str, max_seconds: float = MAX_SECONDS) -> Answer:
         """Ask what is recorded up to now with SQL, as `npuviz query`. Raises UsageError."""
         found = query_trace(self.trace, sql, max_seconds=max_seconds, hazards=self._hazard_rows)

@@ -19,6 +19,17 @@ class ProbeEdit:
         """Write it (again)."""
         machine.write(self.probe, self.value)
 
+    def text(self, machine: Machine) -> str:
+        """What it does, for people."""
+        value = np.asarray(self.value)
+        return f"{self.probe} = {value}" if value.size == 1 else f"{self.probe}, {value.size} values"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for edits that write the same."""
+        value = np.asarray(self.value)
+        return self.probe, str(value.dtype), value.shape, value.tobytes()
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryEdit:
@@ -31,6 +42,16 @@ class MemoryEdit:
     def apply(self, machine: Machine) -> None:
         """Write it (again)."""
         machine.write_memory(self.memory, self.address, self.data)
+
+    def text(self, machine: Machine) -> str:
+        """What it does, for people."""
+        memory = next(each.name for each in machine.description.memories if each.id == self.memory)
+        return f"{memory} {self.address:#x}, {len(self.data)} B"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for edits that write the same."""
+        return self.memory, self.address, self.data
 
 
 Edit = ProbeEdit | MemoryEdit
@@ -55,6 +76,27 @@ class EditList:
     def clear(self) -> None:
         """Forget all edits."""
         self._at.clear()
+
+    def copy(self) -> "EditList":
+        """The same edits in a list of their own."""
+        made = EditList()
+        made._at = {cycle: list(edits) for cycle, edits in self._at.items()}
+        return made
+
+    @property
+    def all(self) -> list[tuple[int, Edit]]:
+        """Cycle and edit, in the order in which they are made."""
+        return [(cycle, edit) for cycle in sorted(self._at) for edit in self._at[cycle]]
+
+    def first_difference(self, other: "EditList") -> int | None:
+        """The first cycle in which other edits are made, None if they are the same."""
+        mine, theirs = ([(cycle, edit.key) for cycle, edit in each.all] for each in (self, other))
+        at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
+        if at < 0:
+            at = min(len(mine), len(theirs))
+            if len(mine) == len(theirs):
+                return None
+        return min(each[at][0] for each in (mine, theirs) if at < len(each))
 
     def next_after(self, cycle: int) -> int | None:
         """The first cycle after `cycle` with an edit, or None."""

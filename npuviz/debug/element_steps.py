@@ -91,3 +91,15 @@ def _others(listing: Listing, instruction: int) -> list[tuple[int, int]]:
 
 def _rows(ranges: Sequence[tuple[int, int]], element: int, depth: int) -> np.ndarray:
     return stop_table([(STOP_INSTRUCTION, 1 + element, low, high, depth, 0) for low, high in ranges])
+
+
+def place_text(machine: Machine, element: int) -> str:
+    """ "heat/pe.csl:42 in compute": where an element is, as far as known."""
+    frames, listing = frames_of(machine, element), machine.program.listing
+    if not frames:
+        return "it runs nothing now"
+    if not isinstance(listing, HasSource):
+        return ""
+    place = listing.place_of(frames[0].instruction)
+    text = f"{listing.sources[place.file].name}:{place.line} " if place is not None else ""
+    return f"{text}in {frames[0].name}"

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npuviz.base.errors import SimulationError
+from npuviz.base.errors import Cancelled, SimulationError
+from npuviz.base.progress import Progress
 from npuviz.debug.edits import EditList
 from npuviz.debug.timeline import Timeline
 from npuviz.sim.events import EventBuffer
@@ -26,6 +27,9 @@ LARGEST_SLICE_CYCLES = 1 << 40
 DRAIN_SECONDS = 0.1
 """While running, readers of the trace see new events at least this often."""
 
+REPORT_SECONDS = 0.1
+"""At most so often progress is told."""
+
 NEAR_SECONDS = 0.004
 """Repeated simulation shorter than this is not worth a checkpoint."""
 
@@ -34,6 +38,7 @@ class Runner:
     """The only caller of `Machine.advance`, `snapshot` and `restore` of a session.
 
     version  another number after history changed
+    furthest  the last cycle that was reached since history changed
     tick  called with the present cycle after every slice; may raise, the state is then consistent
     """
 
@@ -48,6 +53,7 @@ class Runner:
         self.recorder = recorder
         self.edits = EditList()
         self.version = 0
+        self.furthest = machine.cycle
         self.interrupted = threading.Event()
         self.tick: Callable[[int], None] = no_tick
         self._clock = clock
@@ -59,6 +65,11 @@ class Runner:
         self._drained_at = clock()
         if recorder is not None:
             recorder.mark(machine.cycle)
+
+    @property
+    def first(self) -> Snapshot:
+        """The state before the first cycle, without what was written in it."""
+        return self._first
 
     def advance(self, until: int, rows: np.ndarray = NO_STOPS) -> StopReason:
         """Run to `until`, a hit of `rows`, the end, a fault or an interrupt.
@@ -112,10 +123,19 @@ class Runner:
         """
         self.flush()
         self.version += 1
+        self.furthest = min(self.furthest, cycle)
         self.timeline.drop_from(cycle)
         self._since_base = 0.0
         if self.recorder is not None and self.recorder.horizon > cycle:
             self.recorder.truncate(cycle)
+
+    def replace_edits(self, edits: EditList, cycle: int) -> None:
+        """Take another history, the same before `cycle`; the machine is then at or before that."""
+        self.flush()
+        self.edits = edits
+        is_first = cycle <= self._first.cycle
+        self.restore(self._first if is_first else self.timeline.before(cycle))
+        self.forget_after(cycle)
 
     # ---- inside
 
@@ -135,6 +155,7 @@ class Runner:
         reason = self.machine.advance(goal, rows, events)
         end = self._clock()
         moved = self.machine.cycle - now
+        self.furthest = max(self.furthest, self.machine.cycle)
         if moved and self.machine.cycle == edit_cycle:
             self.edits.apply(self.machine)
         self._adapt_slice(moved, end - begin)
@@ -182,6 +203,32 @@ class Runner:
         if cycle > recorder.horizon:
             recorder.mark(cycle)
         self._drained_at = self._clock()
+
+
+def reporting(
+    progress: Progress,
+    span: tuple[int, int | None],
+    clock: Callable[[], float],
+    interrupt: Callable[[], None],
+) -> Callable[[int], None]:
+    """A tick that tells now and then how far a verb is; of a span the last cycle may be unknown (None)."""
+    begin, goal = span
+    reported = clock()
+
+    def tick(cycle: int) -> None:
+        nonlocal reported
+        now = clock()
+        if now - reported < REPORT_SECONDS:
+            return
+        reported = now
+        total = goal - begin if goal is not None else 0
+        fraction = min(1.0, max(0.0, (cycle - begin) / total)) if total > 0 else -1.0
+        try:
+            progress.report(fraction, f"cycle {cycle}")
+        except Cancelled:
+            interrupt()
+
+    return tick
 
 
 def no_tick(cycle: int) -> None:

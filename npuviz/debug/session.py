@@ -11,26 +11,27 @@ import numpy as np
 from npuviz.base.errors import Cancelled
 from npuviz.base.notifier import Notifier
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.debug.branches import Apart, Branch, BranchList, run_apart
 from npuviz.debug.breakpoint import BreakpointList, Watch, watch_of
 from npuviz.debug.condition.atoms import Scope
 from npuviz.debug.condition.expression import Expression
 from npuviz.debug.condition.language import parse
-from npuviz.debug.edits import Edit, MemoryEdit, ProbeEdit, frozen_value
+from npuviz.debug.edits import Edit, EditList, MemoryEdit, ProbeEdit, frozen_value
 from npuviz.debug.element_steps import (
     LineStep,
     frames_of,
     is_same_line,
     line_rows,
+    place_text,
     rows_back,
     same_line_rows,
     task_rows,
 )
-from npuviz.debug.runner import Runner, no_tick
+from npuviz.debug.runner import Runner, no_tick, reporting
 from npuviz.debug.search import Search, unit_rows
 from npuviz.debug.timeline import Timeline
 from npuviz.debug.tracepoint import TraceLog
 from npuviz.program.program import Program
-from npuviz.program.source import HasSource
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.machine import HasUnitStops, Machine
@@ -39,7 +40,6 @@ from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 
 FOREVER = 1 << 62
-REPORT_SECONDS = 0.1
 NO_PROGRESS = NoProgress()
 
 
@@ -73,6 +73,7 @@ class Session:
         self._clock = clock
         self._runner = Runner(machine, recorder, checkpoint_budget_bytes, clock)
         self._search = Search(self._runner)
+        self._branches = BranchList()
         self._first_cycle = machine.cycle
         self._stop = StopReason(StopKind.START, machine.cycle)
 
@@ -237,6 +238,8 @@ class Session:
         with self._verb():
             runner = self._runner
             edited = runner.edits.first_cycle
+            if edited is not None:
+                self._keep_branch()
             runner.edits.clear()
             runner.restore(self.timeline.nearest(self._first_cycle))
             if edited is not None:
@@ -321,10 +324,58 @@ class Session:
         """Change bytes of a memory now; what was known of the future is dropped. Raises ValueError."""
         self._edit(MemoryEdit(memory, address, bytes(data)))
 
+    # ---- other futures
+
+    @property
+    def known_to(self) -> int:
+        """The last cycle that was simulated of the present future."""
+        return self._runner.furthest
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """Futures that a write or a restart replaced, in the order in which they were left."""
+        return self._branches.all
+
+    @property
+    def edits(self) -> EditList:
+        """What was written on the way to the present; do not change it."""
+        return self._runner.edits
+
+    def switch(self, branch_id: int, progress: Progress = NO_PROGRESS) -> StopReason:
+        """Go to where a branch was left; the present future is kept as one. Raises UsageError."""
+        branch = self._branches.named(branch_id)
+        with self._verb(progress):
+            runner = self._runner
+            fork = branch.parts_at(runner.edits)
+            self._keep_branch()
+            self._branches.forget(branch_id)
+            if fork is not None:
+                runner.replace_edits(branch.edits.copy(), fork)
+                self.log.clear(fork)
+                self.end_cycle = branch.end
+            return self._stopped(runner.travel(branch.cycle))
+
+    def run_apart(self, branch_id: int, look: Callable[[], Any], progress: Progress = NO_PROGRESS) -> Apart:
+        """The trace of a branch as far as it is known, and what `look` gives there; stays where it is.
+
+        Raises UsageError, and Cancelled when interrupted.
+        """
+        branch = self._branches.named(branch_id)
+        with self._verb(progress):
+            found = run_apart(self._runner, branch, look)
+            if self._runner.interrupted.is_set():
+                raise Cancelled("the comparison was stopped")
+            return found
+
     # ---- inside
+
+    def _keep_branch(self) -> None:
+        self._branches.keep(self._runner.edits, self.cycle, self._runner.furthest, self.end_cycle)
 
     def _edit(self, edit: Edit) -> None:
         edit.apply(self.machine)
+        if self._runner.furthest > self.cycle:
+            self._keep_branch()
         self._runner.edits.add(self.cycle, edit)
         self._runner.forget_after(self.cycle)
         self.log.clear(self.cycle)
@@ -396,25 +447,16 @@ class Session:
             return replace(reason, breakpoints=hits)
         fabric = self.fabric
         name = fabric.label(element % fabric.columns, element // fabric.columns) if fabric else ""
-        return StopReason(StopKind.UNTIL, reason.cycle, (), name, self._where(element))
-
-    def _where(self, element: int) -> str:
-        """ "heat/pe.csl:42 in compute", as far as known."""
-        frames, listing = frames_of(self.machine, element), self.program.listing
-        if not frames:
-            return "it runs nothing now"
-        if not isinstance(listing, HasSource):
-            return ""
-        place = listing.place_of(frames[0].instruction)
-        text = f"{listing.sources[place.file].name}:{place.line} " if place is not None else ""
-        return f"{text}in {frames[0].name}"
+        return StopReason(StopKind.UNTIL, reason.cycle, (), name, place_text(self.machine, element))
 
     @contextmanager
     def _verb(self, progress: Progress = NO_PROGRESS, until: int | None = None) -> Generator[None]:
         """Everything a verb needs around it; whatever happens, events are recorded and state is whole."""
         runner = self._runner
         runner.interrupted.clear()
-        runner.tick = self._make_tick(progress, until)
+        progress = self.progress if progress is NO_PROGRESS else progress
+        goal = until if until is not None else self.end_cycle
+        runner.tick = no_tick if progress is NO_PROGRESS else self._reporting(progress, goal)
         try:
             yield
         finally:
@@ -422,27 +464,8 @@ class Session:
             runner.flush()
             self.changed.notify(self._stop)
 
-    def _make_tick(self, progress: Progress, until: int | None) -> Callable[[int], None]:
-        progress = self.progress if progress is NO_PROGRESS else progress
-        if progress is NO_PROGRESS:
-            return no_tick
-        begin, goal = self.cycle, until if until is not None else self.end_cycle
-        reported = self._clock()
-
-        def tick(cycle: int) -> None:
-            nonlocal reported
-            now = self._clock()
-            if now - reported < REPORT_SECONDS:
-                return
-            reported = now
-            span = goal - begin if goal is not None else 0
-            fraction = min(1.0, max(0.0, (cycle - begin) / span)) if span > 0 else -1.0
-            try:
-                progress.report(fraction, f"cycle {cycle}")
-            except Cancelled:
-                self.interrupt()
-
-        return tick
+    def _reporting(self, progress: Progress, goal: int | None) -> Callable[[int], None]:
+        return reporting(progress, (self.cycle, goal), self._clock, self.interrupt)
 
     def _stopped(self, reason: StopReason) -> StopReason:
         self._stop = reason

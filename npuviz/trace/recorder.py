@@ -36,6 +36,7 @@ class Recorder:
         self.schema = schema
         self.bundle = bundle
         self.num_events = 0
+        self.resolve = resolve
         self._store = TraceStore(schema, resolve)
         self._keeps_in_memory = keeps_in_memory
         self._horizon = 0

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from npuviz.base.errors import NpuvizError, UsageError
-from npuviz.debug.console import causes, elements, inspection, motion, provenance, writers
+from npuviz.debug.console import branches, causes, elements, inspection, motion, provenance, writers
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.session import Session
 
@@ -102,6 +102,9 @@ COMMANDS = (
     TextCommand("locals", "locals C,R", "its variables in scope", elements.local_variables),
     TextCommand("globals", "globals C,R [NAME]", "its global variables", elements.global_variables),
     TextCommand("list", "list C,R", "the text around its line", elements.list_source, ("l",)),
+    TextCommand("branches", "branches", "futures that writes have replaced", branches.branches),
+    TextCommand("branch", "branch N", "go to where such a future was left", branches.switch),
+    TextCommand("compare", "compare N", "such a future beside the present one", branches.compare_branch),
     TextCommand("digest", "digest", "hash of the machine's state", inspection.digest),
     TextCommand("info", "info", "program, machine and where it is", inspection.info, ("i",)),
     TextCommand("help", "help", "this list", _help, ("h", "?")),

@@ -1,4 +1,4 @@
-"""The breakpoints of the session: set, switch, delete, go to the last hit; beside them the bookmarks."""
+"""The breakpoints of the session: set, switch, delete, go to the last hit; beside them marks and branches."""
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
@@ -13,8 +13,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from npuviz.base.units import format_count
 from npuviz.debug.condition.language import parse
+from npuviz.debug.console.answer import Answer
+from npuviz.debug.console.branches import comparison
+from npuviz.debug.session import Session
 from npuviz.ui.breakpoints.bookmarks import BookmarkPage
+from npuviz.ui.breakpoints.branches import BranchPage
 from npuviz.ui.breakpoints.condition_line import ConditionLine
 from npuviz.ui.breakpoints.condition_words import ConditionWords, examples, words_of
 from npuviz.ui.breakpoints.table import CONDITION, BreakpointTable, rows_of
@@ -59,6 +64,8 @@ class BreakpointsPanel(Panel):
             icon_name="mdi6.delete-outline", is_flat=False,
         )  # fmt: skip
         self.bookmarks = BookmarkPage(context.theme, context.bookmarks, self._go_to_bookmark, self)
+        self.branches = BranchPage(context.theme, self.switch_branch, self.compare_branch, self)
+        self._num_branches = 0
         self._lay_out()
         context.model.breakpoints_changed.connect(self.refresh)
         self.on_theme_changed()
@@ -84,14 +91,16 @@ class BreakpointsPanel(Panel):
         self._tabs.setObjectName("breakpoints.tabs")
         self._tabs.addTab(column(tools, (self.view, 1), (self._examples_area, 1), parent=self), "Breakpoints")
         self._tabs.addTab(self.bookmarks, "Bookmarks")
+        self._tabs.addTab(self.branches, "Branches")
         self._tabs.setTabPosition(QTabWidget.TabPosition.South)
         self.set_pages(self.invitation(NO_SESSION), self._tabs)
 
     # -- hooks --------------------------------------------------------------------------------------
 
     def on_session_changed(self) -> None:
-        self._last_hits = {}
+        self._last_hits, self._num_branches = {}, 0
         session = self.model.session
+        self._show_branches(session)
         has_trace = self.model.reader is not None
         if not self._tabs.isTabEnabled(0):
             self._tabs.setTabEnabled(0, True)
@@ -119,6 +128,7 @@ class BreakpointsPanel(Panel):
             for breakpoint_id in stop.breakpoints if stop else ():
                 self._last_hits[breakpoint_id] = stop.cycle if stop else -1
             self.refresh()
+            self._show_branches(self.model.session)
 
     def on_theme_changed(self) -> None:
         paint_icons((self._all, self._delete), self.theme)
@@ -172,6 +182,50 @@ class BreakpointsPanel(Panel):
     def dispose(self) -> None:
         super().dispose()
         self.bookmarks.forget()
+
+    # -- branches -------------------------------------------------------------------------------------
+
+    def switch_branch(self, branch: int) -> None:
+        """Go to where a future that a write has replaced was left."""
+        self.model.perform(f"Going to branch {branch}", lambda session, p: session.switch(branch, p))
+
+    def compare_branch(self, branch: int) -> None:
+        """Simulate such a future beside the present one, and tell how they differ."""
+        found: list[Answer] = []
+
+        def tell() -> None:
+            for answer in found:
+                self._tell_comparison(branch, answer)
+
+        self.model.perform(
+            f"Comparing with branch {branch}", lambda session, _p: found.append(comparison(session, branch))
+        )
+        self.model.when_free(tell)
+
+    def _tell_comparison(self, branch: int, answer: Answer) -> None:
+        outputs = ", ".join(answer["outputs"])
+        here, there = (format_count(answer[key]) for key in ("cycles_present", "cycles_branch"))
+        text = f"The present takes {here} cycles, branch {branch} {there}; {outputs or 'no outputs'}."
+        cycle = answer["first_difference"]
+        title = "" if cycle is None else "Go There"
+        show = None if cycle is None else lambda: self.model.go_to(cycle)
+        self.context.requests.told.emit(text, answer.as_text(), title, show)
+
+    def _show_branches(self, session: Session | None) -> None:
+        """Show the branches; tell of one that a write has just made."""
+        self.branches.show_branches(session)
+        branches = session.branches if session is not None else ()
+        if branches and len(branches) > self._num_branches and self.model.is_step:
+            number = branches[-1].id
+            self.context.requests.told.emit(
+                f"The future before that write is kept as branch {number}.", "", "Show",
+                lambda: self._show_page(self.branches),
+            )  # fmt: skip
+        self._num_branches = len(branches)
+
+    def _show_page(self, page: QWidget) -> None:
+        self.context.commands.run("view.panel.breakpoints")
+        self._tabs.setCurrentWidget(page)
 
     def toggle_all(self) -> None:
         """Enable all breakpoints; disable all when all are enabled."""

@@ -174,7 +174,7 @@ class FileCommands:
 
         # Late: reading bundles brings pyarrow and compiled kernels along.
         from npuviz.trace.bundle.bundle import open_bundle
-        from npuviz.workbench.compare import Comparison, compare, comparison_text
+        from npuviz.trace.comparison import Comparison, compare, comparison_text
 
         def work(_progress: Progress) -> Comparison:
             return compare(reader, open_bundle(path))

@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from npuviz.trace.comparison import compare, comparison_text
 from npuviz.trace.reader import TraceReader
-from npuviz.workbench.compare import compare, comparison_text
 from npuviz.workbench.opening import open_file
 from tests.workbench.toy_registry import toy_file
 
