@@ -17,6 +17,12 @@ from npuviz.targets.wavelet.explain.waits import held_ports, why_held
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.dsd.races import (
+    LOG_EARLY_READ,
+    LOG_EARLY_WRITE,
+    LOG_TWO_WRITES,
+    RACE_SHIFT,
+)
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.observe import Observer, held_words, queue_entries
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
@@ -75,6 +81,24 @@ _LOGGED = {
         ),  # T1
     }.items()
 }
+_RACES = {
+    int(code): text
+    for code, text in {
+        LOG_EARLY_READ: (
+            "early-read",
+            "reads {what} while {other} is still writing it on another thread: wait for its end "
+            "(.activate or .unblock), or read what has arrived",
+        ),
+        LOG_EARLY_WRITE: (
+            "early-overwrite",
+            "overwrites {what} while {other} is still reading it on another thread: wait for its end",
+        ),
+        LOG_TWO_WRITES: (
+            "unordered-writes",
+            "writes {what} while {other} is still writing it on another thread: no order is fixed",
+        ),
+    }.items()
+}
 _ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE, sk.LOG_LEFT)
 """Kinds whose value begins with a color and whose source is the color's configuration."""
 
@@ -110,11 +134,14 @@ class Hazards:
     def _logged(self) -> Iterator[Hazard]:
         seen: set[tuple[int, int, int, int]] = set()
         for cycle, node, kind, value, instruction in self._engine.log_rows():
-            if (kind != sk.LOG_BOUNDS and kind not in _LOGGED) or (node, kind, value, instruction) in seen:
+            is_known = kind == sk.LOG_BOUNDS or kind in _LOGGED or kind in _RACES
+            if not is_known or (node, kind, value, instruction) in seen:
                 continue
             seen.add((node, kind, value, instruction))
             if kind == sk.LOG_BOUNDS:
                 word, text = "out-of-bounds", self._bounds(node, value)  # O3
+            elif kind in _RACES:
+                word, text = _RACES[kind][0], self._race(node, kind, value)
             else:
                 word, text = _LOGGED[kind]
                 text = text.format(**self._words(node, value))
@@ -164,6 +191,15 @@ class Hazards:
             way = "just behind its end"
         where = f"{symbol.address:#x}..{symbol.address + symbol.size_bytes:#x}"
         return f"a DSD over {symbol.name} ({symbol.type} at {where}) has its last element at {last:#x}, {way}"
+
+    def _race(self, node: int, kind: int, value: int) -> str:
+        """Two threads of a PE that share memory: what both touch, and the line of the other one."""
+        base, line = value & (1 << RACE_SHIFT) - 1, (value >> RACE_SHIFT) - 1
+        symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
+        symbol = next((s for s in symbols if s.address <= base < s.address + s.size_bytes), None)
+        what = symbol.name if symbol is not None else f"memory at {base:#x}"
+        other = self._places.source(line) or "an operation"
+        return _RACES[kind][1].format(what=what, other=other)
 
     def _copies(self) -> Iterator[Hazard]:
         """16-bit copies whose words have upper halves, which do not arrive (H3)."""

@@ -189,15 +189,26 @@ def _tensor_access(comptime: Comptime, node: tree.TensorAccess, scope: Scope) ->
 
 @expression(tree.Call)
 def _call(comptime: Comptime, node: tree.Call, scope: Scope) -> Value:
-    if scope.runtime:
-        raise NotComptime(node.at, "a call is executed at run time unless `comptime` is written before it")
     callee = comptime.evaluate(node.callee, scope)
+    if scope.runtime:
+        if not (isinstance(callee, FunctionValue) and _gives_a_type(callee)):
+            raise NotComptime(
+                node.at, "a call is executed at run time unless `comptime` is written before it"
+            )
+        scope = scope.child(runtime=False)
     if isinstance(callee, PointerValue) and isinstance(callee.kind.pointee, t.FunctionType):
         callee = memory.load(comptime, callee, scope, node.at)
     if not isinstance(callee, FunctionValue):
         raise CslError(node.at, f"a value of type {callee.type} cannot be called")
     arguments = [EXPRESSIONS[item.__class__](comptime, item, scope) for item in node.arguments]
     return comptime.call(callee, arguments, node.at, scope.depth)
+
+
+def _gives_a_type(function: FunctionValue) -> bool:
+    """Whether a function's result exists at compile time only: then its calls happen there, everywhere."""
+    result = function.node.result
+    kind = t.named_type(result.text) if isinstance(result, tree.Name) else None
+    return kind is not None and t.is_comptime_only(kind)
 
 
 @expression(tree.ComptimeExpression)

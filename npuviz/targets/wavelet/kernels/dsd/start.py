@@ -3,6 +3,7 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
+from npuviz.targets.wavelet.kernels.dsd.races import look_for_races
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, RATE, VARIABLE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
@@ -326,4 +327,6 @@ def set_up(machine, pe, thread, op, number):
     # A control word may end the operation before its length says so.
     if count > 0 and thread.control == 0:
         _look_for_bounds(machine, pe, thread, count)
+    if pe.threads & ~(1 << number):
+        look_for_races(machine, pe, thread, number)
     return count

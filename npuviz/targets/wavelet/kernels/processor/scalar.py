@@ -25,6 +25,7 @@ from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     write_cursor,
 )
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.dsd.races import look_at_scalar
 from npuviz.targets.wavelet.kernels.faults import (
     FAULT_ADDRESS,
     FAULT_ARGUMENTS,
@@ -56,6 +57,7 @@ from npuviz.targets.wavelet.kernels.records import (
     FRAME,
     MAIN,
     ONE,
+    ZERO,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import (
@@ -79,6 +81,8 @@ def _load(machine, pe, registers, instruction, address):
             return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
+    if pe.threads:
+        look_at_scalar(machine, pe, address, size, ZERO)
     value = load_bytes(wafer, pe.memory, address, size)
     registers[instruction.a] = wrapped(value, kind) if kind <= isa.T_I64 else value
 
@@ -93,25 +97,33 @@ def _store(machine, pe, value, address, kind):
             return
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
+    if pe.threads:
+        look_at_scalar(machine, pe, address, size, ONE)
     store_bytes(wafer, pe.memory, address, size, value)
 
 
 @kernel
-def _copy(wafer, pe, target, source, size):
+def _copy(machine, pe, target, source, size):
     if not (is_inside(pe, target, size) and is_inside(pe, source, size)):
-        fault(wafer, pe.node, FAULT_ADDRESS, target)
+        fault(machine.wafer, pe.node, FAULT_ADDRESS, target)
         return
-    memory = pe.memory
+    if pe.threads:
+        look_at_scalar(machine, pe, source, size, ZERO)
+        look_at_scalar(machine, pe, target, size, ONE)
+    wafer, memory = machine.wafer, pe.memory
     for i in range(size):
         store_bytes(wafer, memory, target + i, ONE, load_bytes(wafer, memory, source + i, ONE))
 
 
 @kernel
-def _fill(wafer, pe, target, value, instruction):
+def _fill(machine, pe, target, value, instruction):
+    wafer = machine.wafer
     size, count = size_of(instruction.type), instruction.aux
     if not is_inside(pe, target, size * count):
         fault(wafer, pe.node, FAULT_ADDRESS, target)
         return
+    if pe.threads:
+        look_at_scalar(machine, pe, target, size * count, ONE)
     for i in range(count):
         store_bytes(wafer, pe.memory, target + i * size, size, value)
 
@@ -199,7 +211,6 @@ def _address(registers, base, offset):
 @kernel
 def _memory_instruction(machine, pe, registers, instruction, t):
     """OP_LD .. OP_FILL; returns cycles beyond the table's."""
-    wafer = machine.wafer
     op, r, base, index = instruction.op, instruction.a, instruction.b, instruction.c
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if is_watched(machine):
@@ -224,10 +235,10 @@ def _memory_instruction(machine, pe, registers, instruction, t):
         address = _address(registers, base, imm) + registers[index] * aux
         _store(machine, pe, registers[r], address, kind)
     elif op == isa.OP_COPY:
-        _copy(wafer, pe, registers[r], registers[base] + imm, aux)
+        _copy(machine, pe, registers[r], registers[base] + imm, aux)
         return aux // 4
     else:
-        _fill(wafer, pe, registers[r] + imm, registers[base], instruction)
+        _fill(machine, pe, registers[r] + imm, registers[base], instruction)
         return aux * size_of(kind) // 4
     return 0
 

@@ -20,6 +20,22 @@ CASES: dict[str, tuple[str, list[int]]] = {
         """,
         [25, 12, 22, 0],
     ),
+    "functions that choose a type": (
+        """
+        const wide: bool = true;
+        fn number() type { if (wide) { return i32; } else { return i16; } }
+        fn of(comptime chosen: bool) type { return if (chosen) i32 else i16; }
+        var global = @as(number(), 0);
+        fn main() void {
+          global = @as(number(), 70000);
+          const T = number();
+          var local: T = 70001;
+          var other: of(true) = 70002;
+          out[0] = global; out[1] = local; out[2] = other; out[3] = @as(i32, @as(of(wide), 70003));
+        }
+        """,
+        [70000, 70001, 70002, 70003],
+    ),
     "labelled loops and blocks": (
         """
         fn main() void {

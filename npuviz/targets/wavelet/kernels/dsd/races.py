@@ -1,0 +1,113 @@
+"""Threads of one PE that touch the same memory while nothing orders them.
+
+Looked at when an operation starts, or a scalar instruction touches memory, beside operations under way on
+other threads: what of these is left to read or to write. Operands in one dimension only; two with different
+strides are compared where one of them leaves no gaps.
+"""
+
+import numpy as np
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT
+from npuviz.targets.wavelet.kernels.records import (
+    KIND_LINE,
+    MAIN,
+    ONE,
+    THREAD,
+    ZERO,
+)
+from npuviz.targets.wavelet.kernels.time.events import hazard
+
+LOG_EARLY_READ, LOG_EARLY_WRITE, LOG_TWO_WRITES = np.int64(19), np.int64(20), np.int64(21)
+"""Numbers as in `records`; value: begin of the operand under way | (1 + its listing index) << RACE_SHIFT."""
+RACE_SHIFT = 20
+
+
+@kernel
+def _meet(first, step, count, size, other, stride, number, width):
+    """Whether two rows of elements share a byte: address of the first, step, how many, bytes each."""
+    if count <= 0 or number <= 0:
+        return False
+    if step == 0:
+        count = 1
+    if step < 0:
+        first, step = first + (count - 1) * step, -step
+    if stride == 0:
+        number = 1
+    if stride < 0:
+        other, stride = other + (number - 1) * stride, -stride
+    end, behind = first + (count - 1) * step + size, other + (number - 1) * stride + width
+    if end <= other or behind <= first:
+        return False
+    if count == 1 or step == size:
+        # Does an element of the other row begin before the end and end behind the begin of this one?
+        gap = first - width + 1 - other
+        k = 0 if gap <= 0 or number == 1 else (gap + stride - 1) // stride
+        return k < number and other + k * stride < end and other + k * stride + width > first
+    if number == 1 or stride == width:
+        gap = other - size + 1 - first
+        k = 0 if gap <= 0 else (gap + step - 1) // step
+        return k < count and first + k * step < behind and first + k * step + size > other
+    if step != stride:
+        return False
+    apart = (other - first) % step
+    return apart < size or step - apart < width
+
+
+@kernel
+def _meets_operand(thread, i, first, step, count, size):
+    """Whether a row of elements meets what is left of a memory operand of an operation under way."""
+    operand = thread.operands[i]
+    if operand.kind != KIND_LINE:
+        return False
+    left = 1 if operand.length < 0 else thread.left
+    return _meet(first, step, count, size, operand.address, operand.step, left, operand.bytes)
+
+
+@inlined
+def _found(operand, line):
+    """Value of a log row: where the memory begins that is shared, and the instruction of the other thread."""
+    return operand.base | ((line + 1) << RACE_SHIFT)
+
+
+@kernel
+def look_for_races(machine, pe, thread, number):
+    """An operation starts on a thread: with what is left of those on the others."""
+    wafer, program = machine.wafer, machine.program
+    mask = pe.threads & ~(1 << number)
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        live = THREAD(pe, LAYOUT(program, pe.layout).threads, k)
+        for i in range(4):
+            operand = thread.operands[i]
+            if operand.kind != KIND_LINE:
+                continue
+            count = 1 if operand.length < 0 else thread.total
+            row = (operand.base, operand.step, count, operand.bytes)
+            if _meets_operand(live, ZERO, row[0], row[1], row[2], row[3]):
+                kind = LOG_TWO_WRITES if i == 0 else LOG_EARLY_READ
+                hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
+            if i > 0:
+                continue
+            for j in range(1, 4):
+                if _meets_operand(live, j, row[0], row[1], row[2], row[3]):
+                    hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
+
+
+@kernel
+def look_at_scalar(machine, pe, address, size, writes):
+    """A scalar instruction touches memory while microthreads have operations."""
+    wafer, program = machine.wafer, machine.program
+    mask = pe.threads & ((1 << MAIN) - 1)
+    while mask:
+        k = trailing_zeros(mask)
+        mask &= mask - 1
+        live = THREAD(pe, LAYOUT(program, pe.layout).threads, k)
+        if _meets_operand(live, ZERO, address, ZERO, ONE, size):
+            kind = LOG_TWO_WRITES if writes else LOG_EARLY_READ
+            hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
+        if writes:
+            for j in range(1, 4):
+                if _meets_operand(live, j, address, ZERO, ONE, size):
+                    hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
