@@ -6,7 +6,8 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.debug.causes import Cause, has_causes, losses
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import number_of, unit_of, words_of
+from npuviz.debug.console.arguments import number_of, words_of
+from npuviz.debug.console.places import unit_at
 from npuviz.debug.explain import cause_unit, why
 from npuviz.debug.session import Session
 from npuviz.trace.reader import TraceReader
@@ -18,7 +19,7 @@ CAUSE_COLUMNS = ("unit", "from", "to", "cycles", "state", "instruction", "detail
 def why_idle(session: Session, rest: str) -> Answer:
     """why UNIT [CYCLE [TO]]."""
     words = words_of(rest, 1, 3)
-    unit = unit_of(session, words[0])
+    unit = unit_at(session, words[0])
     if len(words) == 3:
         return _lost_in(session, unit, *(number_of(word, "a cycle") for word in words[1:]))
     cycle = number_of(words[1], "a cycle") if len(words) > 1 else session.cycle

@@ -4,7 +4,8 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import count_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.console.arguments import count_of, number_of, time_of, words_of
+from npuviz.debug.console.places import unit_at
 from npuviz.debug.session import Session
 from npuviz.debug.unit_steps import turn_condition
 from npuviz.sim.stop import StopKind, StopReason
@@ -76,7 +77,7 @@ def step(session: Session, rest: str) -> Answer:
 
 def next_instruction(session: Session, rest: str) -> Answer:
     """next UNIT."""
-    return stop_answer(session, session.step_instruction(unit_of(session, rest)))
+    return stop_answer(session, session.step_instruction(unit_at(session, rest.strip())))
 
 
 def back(session: Session, rest: str) -> Answer:
@@ -88,7 +89,7 @@ def previous_instruction(session: Session, rest: str) -> Answer:
     """previous [UNIT]."""
     if not rest:
         return back(session, rest)
-    return stop_answer(session, session.step_instruction_back(unit_of(session, rest)))
+    return stop_answer(session, session.step_instruction_back(unit_at(session, rest.strip())))
 
 
 def run_back(session: Session, rest: str) -> Answer:

@@ -2,9 +2,9 @@
 
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
-from npuviz.debug.console.arguments import number_of
+from npuviz.debug.console.arguments import number_of, unit_of
 from npuviz.debug.session import Session
-from npuviz.sim.fabric import Area, FabricShape
+from npuviz.sim.fabric import Area, FabricShape, HasElements
 
 
 def fabric_of(session: Session) -> FabricShape:
@@ -21,17 +21,29 @@ def is_place(text: str) -> bool:
 
 
 def area_of(session: Session, text: str) -> Area:
-    """Grid places of `C,R` or of `C,R..C,R`, corner to corner, counted from the corner of the program.
+    """Grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corner to corner, from the corner of the program.
 
     Raises UsageError outside the program.
     """
     fabric = fabric_of(session)
-    first, dots, last = "".join(text.split()).partition("..")
+    first, dots, last = "".join(text.split()).replace(":", "..").partition("..")
     left, top = _place(fabric, first)
     right, bottom = _place(fabric, last) if dots else (left, top)
     columns, rows = abs(right - left) + 1, abs(bottom - top) + 1
     program = fabric.program
     return Area(program.column + min(left, right), program.row + min(top, bottom), columns, rows)
+
+
+def unit_at(session: Session, text: str) -> int:
+    """Id of the unit of a name, or of the first unit of the element at a place `C,R`. Raises UsageError."""
+    if not is_place(text):
+        return unit_of(session, text)
+    area, machine = area_of(session, text), session.machine
+    units = machine.units_of_element(area.column, area.row) if isinstance(machine, HasElements) else ()
+    if not units:
+        label = fabric_of(session).label(area.column, area.row)
+        raise UsageError(f"{label} has no units of its own: choose the elements that are recorded")
+    return units[0]
 
 
 def labels_in(session: Session, area: Area) -> set[str]:

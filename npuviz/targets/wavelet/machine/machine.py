@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.machine import Hazard, Peak, Region, WaitLink
+from npuviz.sim.machine import Findings, Hazard, Peak, Region, WaitLink
 from npuviz.sim.parts.kernel_machine import KernelMachine
 from npuviz.sim.stop import (
     NO_STOPS,
@@ -45,6 +45,12 @@ class Printed:
     column: int
     row: int
     text: str
+
+
+NOT_CHECKED = (
+    "memory of elements: what operands in several dimensions, circular buffers, FIFOs and @map touch, "
+    "and words that nobody wrote",
+)
 
 
 class _NoImage:
@@ -203,6 +209,10 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
     def hazards(self) -> Sequence[Hazard]:
         """What the hardware leaves to the programmer and went wrong so far."""
         return self.explainer.hazards()
+
+    def memory_hazards(self) -> Findings:
+        """Nothing beside `hazards`, which has what threads of one PE do; what is not looked at."""
+        return Findings((), NOT_CHECKED)
 
     def reports(self) -> Sequence[DetailTable]:
         """Who waits for whom, once nothing can happen any more."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.commands import answer_of
 from npuviz.debug.session import Session
@@ -188,3 +189,16 @@ def test_names_match_whole_words_and_short_types_are_known() -> None:
     assert [row["name"] for row in answer_of(session, "globals 0,0 value")] == ["value"]
     assert len(answer_of(session, "globals 0,0 val")) == 0
     assert answer_of(session, "mem PE(0,0).memory 0 8 f32")["dtype"] == "float32"
+
+
+def test_a_place_stands_for_the_main_thread_of_its_element_and_colons_for_dots() -> None:
+    session = Session(heat())
+    session.run(400)
+    for command in ("why {}", "next {}", "previous {}"):
+        by_place = str(answer_of(session, command.format("1,1")))
+        session.go_to(400)
+        assert by_place == str(answer_of(session, command.format("PE(1,1).task"))), command
+        session.go_to(400)
+    assert answer_of(session, "units 0,0:1,1").rows == answer_of(session, "units 0,0..1,1").rows
+    with pytest.raises(UsageError, match="2 x 2"):
+        answer_of(session, "why 8,0")
