@@ -99,7 +99,7 @@ def test_what_waits_for_the_end_is_no_race(tmp_path: Path) -> None:
 
 def test_rows_of_elements_meet_as_their_bytes_do() -> None:
     """Against sets of bytes, for every small row: exact where strides are equal or a row has no gaps."""
-    meet = getattr(races._meet, "py_func", races._meet)
+    meet = getattr(races.meet, "py_func", races.meet)
     rows = list(itertools.product((0, 2, 6, 12), (-6, -4, 0, 2, 4, 6), (1, 2, 4), (2, 4)))
     for first, second in itertools.product(rows, repeat=2):
         bytes_of = [
@@ -109,7 +109,7 @@ def test_rows_of_elements_meet_as_their_bytes_do() -> None:
         exact = abs(first[1]) == abs(second[1]) or any(
             row[2] == 1 or row[1] == 0 or abs(row[1]) == row[3] for row in (first, second)
         )
-        found = meet(first[0] + 40, *first[1:], second[0] + 40, *second[1:])
+        found = meet(*(races.Row(row[0] + 40, *row[1:]) for row in (first, second)))
         if exact:
             assert bool(found) == bool(bytes_of[0] & bytes_of[1]), (first, second)
         elif found:

@@ -5,6 +5,8 @@ other threads: what of these is left to read or to write. Operands in one dimens
 strides are compared where one of them leaves no gaps.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -23,9 +25,20 @@ LOG_EARLY_READ, LOG_EARLY_WRITE, LOG_TWO_WRITES = np.int64(19), np.int64(20), np
 RACE_SHIFT = 20
 
 
+class Row(NamedTuple):
+    """Equal elements in memory: address of the first, bytes from one to the next, how many, bytes of each."""
+
+    first: Any
+    step: Any
+    count: Any
+    size: Any
+
+
 @kernel
-def _meet(first, step, count, size, other, stride, number, width):
-    """Whether two rows of elements share a byte: address of the first, step, how many, bytes each."""
+def meet(row, against):
+    """Whether two rows of elements share a byte."""
+    first, step, count, size = row
+    other, stride, number, width = against
     if count <= 0 or number <= 0:
         return False
     if step == 0:
@@ -55,13 +68,13 @@ def _meet(first, step, count, size, other, stride, number, width):
 
 
 @kernel
-def _meets_operand(thread, i, first, step, count, size):
+def _meets_operand(thread, i, row):
     """Whether a row of elements meets what is left of a memory operand of an operation under way."""
     operand = thread.operands[i]
     if operand.kind != KIND_LINE:
         return False
     left = 1 if operand.length < 0 else thread.left
-    return _meet(first, step, count, size, operand.address, operand.step, left, operand.bytes)
+    return meet(row, Row(operand.address, operand.step, left, operand.bytes))
 
 
 @inlined
@@ -84,14 +97,14 @@ def look_for_races(machine, pe, thread, number):
             if operand.kind != KIND_LINE:
                 continue
             count = 1 if operand.length < 0 else thread.total
-            row = (operand.base, operand.step, count, operand.bytes)
-            if _meets_operand(live, ZERO, row[0], row[1], row[2], row[3]):
+            row = Row(operand.base, operand.step, count, operand.bytes)
+            if _meets_operand(live, ZERO, row):
                 kind = LOG_TWO_WRITES if i == 0 else LOG_EARLY_READ
                 hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
             if i > 0:
                 continue
             for j in range(1, 4):
-                if _meets_operand(live, j, row[0], row[1], row[2], row[3]):
+                if _meets_operand(live, j, row):
                     hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
 
 
@@ -99,15 +112,16 @@ def look_for_races(machine, pe, thread, number):
 def look_at_scalar(machine, pe, address, size, writes):
     """A scalar instruction touches memory while microthreads have operations."""
     wafer, program = machine.wafer, machine.program
+    row = Row(address, ZERO, ONE, size)
     mask = pe.threads & ((1 << MAIN) - 1)
     while mask:
         k = trailing_zeros(mask)
         mask &= mask - 1
         live = THREAD(pe, LAYOUT(program, pe.layout).threads, k)
-        if _meets_operand(live, ZERO, address, ZERO, ONE, size):
+        if _meets_operand(live, ZERO, row):
             kind = LOG_TWO_WRITES if writes else LOG_EARLY_READ
             hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
         if writes:
             for j in range(1, 4):
-                if _meets_operand(live, j, address, ZERO, ONE, size):
+                if _meets_operand(live, j, row):
                     hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
