@@ -404,8 +404,8 @@ class Machine(Protocol):
         """Entries of a queue now, head first."""
         ...
 
-    def unit_states(self) -> Sequence[UnitState]:
-        """What every unit does now, by unit id."""
+    def unit_states(self, most: int | None = None) -> Sequence[UnitState]:
+        """What every unit does now, by unit id; of the first `most` units alone if that is given."""
         ...
 
     def next_instructions(self) -> dict[int, int]:

@@ -145,9 +145,11 @@ class TraceStore:
 
     def _expect(self, pages: list[np.ndarray]) -> None:
         counts = self._splitter.count_by_track(pages)
-        for track, series in self._intervals.items():
-            series.expect(int(counts[track]))
-            self._instructions[track].expect(int(counts[track]))
+        # A step tells of few tracks, of which a fabric has thousands.
+        for track in np.flatnonzero(counts).tolist():
+            if track in self._intervals:
+                self._intervals[track].expect(int(counts[track]))
+                self._instructions[track].expect(int(counts[track]))
 
     def _absorb_batch(self, batch: SplitRows) -> None:
         flow_key = self._splitter.flow_key

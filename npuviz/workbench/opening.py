@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.late_module import late_module
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
 from npuviz.sim.target import LoadRequest, Target
@@ -107,6 +108,20 @@ def is_sweep(path: Path) -> bool:
     from npuviz.workbench.sweep.results import results_file
 
     return results_file(path) is not None
+
+
+def get_ready() -> None:
+    """Load what the first opening of a model needs, for half a second, while nothing else is done."""
+    import numpy as np
+
+    from npuviz.trace.pyramid_kernels import mark_kinds
+
+    with late_module("sympy"):
+        import npuviz.onnx.passes.library
+
+        assert npuviz.onnx.passes.library
+    # The first kernel that comes from the cache brings numba's tables along.
+    mark_kinds(np.zeros(1, np.int16), 0, np.zeros(1, np.bool_))
 
 
 def open_file(path: Path, options: OpenOptions | None = None, progress: Progress | None = None) -> Opened:

@@ -182,6 +182,7 @@ def check_observation(make: Make) -> None:
         digest = run_to(machine, cycle).digest()
         states = machine.unit_states()
         assert [state.unit for state in states] == units
+        assert list(machine.unit_states(2)) == list(states[:2])
         for state in states:
             assert state.status
             assert state.role in roles

@@ -175,7 +175,7 @@ class ToyMachine:
         part = 2 + queue
         return [QueueEntry(f"tile {t}", t * PER_TILE + part, t // self._spec.blocks) for t in tiles]
 
-    def unit_states(self) -> Sequence[UnitState]:
+    def unit_states(self, most: int | None = None) -> Sequence[UnitState]:
         found: list[UnitState] = []
         for unit in range(3):
             record = self._state["unit"][unit]
@@ -189,7 +189,7 @@ class ToyMachine:
                 found.append(UnitState(unit, "waiting", kind.role, kind.name, held, int(record["since"])))
             else:
                 found.append(UnitState(unit, "idle", "wait-empty"))
-        return found
+        return found[:most]
 
     def next_instructions(self) -> dict[int, int]:
         return {unit: index for unit in range(3) if (index := self._pipeline.next_of(unit)) >= 0}

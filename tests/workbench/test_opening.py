@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -19,6 +21,15 @@ def test_a_model_becomes_a_session(tmp_path: Path) -> None:
     assert opened.reader is opened.session.trace
     assert set(opened.seconds) == {"load", "compile", "warm_up"}
     opened.close()
+
+
+def test_getting_ready_loads_the_readers_and_not_what_is_seldom_needed() -> None:
+    script = (
+        "import sys; from npuviz.workbench.opening import get_ready; get_ready(); "
+        "print('onnxscript' in sys.modules, 'numba' in sys.modules, 'sympy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "False"]
 
 
 def test_recording_nothing_gives_no_reader(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ A target's machine derives from it and adds what is its own: faults, probes, con
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,8 +63,8 @@ class KernelObserver(Protocol):
         """Entries of a queue now, head first."""
         ...
 
-    def unit_states(self) -> list[UnitState]:
-        """What every unit does now, by unit id."""
+    def unit_states(self) -> Iterable[UnitState]:
+        """What every unit does now, by unit id; where there are many, made one by one."""
         ...
 
     def next_instructions(self) -> dict[int, int]:
@@ -191,9 +192,9 @@ class KernelMachine(ABC):
         """Entries of a queue now, head first."""
         return self._eyes.queue_entries(queue)
 
-    def unit_states(self) -> Sequence[UnitState]:
-        """What every unit does now."""
-        return self._eyes.unit_states()
+    def unit_states(self, most: int | None = None) -> Sequence[UnitState]:
+        """What every unit does now; of the first `most` units alone if that is given."""
+        return list(islice(self._eyes.unit_states(), most))
 
     def next_instructions(self) -> dict[int, int]:
         """Unit id -> index of the instruction it takes next."""

@@ -98,7 +98,7 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
 
 def _widths(table: Table, measure: Measure) -> list[int]:
     return [
-        max(measure.head(title), *(measure.cell(row[i]) for row in table.rows if i or not is_heading(row)))
+        max([measure.head(title), *(measure.cell(row[i]) for row in table.rows if i or not is_heading(row))])
         for i, title in enumerate(table.headers)
     ]
 

@@ -340,7 +340,8 @@ def _interval_fields(
 def _units(source: InspectorSource) -> Section:
     description, reader = source.description, source.reader
     assert description is not None
-    states = {s.unit: s for s in source.session.machine.unit_states()} if source.session else {}
+    machine = source.session.machine if source.session else None
+    states = {state.unit: state for state in machine.unit_states(MAX_UNITS)} if machine else {}
     shown = [unit.id for unit in description.units[:MAX_UNITS]]
     times: dict[int, UnitTime] = {}
     if reader is not None and source.cycle > 0:

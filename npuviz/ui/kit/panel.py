@@ -236,7 +236,11 @@ class Panel(QWidget):
         cycle_due, self._cycle_due = self._cycle_due, False
         selection_due, self._selection_due = self._selection_due, False
         self._frame.start()
-        if cycle_due:
-            self.show_cycle()
-        if selection_due:
-            self.on_selection_changed(self.context.selection.current)
+        try:
+            if cycle_due:
+                self.show_cycle()
+            if selection_due:
+                self.on_selection_changed(self.context.selection.current)
+        except Exception as error:
+            # With Python 3.11, PySide crashes on an error from C that no Python code has looked at.
+            raise error

@@ -49,9 +49,9 @@ from npuviz.ui.shell.start_page import StartPage
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.advice import Failure
 from npuviz.workbench.commands import CommandRegistry
-from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.opening import OpenOptions, get_ready
 from npuviz.workbench.recent import recent_files
-from npuviz.workbench.samples import sample_entries
+from npuviz.workbench.samples import SampleEntry, sample_entries
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 
@@ -197,8 +197,12 @@ class MainWindow(QMainWindow):
 
     def _look_for_samples(self) -> None:
         # Targets bring compilers and kernels along: loaded by the worker, while the user looks around.
-        show = self.start_page.show_samples
-        self.model.submit("Looking for machines", lambda _progress: sample_entries(), show)
+        def found(entries: list[SampleEntry]) -> None:
+            self.start_page.show_samples(entries)
+            if self.model.opened is None and self.model.opening is None:
+                self.model.submit("Getting ready", lambda _progress: get_ready(), lambda _nothing: None)
+
+        self.model.submit("Looking for machines", lambda _progress: sample_entries(), found)
 
     # -- events of the window ---------------------------------------------------------------------
 

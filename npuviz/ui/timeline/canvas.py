@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from PySide6.QtCore import QPoint, QRect, Qt, Signal
+from PySide6.QtCore import QPoint, QRect, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QPainter, QPaintEvent, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QScrollBar, QWidget
 
@@ -28,6 +28,8 @@ from npuviz.workbench.sessions.bookmarks import Bookmark
 
 TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12
+MINIMAP_MS, MINIMAP_LAG = 150, 20
+"""So soon the minimap follows a run, and the part of the run by which it may be behind until then."""
 
 
 class TimelineCanvas(Canvas):
@@ -70,7 +72,10 @@ class TimelineCanvas(Canvas):
         self._headers: QPixmap | None = None
         self._headers_key: object = None
         self._minimap: QImage | None = None
-        self._minimap_key: object = None
+        self._minimap_key: tuple[object, object] = (None, None)
+        self._minimap_end = 0
+        self._minimap_soon = QTimer(self, singleShot=True, interval=MINIMAP_MS)
+        self._minimap_soon.timeout.connect(self._renew_minimap)
         self._marks = MarksPainter(theme)
         self._chrome = ChromePainter(theme)
         self._scrollbar = QScrollBar(Qt.Orientation.Vertical, self)
@@ -408,18 +413,29 @@ class TimelineCanvas(Canvas):
             self.state.end_cycle.bit_length(),
             self.state.end_cycle * 100 >> self.state.end_cycle.bit_length(),
         )
-        key = (grown, area.width(), ratio)
-        if self._minimap is None or key != self._minimap_key:
+        key = (area.width(), ratio), grown
+        kept, known = self._minimap, self._minimap_key
+        behind = self.state.end_cycle - self._minimap_end
+        is_close = 0 <= behind * MINIMAP_LAG <= self._minimap_end
+        if kept is not None and key != known and known[0] == key[0] and is_close:
+            # All tracks are read for it: steps do not wait for a picture that differs by a pixel or two.
+            if not self._minimap_soon.isActive():
+                self._minimap_soon.start()
+            return kept
+        if kept is None or key != known:
             assert self._raster is not None
-            self._minimap = self._raster.paint_overview(
-                area.width(), area.height(), ratio, self.state.end_cycle
-            )
-            self._minimap_key = key
-        return self._minimap
+            self._minimap_end = self.state.end_cycle
+            kept = self._raster.paint_overview(area.width(), area.height(), ratio, self._minimap_end)
+            self._minimap, self._minimap_key = kept, key
+        return kept
+
+    def _renew_minimap(self) -> None:
+        self._minimap = None
+        self.update(QRect(0, 0, self.width(), MINIMAP_HEIGHT))
 
     def _rebuild(self) -> None:
         """Make everything that depends on the trace, its colouring or the theme anew."""
-        self._image = self._image_key = self._minimap = self._minimap_key = None
+        self._image = self._image_key = self._minimap = None
         if self.reader is None:
             self._raster = self._style = None
             self.state.index = None

@@ -45,6 +45,19 @@ def test_what_fits_stays_as_it_is() -> None:
     assert narrow.rows[0][1].text == "1"
 
 
+def test_headings_are_neither_cut_nor_counted() -> None:
+    heading = (Cell("everything of Core[0]"), Cell(""))
+    alone = Page("", "", sections=(Section("T", table=Table(("A", "B"), (heading, heading))),))
+    assert fit_page(alone, 90, (), PLAIN) == alone
+    rows = (heading, (Cell("LD"), Cell("a long text that is cut")))
+    found = fit_page(Page("", "", sections=(Section("T", table=Table(("A", "B"), rows)),)), 90, (), PLAIN)
+    table = found.sections[0].table
+    assert table is not None
+    assert table.rows[0] == heading
+    assert table.rows[1][0].text == "LD"
+    assert table.rows[1][1].text.endswith(ELLIPSIS)
+
+
 def test_a_folded_title_is_the_same_at_another_cycle() -> None:
     assert fold_name("Cycles 0 \u2013 2 864") == fold_name("Cycles 0 \u2013 99") == "Cycles"
     section = Section("Cycles 0 \u2013 99", table=Table(("A",), ((Cell("x"),),)))

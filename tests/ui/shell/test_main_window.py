@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QDockWidget, QPushButton
+from pytestqt.qtbot import QtBot
 
 from npuviz.sim.stop import StopKind
 from npuviz.trace.bundle.bundle import BundleWriter
@@ -18,7 +19,7 @@ from npuviz.workbench.samples import SampleEntry
 from npuviz.workbench.selection import Selection
 from tests.trace.recordings import SCHEMA
 from tests.ui.driver import Driver
-from tests.workbench.toy_registry import toy_file
+from tests.workbench.toy_registry import install_toy, toy_file
 
 CONTRACT_ACTIONS = (
     *("file.open", "file.open_recent", "file.close", "trace.export", "trace.compare", "view.palette"),
@@ -38,6 +39,25 @@ def test_starts_with_the_start_page_and_without_docks(driver: Driver) -> None:
     assert not any(dock.isVisible() for dock in driver.window.findChildren(QDockWidget))
     assert not driver.action("debug.run").isEnabled()
     assert driver.label("status.cycle") == ""
+
+
+def test_while_the_user_looks_around_the_first_opening_is_made_ready(
+    qtbot: QtBot, application: Application, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    install_toy(monkeypatch)
+    calls: list[int] = []
+    monkeypatch.setattr("npuviz.ui.shell.main_window.get_ready", lambda: calls.append(1))
+    idle = Driver(qtbot, application.new_window())
+    idle.window.show()
+    idle.idle()
+    qtbot.waitUntil(lambda: calls == [1])
+    busy = Driver(qtbot, application.new_window())
+    busy.window.show()
+    busy.window.open(toy_file(tmp_path))
+    busy.idle()
+    qtbot.wait(20)
+    assert calls == [1], "what is being opened does not wait for it"
+    application.close()
 
 
 def test_opening_shows_the_panels_and_cycle_zero(toy: Driver) -> None:

@@ -19,6 +19,7 @@ from npuviz.ui.timeline.labels import LabelMasks, Mask
 from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.measure import Measurement
 from npuviz.ui.timeline.panel import SPEC, TimelinePanel
+from npuviz.ui.timeline.raster import TimelineRaster
 from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.opening import Opened, OpenOptions
@@ -425,6 +426,37 @@ def test_history_rewritten_is_painted_anew(stage: Stage) -> None:
     stage.moved()
     view.set_viewport(view.state.viewport)
     assert view.grab().toImage() != before
+
+
+def test_a_step_does_not_wait_for_the_minimap(
+    stage: Stage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stage.open_toy(run_to=400)
+    view = view_of(stage)
+    ends: list[int] = []
+    paint = TimelineRaster.paint_overview
+
+    def noted(raster: TimelineRaster, width: int, height: int, ratio: float, end: int) -> QImage:
+        ends.append(end)
+        return paint(raster, width, height, ratio, end)
+
+    monkeypatch.setattr(TimelineRaster, "paint_overview", noted)
+    view.grab()
+    ends.clear()
+    session.go_to(410)
+    stage.moved()
+    view.grab()
+    assert ends == [], "a picture that is some cycles behind stands for it"
+    qtbot.waitUntil(lambda: ends == [410])
+    session.go_to(600)
+    stage.moved()
+    view.grab()
+    assert ends == [410, 600], "half as long again: at once"
+    session.go_to(0)
+    stage.moved()
+    stage.open_toy(run_to=200)
+    view.grab()
+    assert ends[-1] == 200, "another run"
 
 
 def test_tooltip_explains_in_at_most_six_lines(stage: Stage) -> None:

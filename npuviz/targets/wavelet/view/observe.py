@@ -1,5 +1,6 @@
 """What the state says, in the words of the machine contract: queues, units, activities, totals."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -172,11 +173,10 @@ class Observer:
 
     # --- units -----------------------------------------------------------------------------------------
 
-    def unit_states(self) -> list[UnitState]:
-        """What every unit does now, by unit id."""
-        found = [self._host_state()]
+    def unit_states(self) -> Iterator[UnitState]:
+        """What every unit does now, by unit id, made one by one: a wafer has many."""
+        yield self._host_state()
         nodes = [pe.node for pe in self._numbering.watched]
-        threads = [int(self.block_row(node).threads) for node in nodes]
         held = self.held_at(np.array(nodes, np.int64)).tolist()
         for unit, position in enumerate(self._numbering.unit_pe):
             if position < 0:
@@ -184,16 +184,13 @@ class Observer:
             part = self._numbering.unit_part[unit]
             node = nodes[position]
             if part == description.ROUTER:
-                found.append(
-                    self._router_state(unit, node) if held[position] else UnitState(unit, "empty", "idle")
-                )
-            elif part >= 0 and not threads[position] >> part & 1:
-                found.append(UnitState(unit, "free", "idle"))
+                yield self._router_state(unit, node) if held[position] else UnitState(unit, "empty", "idle")
             elif part < 0:
-                found.append(self.main_state(unit, node))
+                yield self.main_state(unit, node)
+            elif int(self.block_row(node).threads) >> part & 1:
+                yield self._thread_state(unit, node, part)
             else:
-                found.append(self._thread_state(unit, node, part))
-        return found
+                yield UnitState(unit, "free", "idle")
 
     def _host_state(self) -> UnitState:
         wafer = self.wafer
