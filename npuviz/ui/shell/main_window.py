@@ -205,7 +205,6 @@ class MainWindow(QMainWindow):
         self.model.submit("Looking for machines", lambda _progress: sample_entries(), found)
 
     # -- events of the window ---------------------------------------------------------------------
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         if not self.has_looked:
