@@ -25,6 +25,7 @@ SUBCOMMANDS = (
     "export",
     "query",
     "explain",
+    "compare",
     "races",
     "sweep",
     "shot",

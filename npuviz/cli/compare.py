@@ -1,0 +1,60 @@
+"""npuviz compare: two runs side by side."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from npuviz.cli import options
+
+
+def command(
+    a: Annotated[str, typer.Argument(metavar="A", help="Trace bundle, model, kernel file or sample.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="The same; `-` is A once more, with the options of B.")
+    ],
+    target: options.Target = "",
+    preset: options.Preset = "",
+    config: options.Config = None,
+    settings: options.Settings = None,
+    kernel: options.Kernel = "",
+    shapes: options.Shape = None,
+    grid: options.Grid = "",
+    target_b: Annotated[str, typer.Option("--target-b", metavar="ID", help="Target of B.")] = "",
+    preset_b: Annotated[str, typer.Option("--preset-b", metavar="NAME", help="Preset of B.")] = "",
+    kernel_b: Annotated[str, typer.Option("--kernel-b", metavar="NAME", help="Kernel of B.")] = "",
+    settings_b: Annotated[
+        list[str] | None,
+        typer.Option("--set-b", metavar="KEY=VALUE", help="Setting of B, on top of --set. Repeatable."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Say where two runs first differ, and what was won and lost by cause, operator, source line and unit.
+
+    Bundles are read, models and kernels are run. B has the options of A where it has none of its own.
+    """
+    from pathlib import Path
+
+    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.workbench.choosing import find_file
+    from npuviz.workbench.comparing import compare_runs, comparison_lines, opened_run
+    from npuviz.workbench.opening import is_bundle
+
+    of_a = options.kernel_settings(settings, kernel, shapes, grid)
+    of_b = options.kernel_settings([*(settings or ()), *(settings_b or ())], kernel_b or kernel, shapes, grid)
+    # What names a preset or a target of its own shall not get those of another machine.
+    preset_of_b = preset_b or ("" if target_b else preset)
+    openings = (
+        (a, options.open_options(target, preset, config, of_a)),
+        (a if b == "-" else b, options.open_options(target_b or target, preset_of_b, config, of_b)),
+    )
+    with TerminalProgress() as progress, interruptible() as interrupter:
+        runs = [
+            opened_run(
+                Path(name) if is_bundle(Path(name)) else find_file(name, config), opening, progress,
+                lambda session: interrupter.use(session.interrupt),
+            )
+            for name, opening in openings
+        ]  # fmt: skip
+        found = compare_runs(*runs)
+    typer.echo(json.dumps(found) if as_json else "\n".join(comparison_lines(found)))

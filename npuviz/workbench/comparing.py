@@ -1,0 +1,178 @@
+"""`npuviz compare`: two runs side by side, what was won and lost by cause, operator and unit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
+from npuviz.base.progress import Progress
+from npuviz.base.text_table import table_lines
+from npuviz.trace.comparison import compare
+from npuviz.trace.unit_times import tracks_of_units, unit_label, unit_times
+from npuviz.workbench.causes.run import run_causes
+from npuviz.workbench.costs import costs
+from npuviz.workbench.opening import OpenOptions, open_file
+
+if TYPE_CHECKING:
+    from npuviz.debug.session import Session
+    from npuviz.program.program import Program
+    from npuviz.trace.reader import TraceReader
+
+MOST_ROWS = 12
+"""Rows of a table of the text; the JSON has all."""
+NOTHING = "(nothing under way)"
+UNNAMED = "(work of no operator)"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is compared: its name, its trace, and its program where it is known."""
+
+    name: str
+    target: str
+    reader: "TraceReader"
+    program: "Program | None"
+
+
+def opened_run(
+    path: Path,
+    options: OpenOptions,
+    progress: Progress,
+    on_session: Callable[["Session"], object] = lambda _: None,
+) -> Run:
+    """Open a bundle, or run a model to its end.
+
+    on_session  called with the session before it runs, so that it can be interrupted
+    Raises NpuvizError for what cannot be opened.
+    """
+    opened = open_file(path, options, progress)
+    session, reader = opened.session, opened.reader
+    if session is not None:
+        on_session(session)
+        session.run(None, progress)
+        reader = session.trace
+    if reader is None:
+        raise UsageError(f"{echo(str(path))}: there is no run in it; give a trace bundle or a model")
+    target = session.description.target if session is not None else reader.schema.target
+    return Run(opened.title, target, reader, session.program if session is not None else None)
+
+
+def compare_runs(a: Run, b: Run) -> dict[str, Any]:
+    """Everything `npuviz compare --json` prints.
+
+    Cycles by cause sum to those of the critical path, which is the run; cycles by operator, idle ones
+    included, sum to them too, so that the changes of each of both tables add up to that of the whole.
+    """
+    found = compare(a.reader, b.reader)
+    causes = [run_causes(each.reader, each.program) for each in (a, b)]
+    operators = [_operators(each.reader) for each in (a, b)]
+    lines = [_on_path(each.lines) for each in causes]
+    ends = [each.reader.end_cycle for each in (a, b)]
+    return {
+        "a": {"name": a.name, "target": a.target, "cycles": ends[0]},
+        "b": {"name": b.name, "target": b.target, "cycles": ends[1]},
+        "change": ends[1] - ends[0],
+        "is_equal": found.is_equal,
+        "first_difference": None
+        if found.first_divergence is None
+        else {"cycle": found.first_divergence, "track": found.track},
+        "causes": _rows(*(dict(each.by_cause) for each in causes), name="cause"),
+        "operators": _rows(*operators, name="operator"),
+        "lines": _rows(*lines, name="line"),
+        "units": _units(a.reader, b.reader),
+        "only_a": list(found.only_a),
+        "only_b": list(found.only_b),
+        "not_known": [each.by_cause.get("not known", 0) for each in causes],
+    }
+
+
+def _operators(reader: "TraceReader") -> dict[str, float]:
+    """Operator -> cycles of the run that go to it: each cycle is shared among what is under way."""
+    found = costs(reader, "operator", puts_functions_together=True)
+    names = reader.schema.node_names
+    cycles: dict[str, float] = {}
+    for key, share in zip(found.key.tolist(), found.share.tolist(), strict=True):
+        name = names[key] if 0 <= key < len(names) else UNNAMED
+        cycles[name] = cycles.get(name, 0.0) + share
+    rest = found.end - found.idle - sum(cycles.values())
+    return {**cycles, UNNAMED: cycles.get(UNNAMED, 0.0) + rest, NOTHING: found.idle}
+
+
+def _on_path(lines: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+    """Source line -> cycles of the critical path."""
+    return {name: sum(cycles.values()) for name, cycles in lines.items() if name}
+
+
+def _rows(a: Mapping[str, float], b: Mapping[str, float], *, name: str) -> list[dict[str, Any]]:
+    """Names of either run with their cycles in both, the largest change first."""
+    rows = [
+        {name: each, "a": round(a.get(each, 0), 1), "b": round(b.get(each, 0), 1),
+         "change": round(b.get(each, 0) - a.get(each, 0), 1)}
+        for each in dict.fromkeys((*a, *b))
+        if a.get(each, 0) or b.get(each, 0)
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -abs(row["change"]))
+
+
+def _units(a: "TraceReader", b: "TraceReader") -> list[dict[str, Any]]:
+    """Units that both runs have: cycles busy and waiting."""
+    times = [{unit_label(each.schema, unit): time for unit, time in _times(each).items()} for each in (a, b)]
+    rows = [
+        {"unit": name, "busy_a": mine.busy, "busy_b": other.busy, "change": other.busy - mine.busy,
+         "waiting_a": mine.waiting, "waiting_b": other.waiting}
+        for name, mine in times[0].items()
+        if (other := times[1].get(name)) is not None
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: -abs(row["change"]))
+
+
+def _times(reader: "TraceReader") -> Mapping[int, Any]:
+    return unit_times(reader, (0, reader.end_cycle), list(tracks_of_units(reader.schema)), ())
+
+
+def comparison_lines(found: Mapping[str, Any]) -> list[str]:
+    """The comparison for people."""
+    a, b = found["a"], found["b"]
+    share = f", {b['cycles'] / a['cycles']:.3f} times" if a["cycles"] else ""
+    lines = [
+        f"A  {a['name']} ({a['target']})  {a['cycles']} cycles",
+        f"B  {b['name']} ({b['target']})  {b['cycles']} cycles  ({found['change']:+d}{share})",
+    ]
+    if found["is_equal"]:
+        return [*lines, "The traces are equal."]
+    if (first := found["first_difference"]) is not None:
+        lines.append(f"First difference at cycle {first['cycle']} in {first['track']}.")
+    for title, key, columns in (
+        ("Critical path by cause", "causes", ("cause", "a", "b", "change")),
+        ("Operators", "operators", ("operator", "a", "b", "change")),
+        ("Source lines on the critical path", "lines", ("line", "a", "b", "change")),
+        ("Units", "units", ("unit", "busy_a", "busy_b", "change", "waiting_a", "waiting_b")),
+    ):
+        lines += _table(title, found[key], columns)
+    for names, which in ((found["only_a"], "A"), (found["only_b"], "B")):
+        if names:
+            more = f" and {len(names) - MOST_ROWS} more" if len(names) > MOST_ROWS else ""
+            lines.append(f"Only in {which}: {', '.join(names[:MOST_ROWS])}{more}")
+    if any(found["not_known"]):
+        lost = " and ".join(str(cycles) for cycles in found["not_known"])
+        lines.append(f"Of the critical paths {lost} cycles have no cause that a machine recorded.")
+    return lines
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> list[str]:
+    changed = [row for row in rows if row["change"]]
+    if not changed:
+        return []
+    cells = [columns, *(tuple(_cell(row[name], name) for name in columns) for row in changed[:MOST_ROWS])]
+    more = [f"and {len(changed) - MOST_ROWS} more that changed"] if len(changed) > MOST_ROWS else []
+    same = len(rows) - len(changed)
+    head = f"{title} ({same} unchanged):" if same else f"{title}:"
+    return ["", head, *table_lines(cells), *more]
+
+
+def _cell(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return echo(value)
+    return f"{value:+.0f}" if name == "change" else f"{value:.0f}"
