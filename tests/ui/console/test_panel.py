@@ -47,9 +47,9 @@ def test_history_comes_back_with_the_arrows(bench: Bench) -> None:
     assert panel.line.text() == "step 2"
     bench.qtbot.keyClick(panel.line, Qt.Key.Key_Down)
     assert panel.line.text() == "step 3"
-    assert panel.save_state() == {"history": ["step 2", "step 3"]}
-    panel.restore_state({"history": 3})
-    assert panel.save_state() == {"history": []}
+    assert panel.save_state() == {"history": ["step 2", "step 3"], "language": "Debugger"}
+    panel.restore_state({"history": 3, "language": "Cobol"})
+    assert panel.save_state() == {"history": [], "language": "Debugger"}
 
 
 def test_empty_states(bench: Bench) -> None:
@@ -61,3 +61,65 @@ def test_empty_states(bench: Bench) -> None:
     assert not panel.line.isVisible()
     bench.model.close()
     pixels(panel)
+
+
+def test_python_runs_on_the_session_of_the_window(bench: Bench) -> None:
+    panel = bench.make(ConsolePanel)
+    session = bench.open_toy()
+    panel.language.setCurrentText("Python")
+    assert "42" in type_line(bench, panel, "6 * 7")
+    assert "StopReason" in type_line(bench, panel, "s.goto(120)")
+    assert session.cycle == 120
+    assert "unit" in type_line(bench, panel, "s.units")  # an answer, as the debugger shows it
+    type_line(bench, panel, "for i in range(3):")
+    assert panel._prompt.text() == "..."
+    type_line(bench, panel, "    print(i, s.step().cycle)")
+    assert type_line(bench, panel, "").splitlines()[-3:] == ["0 121", "1 122", "2 123"]
+    assert panel._prompt.text() == ">>>"
+    assert session.cycle == 123
+
+
+def test_mistakes_in_python_are_told_and_the_window_stays(bench: Bench) -> None:
+    panel = bench.make(ConsolePanel)
+    session = bench.open_toy()
+    panel.language.setCurrentText("Python")
+    assert "ZeroDivisionError" in type_line(bench, panel, "1 / 0")
+    assert "no unit 'nobody'" in type_line(bench, panel, "s.why('nobody')").replace("\n", " ")
+    assert "SyntaxError" in type_line(bench, panel, "1 +* 2")
+    assert "the window goes on" in type_line(bench, panel, "exit()")
+    assert "Ctrl+W" in type_line(bench, panel, "s.close()")
+    assert "EOFError" in type_line(bench, panel, "input()")
+    assert bench.model.session is session
+    type_line(bench, panel, "if True:")
+    panel.language.setCurrentText("Debugger")
+    assert "cycle: 1" in type_line(bench, panel, "step")
+
+
+def test_python_without_an_end_is_stopped(bench: Bench) -> None:
+    panel = bench.make(ConsolePanel)
+    bench.open_toy()
+    panel.language.setCurrentText("Python")
+    type_line(bench, panel, "n = 0")
+    type_line(bench, panel, "while True: n += 1")
+    bench.qtbot.keyClick(panel.line, Qt.Key.Key_Return)
+    bench.qtbot.waitUntil(lambda: bench.model.is_running)
+    bench.do(bench.model.pause)
+    bench.qtbot.waitUntil(lambda: panel.output.toPlainText().endswith("stopped"))
+    assert int(type_line(bench, panel, "n").splitlines()[-1]) > 0
+
+
+def test_names_of_python_are_completed(bench: Bench) -> None:
+    panel = bench.make(ConsolePanel)
+    bench.open_toy()
+    panel.language.setCurrentText("Python")
+    panel.line.setFocus()
+    bench.qtbot.keyClicks(panel.line, "x = s.resta")
+    bench.qtbot.keyClick(panel.line, Qt.Key.Key_Tab)
+    assert panel.line.text().startswith("x = s.restart")
+    panel.line.setText("s.step")
+    bench.qtbot.keyClick(panel.line, Qt.Key.Key_Tab)
+    panel.line.setText("s.b")
+    bench.qtbot.keyClick(panel.line, Qt.Key.Key_Tab)
+    assert "back" in panel.output.toPlainText()
+    assert "branches" in panel.output.toPlainText()
+    assert panel.focusWidget() is panel.line
