@@ -37,7 +37,7 @@ class Placing:
         self._recording = recording
         self._spec = spec
         self._steps = with_copies(recording)
-        if recording.version == 1:
+        if recording.version == 1 and spec.kernel_buffers:
             self._steps = _as_compiled(recording, self._steps, spec)
         self._lines: list[int] = []
         self._nodes: dict[tuple[int, str], int] = {}

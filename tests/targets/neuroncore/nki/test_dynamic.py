@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from tests.targets.neuroncore.nki.running import SECOND, loaded, outputs_of, ran, random
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
 _COUNTED = """
 @nki.jit
@@ -171,3 +171,67 @@ def kernel(a, b, c):
     )
     a, b, c = (random(200, 16, seed=seed) for seed in range(3))
     assert np.allclose(ran(tmp_path, text, {"a": a, "b": b, "c": c}), a + b + c, atol=1e-6)
+
+
+def test_dynamic_copies_of_generation_1(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a, at):
+    out = nl.ndarray((2, 128, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    t, offsets = nl.load(a), nl.load(at)
+    to = nl.zeros((128, 8), dtype=a.dtype)
+    i_p, i_f = nl.mgrid[0:128, 0:4]
+    for i in nl.affine_range(2):
+        got = nisa.tensor_copy_dynamic_src(t[i_p, offsets[0, i] + i_f])
+        nisa.tensor_copy_dynamic_dst(dst=to[i_p, offsets[0, i] - 3 + i_f], src=got)
+        nl.store(out[i], to)
+    return out
+"""
+    )
+    a, at = random(128, 64), np.array([[3, 7]], np.int32)
+    out = ran(tmp_path, text, {"a": a, "at": at})
+    assert (out[0] == np.concatenate([a[:, 3:7], np.zeros((128, 4))], 1)).all()
+    assert (out[1] == np.concatenate([a[:, 3:7], a[:, 7:11]], 1)).all()
+
+
+def test_atomic_read_modify_write_of_generation_1(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a, rows, more):
+    nl.atomic_rmw(a[nl.load(rows), nl.arange(64)[None, :]], value=nl.load(more), op=np.add)
+    return a
+"""
+    )
+    a, more = random(256, 64), random(128, 64, seed=1)
+    rows = np.random.default_rng(2).permutation(256)[:128].astype(np.int32)[:, None]
+    wanted = a.copy()
+    wanted[rows[:, 0]] += more
+    assert np.allclose(ran(tmp_path, text, {"a": a, "rows": rows, "more": more}), wanted)
+
+
+def test_a_state_of_the_generator_can_be_kept_and_set_again(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((3, 128, 16), dtype=nl.uint32, buffer=nl.shared_hbm)
+    state = nl.ndarray((128, 6), dtype=nl.uint32, buffer=nl.sbuf)
+    bits = nl.ndarray((128, 16), dtype=nl.uint32, buffer=nl.sbuf)
+    nisa.rng(bits)
+    nisa.rand_get_state(state)
+    for i in range(3):
+        if i == 2:
+            nisa.rand_set_state(state)
+        nisa.rng(bits)
+        nisa.dma_copy(dst=out[i], src=bits)
+    return out
+"""
+    )
+    out = ran(tmp_path, text, {"a": random(1, 1)}, preset="trn2")
+    assert (out[0] != out[1]).any()
+    assert (out[0] == out[2]).all()

@@ -39,6 +39,12 @@ TABLE = [
         "transpose_on_tensor_engine_not_allowed_in_allocated_kernel",
         f"{_PLACED}; nisa.nc_transpose(t, engine=nisa.tensor_engine)",
     ),
+    ("annotation_shape_mismatch", "t: nt.tensor[128, 32] = nl.load(a)"),
+    ("exceed_max_supported_dimension", "nl.transpose(nl.load(a).reshape((128, 8, 8)))"),
+    (
+        "copy_dynamic_indirect_indices_not_natively_supported",
+        f"t = nl.load(a); i = nl.load(a[:, 0:1], dtype=np.int32); t[{_I}, i]",
+    ),
     ("unsupported_expression_in_mask", f"i = {_I}; nl.load(a, mask=i * i < 4)"),
     ("unsupported_memory", "nl.exp(a)"),
     ("unsupported_mixing_basic_advanced_tensor_indexing", f"nl.load(a[{_I}, 0:4])"),
@@ -62,6 +68,23 @@ def test_the_error_is_named_with_its_line(tmp_path, name, line) -> None:
             "while_loop_requires_unconditional_entry",
             11,
             "@nki.jit\ndef kernel(a):\n    c = nl.load(a)\n    while c:\n        pass\n",
+        ),
+        (
+            "local_variable_used_out_of_scope",
+            12,
+            "@nki.jit\ndef kernel(a):\n    for i in range(4):\n        t = nl.load(a)\n    nl.store(a, t)\n",
+        ),
+        (
+            "local_variable_used_out_of_scope",
+            13,
+            "@nki.jit\ndef kernel(a):\n    t = nl.load(a)\n    for i in nl.sequential_range(4):\n"
+            "        t = t + 1.0\n    nl.store(a, t)\n",
+        ),
+        (
+            "local_variable_used_out_of_scope",
+            13,
+            "@nki.jit\ndef kernel(a):\n    tiles = []\n    for i in nl.affine_range(4):\n"
+            "        tiles.append(nl.load(a))\n    nl.store(a, tiles[0])\n",
         ),
         (
             "nested_kernel_with_spmd_grid",
@@ -97,3 +120,28 @@ def test_a_tile_in_psum_is_filled_by_an_engine_that_writes_there(tmp_path) -> No
     )
     _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
     assert any("memset" in program.listing.describe(n).opcode.lower() for n in range(len(program.listing)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in nl.static_range(4):\n        t = nl.load(a)\n    nl.store(a, t)",
+        "t = nl.ndarray(a.shape, a.dtype)\n    for i in range(4):\n        t[...] = nl.load(a)\n"
+        "    nl.store(a, t)",
+        "t = nl.ndarray((4, nl.par_dim(128), 64), a.dtype)\n    for i in nl.affine_range(4):\n"
+        "        t[i] = nl.load(a)\n    for i in nl.affine_range(4):\n        nl.store(a, t[i])",
+        "for i in nl.affine_range(4):\n        t = made(a)\n        nl.store(a, t)",
+    ],
+)
+def test_tiles_that_are_used_where_they_are_made_are_no_error(tmp_path, body) -> None:
+    helper = "def made(a):\n    for k in range(2):\n        t = nl.load(a)\n    return t\n\n"
+    loaded(tmp_path, f"{HEAD}{helper}@nki.jit\ndef kernel(a):\n    {body}\n", {}, **{"shape.a": "128x64"})
+
+
+def test_shared_memory_in_a_loop_is_a_warning(tmp_path) -> None:
+    text = f"{HEAD}@nki.jit\ndef kernel(a):\n    for i in range(1):\n"
+    text += "        b = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm, name='b')\n"
+    text += "    nl.store(b, nl.load(a))\n    return b\n"
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    (found,) = [note.text for note in program.notes if "shared_hbm_must" in note.text]
+    assert "kernel.py:11: b in nl.shared_hbm is made in a loop" in found

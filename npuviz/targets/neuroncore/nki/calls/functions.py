@@ -315,6 +315,13 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_: Any
     return compute.nc_matmul(None, x, y)
 
 
+def atomic_rmw(dst: Any, value: Any, op: Any, mask: Any = None, **_: Any) -> None:
+    """What lies at `dst` in HBM, by row indices too, combined with a tile."""
+    if current().version > 1:
+        raise KernelError("nl.atomic_rmw is of generation 1; nisa.dma_compute combines")
+    move.dma_copy(dst, value, mask, op)
+
+
 def loop_reduce(
     x: Any, op: Any, loop_indices: Sequence[Any], *, dtype: Any = None, mask: Any = None, **_: Any
 ) -> Any:

@@ -220,6 +220,20 @@ def tensor_copy(src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 
     return move.tensor_copy(None, src, engine, mask, dtype)
 
 
+def tensor_copy_dynamic_src(
+    src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any
+) -> Tensor:
+    """A copy of a tile from where elements of the chip say; the subscript has found that."""
+    return move.tensor_copy(None, src, engine, mask, dtype)
+
+
+def tensor_copy_dynamic_dst(
+    *, dst: Any, src: Any, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any
+) -> None:
+    """A copy of a tile to where elements of the chip say."""
+    move.tensor_copy(dst, src, engine, mask, dtype)
+
+
 def tensor_copy_predicated(
     *,
     src: Any,

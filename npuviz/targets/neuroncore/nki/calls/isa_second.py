@@ -416,8 +416,15 @@ def set_rng_seed(src_seeds: Any, name: Any = None) -> None:
 
 
 def rand_set_state(src_seeds: Any, engine: Any = 0, name: Any = None) -> None:
-    """The state of the generators: its first element is taken as the seed."""
-    random_numbers.seed(src_seeds)
+    """The state of the generators."""
+    random_numbers.set_state(src_seeds)
+
+
+def rand_get_state(dst: Any, engine: Any = 0, name: Any = None) -> None:
+    """dst = the state of the generators."""
+    if spec_in_use().version < 3:
+        raise KernelError("rand_get_state needs NeuronCore-v3 (trn2) or newer")
+    random_numbers.get_state(dst)
 
 
 def nonzero_with_count(
@@ -435,7 +442,7 @@ def _documented(name: str) -> Any:
     return refused
 
 
-topk, rand_get_state = (_documented(each) for each in ("topk", "rand_get_state"))
+topk = _documented("topk")
 
 
 def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:

@@ -19,6 +19,7 @@ from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
 from npuviz.targets.neuroncore.nki.record.loops import turns, turns_traced_once
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.scopes import shared_memory_text
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
 
 float32 = NAMES["float32"]
@@ -214,6 +215,7 @@ class BlockTensor:
         self._name = name
         self._is_zero = is_zero
         self._tiles: dict[tuple[int, ...], Tensor] = {}
+        self.scope = current().scope()
 
     def __repr__(self) -> str:
         return f"tensor {self._name} {self.dtype}{list(self.shape)}".replace("  ", " ")
@@ -280,9 +282,7 @@ def _space(buffer: Any) -> str:
     return found
 
 
-def _made(
-    shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, maker: object = None
-) -> Tensor:
+def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, maker: Any = None) -> Tensor:
     space = _space(buffer)
     recording = current()
     if space == HBM and value is not None:
@@ -293,6 +293,11 @@ def _made(
             "err_tensor_creation_on_scratchpad_with_init_value_not_supported",
         )
     if space == HBM and getattr(buffer, "is_shared", False):
+        text = shared_memory_text(
+            recording.moments[recording.moment()], recording.where(recording.place()), name
+        )
+        if text and recording.version == 1:
+            recording.note(text)
         return recording.shared(tuple(int(size) for size in shape), dtype, name)
     made = recording.new(shape, dtype, space, name, maker=maker)
     if value is not None:
@@ -429,6 +434,11 @@ def copy(src: Any = None, dtype: Any = None, mask: Any = None, *, x: Any = None,
 
 def transpose(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """[P, F] to [F, P]."""
+    if current().version == 1 and getattr(x, "ndim", 2) > 2:
+        raise KernelError(
+            f"nl.transpose of {x!r}: at most 2 dimensions; transpose its parts, or nisa.nc_transpose",
+            "err_exceed_max_supported_dimension",
+        )
     return move.nc_transpose(None, x, None, mask, dtype)
 
 

@@ -16,6 +16,8 @@ _NOTE = (
     "(assumed)"
 )
 _WORD = 1 << 32
+STATE_WORDS = (6, 24)
+"""Of a partition's state: of GpSimd, of Vector. Ref: SDK isa, rand_get_state."""
 
 
 def seed(value: object) -> None:
@@ -27,6 +29,26 @@ def seed(value: object) -> None:
             raise KernelError(f"a seed is a number or a tensor of integers, found {value!r}")
         found = int(recording.observed(value).reshape(-1)[0])
     recording.random_state = (int(found) % _WORD, 0)
+
+
+def set_state(value: Tensor) -> None:
+    """Go on from a state as `get_state` gives it: seed and count of draws; other numbers are one too."""
+    words = current().observed(value).reshape(value.shape[0], -1)[0]
+    current().random_state = (int(words[0]) % _WORD, int(words[1]) % _WORD if words.size > 1 else 0)
+
+
+def get_state(dst: object) -> None:
+    """dst = the state: seed and count of draws, then zeros; the same in every partition."""
+    target = tile(dst, "rand_get_state dst")
+    size = target.size // target.shape[0]
+    if target.dtype != NAMES["uint32"] or size not in STATE_WORDS:
+        raise KernelError(f"rand_get_state: {target!r}: expected uint32 and 6 or 24 words in each partition")
+    recording = current()
+    recording.note(_NOTE)
+    flat = target.reshape(target.shape[0], size)
+    recording.step("memset", flat, (), value=0)
+    for column, word in enumerate(recording.random_state):
+        recording.step("memset", flat.slice(1, column, column + 1), (), value=word)
 
 
 def bits(dst: object, engine: object = None) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, d
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
+from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
-from npuviz.targets.neuroncore.nki.record.names import name_of
+from npuviz.targets.neuroncore.nki.record.scopes import check_scope, scope_of
 from npuviz.targets.neuroncore.nki.record.steps import SourceLine, Step
 from npuviz.targets.neuroncore.nki.record.tensors import (
     HBM,
     PSUM,
     SBUF,
     Actions,
+    Scope,
     Site,
     Storage,
     Tensor,
@@ -30,6 +32,12 @@ from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, f
 
 Number = float | int
 Operand = Number | Tensor
+
+
+class Maker(Protocol):
+    """A tensor of blocks, which makes a tile when a block is first used."""
+
+    scope: Scope
 
 
 @dataclass
@@ -71,6 +79,7 @@ class Recording:
         self._constants: dict[Any, Tensor] = {}
         self._shared: dict[Any, Tensor] = {}
         self._asked: dict[Any, int] = {}
+        self._scopes: dict[int, Scope] = {}
         self._site_tiles: dict[object, tuple[int, int]] = {}
 
     # --- places --------------------------------------------------------------------------------
@@ -122,7 +131,7 @@ class Recording:
         space: str,
         name: str = "",
         result: bool = False,
-        maker: object = None,
+        maker: "Maker | None" = None,
     ) -> Tensor:
         """New memory. On chip `shape` is (partitions, *free). Raises KernelError.
 
@@ -155,8 +164,17 @@ class Recording:
         storage.is_hidden = result
         if space != HBM and self.version == 1:
             storage.site = self._site(maker)
+            storage.scope = self.scope() if maker is None else maker.scope
         self.storages.append(storage)
         return Tensor(self, storage, kind, sizes)
+
+    def scope(self) -> Scope:
+        """The loops around this line that are scopes of generation 1."""
+        number = self.moment()
+        found = self._scopes.get(number)
+        if found is None:
+            found = self._scopes[number] = scope_of(self.moments[number]) if self.version == 1 else ()
+        return found
 
     def _site(self, maker: object) -> Site | None:
         """What makes a tile in each turn of the innermost loop around this line, and that loop's function."""
@@ -234,13 +252,16 @@ class Recording:
             more,
             self.moment(),
         )
+        scope = self.scope() if self.version == 1 else ()
         for each in made.sources:
             if each is not None:
+                check_scope(each, scope)
                 each.storage.reads += 1
                 self._ends_group(each)
         written = (made.target, *more)
         for each in written:
             if each is not None:
+                check_scope(each, scope)
                 if each.storage.kind == "constant":
                     raise KernelError(f"{each!r} is a constant and is not written")
                 each.storage.is_written = True
@@ -424,27 +445,9 @@ class Recording:
             return True
         return storage.is_written and not storage.is_lazy_zero and self.version == 1
 
-    def loop_sum(self, value: Tensor, op: object, is_first: bool) -> "LoopSum":
+    def loop_sum(self, value: Tensor, op: object, is_first: bool) -> LoopSum:
         """nl.loop_reduce."""
         return LoopSum(self, value, op, is_first)
-
-
-class LoopSum:
-    """The result of nl.loop_reduce: it stays in the tile that it is assigned to over the loop."""
-
-    def __init__(self, recording: Recording, value: Tensor, op: object, is_first: bool) -> None:
-        self._recording = recording
-        self._value = value
-        self._op = op
-        self._is_first = is_first
-        self.shape, self.dtype = value.shape, value.dtype
-
-    def store(self, target: Tensor) -> None:
-        """`t[...] = nl.loop_reduce(...)`."""
-        if self._is_first:
-            self._recording.assign(target, self._value)
-        else:
-            self._recording.actions.binary_into(target, name_of(self._op), target, self._value)
 
 
 def numeric_dtype(value: object) -> Dtype | Number:

@@ -19,6 +19,8 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
         at = next(n for n, item in enumerate(items) if item is Ellipsis)
         given = sum(item is not Ellipsis and item is not None for item in items)
         items[at : at + 1] = [slice(None)] * (tensor.ndim - given)
+    if tensor.is_on_chip and any(isinstance(item, Tensor) for item in items):
+        items = [_known_offset(tensor, item) if isinstance(item, Tensor) else item for item in items]
     if any(isinstance(item, Tensor) for item in items):
         return _by_rows(tensor, items)
     if any(item is None for item in items):
@@ -29,6 +31,17 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
     if len(items) > tensor.ndim:
         raise KernelError(f"{len(items)} subscripts for {tensor!r}")
     return _by_slices(tensor, items)
+
+
+def _known_offset(tensor: Tensor, item: Tensor) -> int:
+    """Where a tile is read that an element of the chip says. Raises KernelError for several elements."""
+    if item.size != 1:
+        raise KernelError(
+            f"{tensor!r} with {item.size} indices of {item!r}: one dynamic offset at a time, with "
+            "nisa.tensor_copy_dynamic_src",
+            "err_copy_dynamic_indirect_indices_not_natively_supported",
+        )
+    return item.known_integer()
 
 
 def _masked(tensor: Tensor, items: list[Any]) -> Tensor:

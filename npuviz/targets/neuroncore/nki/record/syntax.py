@@ -1,6 +1,7 @@
 """What the tracer of generation 1 reads otherwise than Python does, in the text of a kernel.
 
 * `and` inside of `mask=` joins two masks, which no object can see both sides of;
+* `tile: nt.tensor[128, 512] = ...` checks the shape;
 * `for ... in range(...)` is a loop of sequential_range, in the kernel itself, not in what it calls.
   # Ref: aws-neuron-sdk 49ee15c5, general/nki/api/nki/language/__init__.py, sequential_range; that helpers
   # keep Python's: nki-samples, rmsnorm_quant.py, the comment on NKI-917.
@@ -12,7 +13,11 @@ from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.tensors import Tensor
+
 _RANGE = "__npuviz_range__"
+_ANNOTATED = "__npuviz_annotated__"
 
 
 def as_traced(function: Callable[..., Any], loop_range: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,7 +32,7 @@ def as_traced(function: Callable[..., Any], loop_range: Callable[..., Any]) -> C
     except (OSError, TypeError):
         return function
     text = "".join(lines)
-    if not (" and " in text and "mask" in text) and " range(" not in text:
+    if not (" and " in text and "mask" in text) and " range(" not in text and "tensor[" not in text:
         return function
     try:
         tree = ast.parse(f"if True:\n{text}" if text[:1].isspace() else text)  # columns stay as they are
@@ -44,8 +49,20 @@ def as_traced(function: Callable[..., Any], loop_range: Callable[..., Any]) -> C
     code = _compiled(made, first - 1 - isinstance(block, ast.If), function.__code__)
     if code is not None:
         function.__globals__[_RANGE] = loop_range
+        function.__globals__[_ANNOTATED] = annotated
         function.__code__ = code
     return function
+
+
+def annotated(value: Any, annotation: Any) -> Any:
+    """A value, whose shape an annotation of its variable says. Raises KernelError."""
+    wanted = getattr(annotation, "shape", None)
+    if wanted is not None and isinstance(value, Tensor) and tuple(value.shape) != wanted:
+        raise KernelError(
+            f"{value!r} does not have the shape of its annotation, {list(wanted)}",
+            "err_annotation_shape_mismatch",
+        )
+    return value
 
 
 def _compiled(made: ast.FunctionDef, lines: int, before: CodeType) -> CodeType | None:
@@ -92,6 +109,20 @@ class _Reader(ast.NodeTransformer):
         if call.func.id == "range":
             self.count += 1
             call.func = ast.copy_location(ast.Name(_RANGE, ast.Load()), call.func)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """`tile: nt.tensor[128, 512] = ...`."""
+        self.generic_visit(node)
+        shape = node.annotation
+        name = shape.value if isinstance(shape, ast.Subscript) else None
+        called = (
+            name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
+        )
+        if node.value is not None and called == "tensor":
+            self.count += 1
+            function = ast.copy_location(ast.Name(_ANNOTATED, ast.Load()), node.value)
+            node.value = ast.copy_location(ast.Call(function, [node.value, shape], []), node.value)
         return node
 
     def visit_keyword(self, node: ast.keyword) -> ast.AST:

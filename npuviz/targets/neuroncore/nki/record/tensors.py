@@ -17,6 +17,8 @@ from npuviz.targets.neuroncore.nki.record.variable_names import running_statemen
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
 
+Scope = tuple[tuple[str, int, str, int], ...]
+"""Loops under way, outermost first: file, line and function of each, and which turn it is."""
 Site = tuple[object, str]
 """What makes one tile in each turn of a loop, and the function of that loop."""
 
@@ -28,12 +30,13 @@ class Storage:
     shape     on chip (partitions, elements of each partition)
     place     index of the place that made it
     first, last  steps that touch it, -1 before the first
+    scope     loops in whose body a tile of generation 1 is made, see `scopes`
     site      of a tile in a loop of generation 1: what it shares its buffers with
     """
 
     __slots__ = (
         "data", "dtype", "first", "id", "is_hidden", "is_lazy_zero", "is_written", "kind", "last", "name",
-        "place", "reads", "shape", "site", "space", "started",
+        "place", "reads", "scope", "shape", "site", "space", "started",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +56,7 @@ class Storage:
         self.is_lazy_zero = False
         self.is_hidden = False
         self.site: Site | None = None
+        self.scope: Scope = ()
         self.started: set[tuple[object, ...]] = set()
 
 
@@ -417,6 +421,9 @@ class Tensor:
     # --- operators -----------------------------------------------------------------------------
 
     def _binary(self, op: str, other: object, reverse: bool = False) -> "Tensor":
+        if isinstance(other, Index) and op in ("add", "subtract"):
+            at = self.known_integer()  # of a subscript: table[i_p, start + i_f]
+            return other + at if op == "add" else other - at if reverse else at - other  # type: ignore[return-value]
         first, second = (other, self) if reverse else (self, other)
         return self.recording.actions.binary(op, first, second)
 
