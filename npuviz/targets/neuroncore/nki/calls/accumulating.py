@@ -221,7 +221,9 @@ def local_gather(
         )
     if not 0 < count <= min(held, _MAX_INDICES):
         raise KernelError(f"local_gather: {count} indices, at most {min(held, _MAX_INDICES)} are possible")
-    shape = (partitions, count, each) if each > 1 else (partitions, count)
+    # Ref: SDK226, test_nki_isa_local_gather.py: of indices [128, 4] all elements are [128, 4, 16, 4]
+    taken = (*chosen.shape[1:], 16) if count == held else (count,)
+    shape = (partitions, *taken, each) if each > 1 else (partitions, *taken)
     return run("local_gather", dst, shape, source.dtype, (source, chosen), each=each, count=count)
 
 

@@ -18,9 +18,9 @@ HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
 
 Scope = tuple[tuple[str, int, str, int], ...]
-"""Loops under way, outermost first: file, line and function of each, and which turn it is."""
+"""Loops under way, outermost first: file, line, function, turn."""
 Site = tuple[object, str]
-"""What makes one tile in each turn of a loop, and the function of that loop."""
+"""What makes one tile in each turn of a loop, and that loop's function."""
 
 
 class Storage:
@@ -421,9 +421,8 @@ class Tensor:
     # --- operators -----------------------------------------------------------------------------
 
     def _binary(self, op: str, other: object, reverse: bool = False) -> "Tensor":
-        if isinstance(other, Index) and op in ("add", "subtract"):
-            at = self.known_integer()  # of a subscript: table[i_p, start + i_f]
-            return other + at if op == "add" else other - at if reverse else at - other  # type: ignore[return-value]
+        if isinstance(other, Index) and op == "add":  # of a subscript: table[i_p, start + i_f]
+            return other + self.known_integer()  # type: ignore[return-value]
         first, second = (other, self) if reverse else (self, other)
         return self.recording.actions.binary(op, first, second)
 
