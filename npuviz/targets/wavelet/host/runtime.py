@@ -232,7 +232,7 @@ class SdkRuntime:
         if row_stride < 1 or col_stride < 1:
             raise UsageError(f"{what}: strides must be at least 1")
         rows, columns = range(0, h, row_stride), range(0, w, col_stride)
-        data = words_of(src, (len(rows), len(columns), elem_per_pe), given.order, what)
+        data = self._words(src, (len(rows), len(columns), elem_per_pe), given, what)
         task = Task(-1)
         for i, row in enumerate(rows):
             for j, column in enumerate(columns):
@@ -254,9 +254,21 @@ class SdkRuntime:
         given = TransferOptions(**options)
         what = f"{name} to {self._subject_text(dest, given)}"
         region = self._region(*area, what)
-        part = words_of(src, shape, given.order, what)
+        part = self._words(src, shape, given, what)
         data = np.ascontiguousarray(np.broadcast_to(part, (area[3], area[2], shape[2])))
         return self._transfer_in(dest, data, region, given, what)
+
+    def _words(
+        self, src: np.ndarray, shape: tuple[int, int, int], given: TransferOptions, what: str
+    ) -> np.ndarray:
+        """The words to send. A published program gives arrays that go on behind them: that is warned of."""
+        words = words_of(src, shape, given.order, what)
+        if src.size > words.size:
+            print(
+                f"cs_python: warning: {what}: takes the first {words.size} of {src.size} elements",
+                file=sys.stderr,
+            )
+        return words
 
     def _transfer_in(
         self,

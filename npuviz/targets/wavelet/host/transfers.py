@@ -24,9 +24,9 @@ class MemcpyOrder(Enum):
 
 
 def words_of(array: np.ndarray, shape: tuple[int, ...], order: MemcpyOrder, what: str) -> np.ndarray:
-    """The words of a host array, as a new array of this shape. Raises UsageError."""
-    _check(array, shape, what)
-    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint32)
+    """The words of a host array, as a new array of this shape: its first ones. Raises UsageError."""
+    _check(array, shape, what, may_be_larger=True)
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint32)[: int(np.prod(shape))]
     return np.ascontiguousarray(flat.reshape(shape, order=order.value))
 
 
@@ -46,13 +46,13 @@ def check_room(array: object, shape: tuple[int, ...], what: str) -> None:
         raise UsageError(f"{what}: expected a contiguous writable array")
 
 
-def _check(array: object, shape: tuple[int, ...], what: str) -> None:
+def _check(array: object, shape: tuple[int, ...], what: str, *, may_be_larger: bool = False) -> None:
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{what}: expected a numpy array, found {type(array).__name__}")
     if array.dtype.itemsize != 4 or array.dtype.kind not in "iuf":
         raise UsageError(f"{what}: expected an array of 32-bit elements, found {array.dtype}")
     count = int(np.prod(shape))
-    if array.size != count:
+    if array.size < count or (array.size > count and not may_be_larger):
         text = " x ".join(str(size) for size in shape)
         raise UsageError(f"{what}: expected {count} elements ({text}), found {array.size}")
 

@@ -51,6 +51,16 @@ def test_other_arrays_are_refused(array, text):
         words_of(array, (1, 2, 3), ROW, "copy to A")
 
 
+def test_a_source_may_go_on_behind_what_is_sent_a_destination_not():
+    given = np.arange(8, dtype=np.float32)
+    for order in (ROW, COLUMN):
+        np.testing.assert_array_equal(
+            words_of(given, (1, 2, 3), order, "x"), words_of(given[:6], (1, 2, 3), order, "x")
+        )
+    with pytest.raises(UsageError, match="expected 6 elements"):
+        put_words(np.zeros((1, 2, 3), np.uint32), given, ROW, "x")
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "word"),
     [
