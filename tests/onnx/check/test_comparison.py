@@ -55,6 +55,19 @@ def test_a_rounding_that_is_amplified_is_wrong_end_to_end(tmp_path) -> None:
     assert not result.is_passed
 
 
+@pytest.mark.parametrize(("factor", "is_steady"), [(2e3, False), (20.0, True)])
+def test_inputs_that_decide_nothing_are_told(factor: float, is_steady: bool, tmp_path) -> None:
+    """A sine of huge numbers moves as a whole if its input does by a hair; wrong it is either way."""
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"], "grow"),
+        helper.make_node("Sin", ["a"], ["y"], "turn"),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [64]}, {"y": FLOAT}, {"k": np.array(factor, np.float32)})
+    result = checked(graph, {"x": 10 * _normal(64)}, "float16")
+    assert not _verdicts(result)[0]
+    assert all(("changed by a millionth" in finding.cause) != is_steady for finding in result.findings)
+
+
 def test_an_overflow_is_named_where_it_happens(tmp_path) -> None:
     nodes = [
         helper.make_node("Mul", ["x", "k"], ["big"], "grow"),
