@@ -227,6 +227,8 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
         "end and per operator, and all others are explained below.",
         "",
     ]
+    if any(found.get("is_earlier") for _, _, found in runs):
+        lines += ["Rows with * were measured with an earlier version.", ""]
     lines += _table(
         ["model", "kind", "weights", "operators", "parameters", "target", "s", "MB", "cycles", "Host",
          "end to end", "per operator", "not compared"],
@@ -257,7 +259,7 @@ def _row(model: Model, target: str, found: dict[str, Any]) -> list[str]:
         model.dtype,
         f"{found['operators']:,}",
         f"{found['parameters']:,}",
-        target,
+        f"{target} *" if found.get("is_earlier") else target,
         f"{found['processor_seconds']:.1f}",
         f"{found['megabytes']:.0f}",
         f"{found['cycles']:,}" if is_done else "-",

@@ -13,7 +13,15 @@ from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
-from npuviz.targets.rk3588.compiler.operators import affine, copies, pooling, products, quantising, transposed
+from npuviz.targets.rk3588.compiler.operators import (
+    affine,
+    copies,
+    pooling,
+    products,
+    quantising,
+    single,
+    transposed,
+)
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.compiler.schedule import islands, turns
@@ -26,6 +34,7 @@ FAMILIES: Mapping[str, Lower] = {
     **copies.LOWERINGS,
     **pooling.LOWERINGS,
     **quantising.LOWERINGS,
+    **single.LOWERINGS,
     **transposed.LOWERINGS,
 }
 

@@ -9,8 +9,10 @@ from npuviz.formats.rk3588.registers import Word, registers, writer
 dpu_word, rdma_word = writer("DPU"), writer("DPU_RDMA")
 """Words of the DPU and of what reads memory for it: (register, field=value ...)."""
 
-ALU_ADD = 2
+ALU_MAX, ALU_MIN, ALU_ADD = 0, 1, 2
 DIVIDE = 3
+ABSOLUTE, NEGATIVE, FLOOR, CEIL = 5, 6, 7, 8
+"""Codes of EW_CFG. Ref: XML."""
 MULTIPLY = -1
 _READS_SUMS, _READS_FACTORS = 1, 4
 """data_use of the readers of BS and BN. Ref: TRM."""
@@ -52,6 +54,7 @@ class Operand:
 
     stride  atoms of a channel surface, 0: one value a channel for all positions; item  bytes of an element
     offset, scale  e' = (e + offset) * scale; scale 0: taken as it is
+    constant  one value for all instead of a cube, as the pipeline holds it
     """
 
     address: int
@@ -61,6 +64,7 @@ class Operand:
     offset: int = 0
     scale: int = 0
     relu: bool = False
+    constant: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,8 @@ class Stages:
     def reads_memory(self) -> bool:
         """Whether DPU_RDMA has something to fetch beside the main input."""
         places = (self.bias_address, self.main_address, self.sum_address, self.scale_address)
-        return self.operand is not None or any(place is not None for place in places)
+        has_cube = self.operand is not None and self.operand.constant is None
+        return has_cube or any(place is not None for place in places)
 
     @property
     def uses_bn(self) -> bool:
@@ -178,7 +183,7 @@ class Stages:
             address = sums if sums is not None else factors
             if address is not None:
                 found.append(rdma_word(f"{stage}_BASE_ADDR", address=address))
-        if self.operand is None:
+        if self.operand is None or self.operand.constant is not None:
             found.append(rdma_word("ERDMA_CFG", disable=1))
         else:
             size = {1: 1, 2: 2, 4: 3}[self.operand.item]
@@ -202,9 +207,10 @@ def _operand_words(operand: Operand) -> list[Word]:
             relu_bypass=int(not operand.relu),
             convert_bypass=int(not converts),
             lut_bypass=1,
-            source=1,
+            source=int(operand.constant is None),
             op_type=int(multiplies),
         ),
+        dpu_word("EW_OP_VALUE_0", operand=operand.constant or 0),
         dpu_word("EW_CVT_OFFSET_VALUE", offset=operand.offset),
         dpu_word("EW_CVT_SCALE_VALUE", scale=operand.scale if converts else 1),
     ]

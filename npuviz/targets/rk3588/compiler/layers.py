@@ -14,13 +14,15 @@ from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
+from npuviz.targets.rk3588.compiler.recurrence import RECURRENT, recurrent_reason
 from npuviz.targets.rk3588.spec import RknnSpec
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-_OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose")
+_OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose",
+           "Gather", "Abs", "Neg", "Floor", "Ceil", "Clip")  # fmt: skip
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 LIMITS = ("Relu", "Clip")
@@ -170,10 +172,6 @@ class Planner:
             return HostReason(
                 f"it has {count} operands", count, f"write it as {node.op_type} nodes of two operands each"
             )
-        if node.op_type == "Clip" and not self.is_activation(node):
-            return HostReason(
-                "its limits are not 0 and a constant", change="limits of 0 and a constant, as Relu6 has them"
-            )
         if self._activations(node):
             kinds = ", ".join(dict.fromkeys(self.graph.tensors[t].dtype for t in node.inputs if t >= 0))
             return HostReason(
@@ -181,6 +179,8 @@ class Planner:
                 kinds,
                 "float32 tensors, or QuantizeLinear and DequantizeLinear with constant scales around it",
             )
+        if node.op_type in RECURRENT:
+            return recurrent_reason(self.graph, node, self._spec)
         return HostReason("the NPU has no lowering for it", node.op_type)
 
     # --- what belongs together -----------------------------------------------------------------------

@@ -168,6 +168,22 @@ def lower_split(b: Builder, layer: Layer, planner: Planner) -> None:
         first += size
 
 
+def lower_gather(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Gather of constant places that lie at even distances: a slice."""
+    node = layer.head
+    values = b.graph.constants.get(node.inputs[1])
+    if values is None:
+        raise CannotLower("places that are no constants", change="constant places, or Slice")
+    source = cube_of(b, layer, layer.inputs[0])
+    shape = b.graph.tensors[layer.inputs[0].tensor].shape
+    axis = attributes_of(node).axis(len(shape))
+    places = np.reshape(values, -1).astype(np.int64) % max(1, shape[axis])
+    step = int(places[1] - places[0]) if len(places) > 1 else 1
+    if step < 1 or np.any(np.diff(places) != step):
+        raise CannotLower("places that do not go forwards at even distances")
+    _cut(b, layer, source, (layer.output, {axis: Span(int(places[0]), len(places), step)}), shape)
+
+
 def _cut(
     b: Builder,
     layer: Layer,
@@ -256,6 +272,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     "Concat": lower_concat,
     "Transpose": lower_transpose,
     "Slice": lower_slice,
+    "Gather": lower_gather,
     "Split": lower_split,
     "Resize": lower_resize,
     "Upsample": lower_resize,

@@ -134,16 +134,12 @@ def test_other_hard_sigmoids_stay_apart(tmp_path: Path) -> None:
     assert len(on_npu(model.save(tmp_path)).work) == 2
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "is_on_npu"),
-    [(0.0, 6.0, True), (0.0, None, True), (-1.0, 1.0, False), (None, 2.0, False)],
-)
-def test_clips(tmp_path: Path, low: float | None, high: float | None, is_on_npu: bool) -> None:
+@pytest.mark.parametrize(("low", "high"), [(0.0, 6.0), (0.0, None), (-1.0, 1.0), (None, 2.0)])
+def test_clips(tmp_path: Path, low: float | None, high: float | None) -> None:
     model = Model(1, 8, 5, 5)
     bounds = ["" if value is None else model.constant(np.float32(value)) for value in (low, high)]
     model.add("Clip", model.add("Mul", "x", model.constant(np.float32(5))), *bounds)
-    finished = checked(model.save(tmp_path))
-    assert finished.nodes_on_host() == (set() if is_on_npu else {"Clip"})
+    on_npu(model.save(tmp_path))
 
 
 @BOTH
