@@ -27,9 +27,9 @@ def recurrent_reason(graph: Graph, node: Node, spec: RknnSpec) -> HostReason:
         if fetched > tasks
         else f"is {FEWEST_TASKS} tasks, one behind the other"
     )
-    comparison = "longer" if npu > host else "no shorter with the calls around it"
+    comparison = "longer than" if npu > host else "about as long as"
     return HostReason(
-        f"each of its steps {what}, and takes {comparison} than on the Host",
+        f"each of its steps {what}, and takes {comparison} on the Host",
         f"{npu:,.0f} ns a step, {host:,.0f} ns on the Host",
         "a convolution or an attention instead, which do all steps at once",
     )
