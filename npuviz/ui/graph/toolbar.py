@@ -1,9 +1,9 @@
 """The line of controls over the graph."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
-from npuviz.ui.kit.parts import button, choice, fit_buttons, line, muted_label
+from npuviz.ui.kit.parts import button, choice, fit_buttons, line, summary_line
 
 _DIRECTIONS: tuple[tuple[str, str], ...] = (("Auto", ""), ("Down", "down"), ("Right", "right"))
 
@@ -35,8 +35,11 @@ class GraphToolBar(QWidget):
         )  # fmt: skip
         tip = "Colour by the cycles units spent on an operator"
         self.heat = button(self, "Heat", tip, self.heat_toggled.emit, is_on=False)
-        self.status = muted_label(self)
+        # In little room the number of operators gives way, not what can be chosen.
+        self.direction.setMinimumWidth(self.direction.sizeHint().width())
+        self.status = summary_line("graph.status")
+        self.status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         fits = fit_buttons(self, self.fit_requested, "Show the selection, or everything (F)",
                            "Show the whole graph (Home)")  # fmt: skip
         shown = (self.direction, *fits, self.follow, self.heat)
-        self.setLayout(line(*shown, 1, self.status, margins=(4, 2, 4, 2), spacing=4))
+        self.setLayout(line(*shown, (self.status, 1), margins=(4, 2, 4, 2), spacing=4))

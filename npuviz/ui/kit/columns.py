@@ -24,7 +24,10 @@ def fit_columns(view: QTableView, first: int) -> None:
 
 
 def hide_without_room(view: QTableView, column: int, least: int) -> None:
-    """Hide a column that takes the room which the others leave, while that is less than `least` pixels."""
+    """Hide a column that takes the room which the others leave, while that is less than `least` pixels.
+
+    Where the others do not fit either, the first one shrinks, down to MIN_NAME_WIDTH.
+    """
     _Hiding(view, column, least)
 
 
@@ -49,15 +52,30 @@ class _Hiding(QObject):
     def __init__(self, view: QTableView, column: int, least: int) -> None:
         super().__init__(view)
         self._view, self._column, self._least = view, column, least
+        self._given, self._is_fitting = -1, False
         view.viewport().installEventFilter(self)
+        view.horizontalHeader().sectionResized.connect(self._resized)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and isValid(self._view):
-            header = self._view.horizontalHeader()
-            others = (place for place in range(header.count()) if place != self._column)
-            taken = sum(header.sectionSize(place) for place in others if not header.isSectionHidden(place))
-            self._view.setColumnHidden(self._column, self._view.viewport().width() - taken < self._least)
+            self._fit()
         return super().eventFilter(watched, event)
+
+    def _resized(self, column: int, _before: int, after: int) -> None:
+        if column == 0 and not self._is_fitting and isValid(self._view):
+            self._given = after
+            self._fit()
+
+    def _fit(self) -> None:
+        header = self._view.horizontalHeader()
+        first = self._given if self._given >= 0 else header.sectionSize(0)
+        others = (place for place in range(1, header.count()) if place != self._column)
+        taken = sum(header.sectionSize(place) for place in others if not header.isSectionHidden(place))
+        room = self._view.viewport().width() - taken
+        self._view.setColumnHidden(self._column, room - first < self._least)
+        self._given, self._is_fitting = first, True
+        header.resizeSection(0, first if first <= room else max(room, min(first, MIN_NAME_WIDTH)))
+        self._is_fitting = False
 
 
 class _Fitting(QObject):

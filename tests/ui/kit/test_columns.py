@@ -51,6 +51,25 @@ def test_a_column_without_room_is_hidden(width: int, is_seen: bool, qtbot) -> No
     assert not view.horizontalScrollBar().isVisible()
 
 
+def test_names_give_way_where_the_others_do_not_fit(qtbot: QtBot) -> None:
+    view = QTableView()
+    qtbot.addWidget(view)
+    view.setModel(QStandardItemModel(2, 3))
+    view.verticalHeader().hide()
+    header = view.horizontalHeader()
+    header.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
+    hide_without_room(view, 2, 56)
+    for column, width in ((0, 180), (1, 100)):
+        header.resizeSection(column, width)
+    view.show()
+    for size, name in ((400, 180), (250, 150), (150, MIN_NAME_WIDTH), (290, 180)):
+        view.resize(size + 2 * view.frameWidth(), 200)
+        assert header.sectionSize(0) == name, size
+    header.resizeSection(0, 120)
+    view.resize(500, 200)
+    assert header.sectionSize(0) == 120, "what it was given last"
+
+
 @pytest.mark.parametrize("width", [900, 500, 390])
 def test_names_take_the_room_that_is_left(width: int, qtbot: QtBot) -> None:
     view = QTableView()
