@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from PySide6.QtCore import QTimer
-from PySide6.QtGui import QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QKeyEvent, QKeySequence, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QLineEdit, QStackedLayout, QWidget
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.requests import Requests
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.empty_state import EmptyState
+from npuviz.ui.kit.parts import FILTERS
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.finding.run_search import Found
@@ -181,6 +182,21 @@ class Panel(QWidget):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._deliver(is_coming=True)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ctrl+F leads to the panel's filter, if it has one; Esc there empties it, then leads back."""
+        lines = (line for line in self.findChildren(QLineEdit) if line.property(FILTERS))
+        filters = next((line for line in lines if line.isVisible()), None)
+        if filters is not None and event.matches(QKeySequence.StandardKey.Find):
+            filters.setFocus(Qt.FocusReason.ShortcutFocusReason)
+            filters.selectAll()
+        elif filters is not None and filters.hasFocus() and event.key() == Qt.Key.Key_Escape:
+            if filters.text():
+                filters.clear()
+            else:
+                self.setFocus(Qt.FocusReason.OtherFocusReason)
+        else:
+            super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

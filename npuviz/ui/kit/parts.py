@@ -138,6 +138,10 @@ def choice(parent: QWidget | None, title: str, name: str = "", changed: Any = No
     return made
 
 
+FILTERS = "filters"
+"""Property of lines whose text chooses what is shown."""
+
+
 def filter_line(
     parent: QWidget | None,
     text: str,
@@ -147,8 +151,9 @@ def filter_line(
     name: str = "",
     width: int = 180,
 ) -> QLineEdit:
-    """A line whose text chooses what is shown."""
+    """A line whose text chooses what is shown; in a panel Ctrl+F leads to it, see `Panel.keyPressEvent`."""
     made = QLineEdit(parent, placeholderText=text, clearButtonEnabled=True)
+    made.setProperty(FILTERS, True)
     made.setObjectName(name)
     made.setAccessibleName(title or text)
     made.setMaximumWidth(width)

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 
 from npuviz.ui.breakpoints.panel import BreakpointsPanel
 from npuviz.ui.console.panel import ConsolePanel
@@ -68,6 +68,28 @@ def test_enter_gives_the_console_its_command(toy: Driver, keyboard: Keyboard) ->
     keyboard.press(Qt.Key.Key_Return)
     toy.idle()
     assert toy.session.cycle == 3
+
+
+@pytest.mark.parametrize("name", ["timeline", "costs", "log", "counters"])
+def test_ctrl_f_leads_to_the_filter_and_esc_back(toy: Driver, keyboard: Keyboard, name: str) -> None:
+    toy.do("debug.run")
+    toy.window.docks.show_panel(name)
+    panel, cycle = toy.window.docks.panels[name], toy.model.cycle
+    toy.qtbot.waitUntil(lambda: toy.window.docks.focused_panel() == name and panel.is_settled)
+    before = QApplication.focusWidget()
+    keyboard.press(Qt.Key.Key_F, CTRL)
+    field = QApplication.focusWidget()
+    assert isinstance(field, QLineEdit)
+    assert panel.isAncestorOf(field)
+    keyboard.type("ld")
+    assert field.text() == "ld"
+    keyboard.press(Qt.Key.Key_F, CTRL)
+    assert field.selectedText() == "ld"
+    keyboard.press(Qt.Key.Key_Escape)
+    assert (field.text(), QApplication.focusWidget()) == ("", field)
+    keyboard.press(Qt.Key.Key_Escape)
+    assert QApplication.focusWidget() is before
+    assert toy.model.cycle == cycle, "no letter was a command"
 
 
 def test_keys_of_the_program_stay_in_the_program(toy: Driver, keyboard: Keyboard) -> None:
