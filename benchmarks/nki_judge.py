@@ -4,7 +4,8 @@
     python -m benchmarks.nki_judge library FILE                   those of nki-library, in simulation mode
     python -m benchmarks.nki_judge cases FILE                     its kernels on the calls of nki_cases.py
     python -m benchmarks.nki_judge kernel FILE REFERENCE PRESET   its kernel against a numpy reference
-    python -m benchmarks.nki_judge time FILE REFERENCE PRESET     only its cycles, without values
+    python -m benchmarks.nki_judge time FILE REFERENCE PRESET     only its cycles, without values; further
+                                                                  KEY=VALUE are settings of the machine
     python -m benchmarks.nki_judge file FILE                      whether it can be imported
 
 A verdict is "right", "wrong" (other values than the reference), "refused" (npuviz says that it does not
@@ -175,11 +176,11 @@ def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
     }
 
 
-def timed(path: Path, reference: Path, preset: str) -> dict[str, Any]:
+def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str, Any]:
     """How long a kernel takes on the machine; its values are not looked at."""
     module, wanted = _imported(path), _imported(reference)
     inputs = wanted.get_inputs()
-    spec = make_spec(preset, None, {})[0]
+    spec = make_spec(preset, None, dict(each.split("=", 1) for each in settings))[0]
     traced = trace_on(module.kernel, wanted.transform_to_nki_inputs(inputs), {}, spec)
     lowered = lower_traced(traced, spec, NoProgress())
     program = make_program(LoadRequest(Path("kernel.neff"), inputs={}), spec, (), lowered.compiled)
@@ -228,8 +229,10 @@ def main() -> None:
     kind, path = sys.argv[1], Path(sys.argv[2])
     sys.path.insert(0, str(SHIMS))
     try:
-        if kind in ("kernel", "time"):
-            found = (kernel if kind == "kernel" else timed)(path, Path(sys.argv[3]), sys.argv[4])
+        if kind == "kernel":
+            found = kernel(path, Path(sys.argv[3]), sys.argv[4])
+        elif kind == "time":
+            found = timed(path, Path(sys.argv[3]), *sys.argv[4:])
         else:
             found = {"tests": tests, "library": library, "cases": cases, "file": file}[kind](path)
     except (Exception, unittest.SkipTest) as error:
