@@ -62,9 +62,9 @@ def repositories(folders: Sequence[Path]) -> list[Path]:
 
 def recipes_of(repository: Path) -> list[Recipe]:
     """How the programs of a repository are run."""
-    name = repository.name.rpartition("+")[2]
-    if name in RECIPES:
-        return list(RECIPES[name])
+    for name in (repository.name, repository.name.rpartition("+")[2]):
+        if name in RECIPES:
+            return list(RECIPES[name])
     scripts = set(repository.rglob(SCRIPT_PATTERN))
     for folder in {path.parent for path in repository.rglob("*.csl")}:
         found = scripts_of(folder)
@@ -85,11 +85,12 @@ def attempt(repository: Path, recipe: Recipe, seconds: float) -> tuple[Try, str]
         copy = Path(scratch) / repository.name.rpartition("+")[2]
         shutil.copytree(repository, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         command = recipe.command
-        if (copy / recipe.folder / command).is_file():
+        # Longer than a file's name may be: a command.
+        if len(command) < 256 and (copy / recipe.folder / command).is_file():
             expand_macros(copy / recipe.folder / command)
             command = f"bash {command}"
         ran = run_command(command, copy / recipe.folder, Path(scratch), seconds)
-        kind, line = judge(ran, _checks(copy / recipe.folder))
+        kind, line = judge(ran, recipe.compares and _checks(copy / recipe.folder))
     return Try(repository.name, recipe.label, kind, time.perf_counter() - begin, line), ran.output
 
 

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Recipe:
-    """A command for the shell, given in a folder of the repository, with the tools on its path."""
+    """A command for the shell, given in a folder of the repository, with the tools on its path.
+
+    compares  False: the host program looks at no values, whatever lies beside it
+    """
 
     label: str
     folder: str
     command: str
+    compares: bool = True
 
 
 _PARAMS = "--params=Nx_start:1,Pw:{w},Ph:{h},Algo:{algo},is_allred:{all},step:4"
@@ -121,7 +125,34 @@ _SLIDE = (
 )
 """One size of those that its sweep.py goes through."""
 
+_LINE = (
+    "cslc {layout}.csl --arch=wse2 --fabric-dims=15,3 --fabric-offsets=4,1 -o out --memcpy --channels=1 "
+    "--params=Nx_start:1,Pw:8,Ph:1,Algo:{algo},is_allred:{all},step:2,repeats:1{more} && "
+    "CEREBRAS_SIM_ENVIRONMENT=1 cs_python run_inc_test.py --name out --nx-max 32"
+)
+
+
+def _newer_collectives() -> tuple[Recipe, ...]:
+    """Its commands_inc.sh (WSE-2), 8 PEs and up to 32 words; the last algorithm has a layout of its own."""
+    return tuple(
+        Recipe(
+            f"1d {algo}, {'all' if is_all else 'one'}",
+            ".",
+            _LINE.format(
+                layout="layout_bine_inc" if algo == 4 else "layout_1d_test_inc",
+                algo=algo,
+                all=is_all,
+                more=",Nx_max:32" if algo == 4 else "",
+            ),
+            compares=False,
+        )
+        for is_all in (0, 1)
+        for algo in range(5)
+    )
+
+
 RECIPES: dict[str, tuple[Recipe, ...]] = {
+    "DaXor-0+spatial-collectives": _newer_collectives(),
     "spatial-collectives": _collectives(),
     "WaferLLM": _wafer_models(),
     "cs5220_hw4": (Recipe("gemm", ".", "bash run.sh"),),
@@ -165,7 +196,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     ),
     "SpMM_Cerebras": (Recipe("formats", "src/automated_testing", "bash run_test.sh 16 16 30 4 4 16"),),
 }
-"""By the name of the repository, without its owner; instead of its command scripts, which take hours
+"""By the name of the repository, with its owner or without; instead of its command scripts, which take hours
 (spatial-collectives: rows of 512) or are not there."""
 
 INCOMPLETE = {
