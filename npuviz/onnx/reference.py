@@ -146,7 +146,8 @@ class _Session:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        _return_weights(graph, model, options)
+        # ONNX Runtime does not copy them, nor keep what it was given alive.
+        self._weights = _return_weights(graph, model, options)
         try:
             model = _for_runtime(model)
             self._session = onnxruntime.InferenceSession(
@@ -209,7 +210,11 @@ def _exchange_as_float(model: onnx.ModelProto, inputs: Collection[str], outputs:
             model.opset_import.append(helper.make_opsetid("", RUNTIME_OPSET))
 
 
-def _return_weights(graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions) -> None:
+def _return_weights(
+    graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions
+) -> list[onnxruntime.OrtValue]:
+    """Give a model its large weights back. The result must live as long as the session: of an array whose
+    elements are not in order it holds the only copy."""
     names: list[str] = []
     values: list[onnxruntime.OrtValue] = []
     by_name = {graph.tensors[tensor].name: array for tensor, array in graph.constants.items()}
@@ -219,6 +224,7 @@ def _return_weights(graph: Graph, model: onnx.ModelProto, options: onnxruntime.S
             values.append(_feed(by_name[tensor.name]))
     if names:
         options.add_external_initializers(names, values)
+    return values
 
 
 def _for_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
