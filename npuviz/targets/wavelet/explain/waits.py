@@ -269,7 +269,25 @@ def why_held(channel: Any) -> str:
         return "the color has no route here and no host transfer takes it"
     if not any(routes >> port & 1 for port in ports):
         names = " or ".join(PORT_NAMES[port] for port in ports)
-        return f"the route does not accept words from {names} (rx) now"
+        return f"the route does not accept words from {names} (rx) now{_other_position(channel, ports)}"
     if routes >> 8 & 1 and int(channel.queue) < 0:
         return "the route leads to RAMP and no queue of the PE takes the color"
     return "held back from ahead"
+
+
+def _other_position(channel: Any, ports: Sequence[int]) -> str:
+    """Which position of a switch would accept the words, and what would bring it there."""
+    at = int(channel.position)
+    accepting = [
+        number
+        for number in range(len(channel.positions))
+        if int(channel.positions[number]) >> 16 & 1
+        and any(int(channel.positions[number]) >> port & 1 for port in ports)
+    ]
+    if not accepting or accepting == [at]:
+        return ""
+    number = accepting[0]
+    way = (
+        "a SWITCH_ADV would lead there" if number > at or int(channel.is_ring) else "no SWITCH_ADV leads back"
+    )
+    return f": its switch is at position {at}, position {number} would accept them; {way}"

@@ -155,6 +155,30 @@ def test_a_word_from_a_port_that_the_route_does_not_accept(tmp_path: Path) -> No
     assert "words from WEST (rx)" in hazard.text
 
 
+@pytest.mark.parametrize(
+    ("first", "settings", "text"),
+    [
+        ("SOUTH", ".pos1 = .{ .rx = WEST }", "position 0, position 1 would accept them; a SWITCH_ADV would"),
+        ("WEST", ".pos1 = .{ .rx = SOUTH }, .current_switch_pos = 1",
+         "position 1, position 0 would accept them; no SWITCH_ADV leads back"),
+        ("WEST", ".pos1 = .{ .rx = SOUTH }, .current_switch_pos = 1, .ring_mode = true",
+         "position 1, position 0 would accept them; a SWITCH_ADV would"),
+    ],
+)  # fmt: skip
+def test_a_switch_that_stands_where_it_refuses_words(
+    tmp_path: Path, first: str, settings: str, text: str
+) -> None:
+    """The answer names the position that would take them: a switch that was never set back, mostly."""
+    program = ENDS.replace("64", "4") + SEND + " @fmovs(out, part, .{ .async = true });" + IGNORE
+    routes = EASTWARD.replace(
+        "{ .rx = .{WEST}, .tx = .{RAMP} }",
+        f"{{ .rx = .{{{first}}}, .tx = .{{RAMP}} }}, .switches = .{{ {settings} }}",
+    )
+    _, machine = run(tmp_path, program, 2, routes)
+    (hazard,) = of_kind(machine, "route-refused")
+    assert text in hazard.text
+
+
 def test_words_that_nobody_takes(tmp_path: Path) -> None:
     text = ENDS.replace("64", "4") + SEND + " @fmovs(out, part, .{ .async = true });" + IGNORE
     _, machine = run(tmp_path, text, 2, EASTWARD)
