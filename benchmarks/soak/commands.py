@@ -138,6 +138,9 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
     def breakpoint_id() -> int:
         return choose.choice([each.id for each in session.breakpoints.all] or [1])
 
+    def branch_id() -> int:
+        return choose.choice([each.id for each in session.branches] or [1])
+
     def place() -> str:
         return f"{choose.randrange(6)},{choose.randrange(6)}"
 
@@ -162,6 +165,7 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
             )
         )
 
+    tensors = tuple(tensor.name for tensor in session.program.graph.tensors) or ("nothing",)
     words = tuple(command.name for command in COMMANDS)
     elements = tuple(command.name for command in COMMANDS if " C,R" in command.usage)
     areas = tuple(command.name for command in COMMANDS if "[..C,R]" in command.usage)
@@ -179,6 +183,19 @@ def _lines(session: Session, known: Known, choose: random.Random) -> Callable[[]
         (6, lambda: f"mem {name(known.memories)} {choose.randrange(1 << 16)} {choose.randrange(65)}"),
         (3, lambda: f"who {name(known.memories)} {choose.randrange(1 << 16)}"),
         (2, lambda: f"who {choose.choice((name(known.queues), place()))}"),
+        (
+            2,
+            lambda: (
+                f"{choose.choice(('origin', 'readers'))} {name(known.memories)} {choose.randrange(1 << 16)}"
+            ),
+        ),
+        (
+            1,
+            lambda: (
+                f"{choose.choice(('origin', 'readers'))} {choose.choice(tensors)} {choose.choice(('', '5'))}"
+            ),
+        ),
+        (2, lambda: choose.choice(("branches", f"branch {branch_id()}", f"compare {branch_id()}"))),
         (5, lambda: f"why {name(known.units)}"),
         (2, lambda: f"why {name(known.units)} {choose.randrange(known.end + 1)}"),
         (2, lambda: f"why {name(known.units)} {span()}"),

@@ -172,17 +172,10 @@ class Provenance:
 
     # ---- inside
 
-    def _ends_of(self, places: Iterable[int]) -> tuple[dict[str, None], dict[str, None]]:
+    def _ends_of(self, places: Sequence[int]) -> tuple[dict[str, None], dict[str, None]]:
         """Outputs that something of the steps at places gets to, and those that it may."""
-        outputs: dict[str, None] = {}
-        doubtful: dict[str, None] = {}
-        for place in places:
-            surely, may = self._uses.ends_reached(place)
-            outputs |= dict.fromkeys(surely)
-            doubtful |= dict.fromkeys(may)
-            if len(outputs) == len(self._uses.ends):
-                break
-        return outputs, doubtful
+        surely, may = self._uses.ends_reached(*places) if places else ((), ())
+        return dict.fromkeys(surely), dict.fromkeys(may)
 
     def _ends_at(self, memory: Memory, address: int) -> Iterable[str]:
         """Outputs of the model that lie at an address."""

@@ -59,32 +59,33 @@ class Uses:
         first, end = np.searchsorted(producers, [place, place + 1])
         return self._real(self.rows[by_producer[first:end]])
 
-    def ends_reached(self, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the ends that something of the work at a place gets to, and of those that it may get to.
+    def ends_reached(self, *places: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the ends that something of the work at places gets to, and of those that it may get to.
 
         It may where so many rows with gaps lie on the way that nobody compared their bytes.
         """
-        may = self._reached(place, self.rows)
-        surely = self._reached(place, self.rows[self.rows[:, SURE] > 0])
+        begin = list(places)
+        may = self._reached(begin, self.rows)
+        surely = self._reached(begin, self.rows[self.rows[:, SURE] > 0])
         doubtful = may & ~surely
         if doubtful.any():
-            compared, is_whole = self._reached_by_bytes(place)
+            compared, is_whole = self._reached_by_bytes(begin)
             surely |= compared
             doubtful = doubtful & ~surely if not is_whole else np.zeros_like(doubtful)
         return self._names(surely), self._names(doubtful)
 
-    def _reached(self, place: int, rows: np.ndarray) -> np.ndarray:
+    def _reached(self, places: list[int], rows: np.ndarray) -> np.ndarray:
         reached = np.zeros(len(self.order), np.bool_)
-        reached[place] = True
+        reached[places] = True
         follow_uses(np.ascontiguousarray(rows), reached)
         return reached[self.num_steps :]
 
-    def _reached_by_bytes(self, place: int) -> tuple[np.ndarray, bool]:
+    def _reached_by_bytes(self, places: list[int]) -> tuple[np.ndarray, bool]:
         """Ends reached through uses that share bytes; whether all of these were looked at."""
         reached = np.zeros(len(self.order), np.bool_)
-        reached[place] = True
-        todo, asked = [place], len(self._shared)
-        while todo and len(self._shared) - asked < MOST_ASKED:
+        reached[places] = True
+        todo, asked = places.copy(), len(self._shared)
+        while todo and not reached[self.num_steps :].all() and len(self._shared) - asked < MOST_ASKED:
             for consumer in self.users(todo.pop())[:, CONSUMER].tolist():
                 if not reached[consumer]:
                     reached[consumer] = True

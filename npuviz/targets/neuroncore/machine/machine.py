@@ -1,6 +1,7 @@
 """The NeuronCore machine behind the contract: engine, observation and contents put together."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,12 +104,16 @@ class NeuronMachine(HazardMachine[Contents]):
 
     # --- races -----------------------------------------------------------------------------------------
 
-    def access_table(self) -> AccessTable:
-        """What each instruction and transfer touches."""
+    @cached_property
+    def _accesses(self) -> AccessTable:
         engine = self._engine
         return access_table(
             engine.spec, engine.tables, self._contents.accesses, has_values=self._contents.has_values
         )
+
+    def access_table(self) -> AccessTable:
+        """What each instruction and transfer touches."""
+        return self._accesses
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
         """Completions so far; work reads and writes when it ends, as values are computed."""

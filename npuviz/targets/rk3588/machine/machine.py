@@ -1,6 +1,7 @@
 """The RK3588 machine behind the contract: engine, observation and contents put together."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -73,10 +74,14 @@ class RknnMachine(HazardMachine[Contents]):
 
     # --- races -----------------------------------------------------------------------------------------
 
-    def access_table(self) -> AccessTable:
-        """What each task and Host call touches."""
+    @cached_property
+    def _accesses(self) -> AccessTable:
         engine = self._engine
         return access_table(engine.tables, engine.costs, engine.spec.cores, self._contents.accesses)
+
+    def access_table(self) -> AccessTable:
+        """What each task and Host call touches."""
+        return self._accesses
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
         """Completions so far; work reads and writes when it ends, as values are computed."""

@@ -16,6 +16,7 @@ class ProgramAccesses:
 
     def __init__(self, spec: RknnSpec, tables: Tables) -> None:
         self._spec, self._tables = spec, tables
+        self._touched: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @cached_property
     def rows(self) -> list[list[tuple[int, int, int]]]:
@@ -47,6 +48,11 @@ class ProgramAccesses:
 
     def touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
+        if index not in self._touched:
+            self._touched[index] = self._look(index)
+        return self._touched[index]
+
+    def _look(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         if index < len(self._tables.tasks):
             task = self._tables.tasks[index]
             return read_atoms(task, cost_of(task, self._spec)), written_atoms(task)
