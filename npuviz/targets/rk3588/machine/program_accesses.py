@@ -38,16 +38,19 @@ class ProgramAccesses:
 
     def shares(self, first: int, second: int) -> bool:
         """Whether an entry writes an atom that another one reads."""
-        return bool(np.isin(self.touched(first)[1], self.touched(second)[0]).any())
+        written, read = self.touched(first)[1], self.touched(second)[0]
+        few, many = sorted((written, read), key=len)
+        return bool(len(many)) and bool((many[_places(many, few)] == few).any())
 
     def touches(self, entry: int, memory: int, address: int, *, is_write: bool) -> bool:
         """Whether an entry reads, or writes, the atom of an address of DDR, the only memory."""
         del memory
         atoms = self.touched(entry)[is_write]
-        return bool((atoms == address // ATOM_BYTES * ATOM_BYTES).any())
+        atom = np.array([address // ATOM_BYTES * ATOM_BYTES])
+        return bool(len(atoms)) and bool((atoms[_places(atoms, atom)] == atom).any())
 
     def touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
+        """Rising addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
         if index not in self._touched:
             self._touched[index] = self._look(index)
         return self._touched[index]
@@ -59,4 +62,9 @@ class ProgramAccesses:
         found: tuple[list[np.ndarray], list[np.ndarray]] = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for is_write, low, high in self.rows[index]:
             found[is_write].append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
-        return np.concatenate(found[0]), np.concatenate(found[1])
+        return np.unique(np.concatenate(found[0])), np.unique(np.concatenate(found[1]))
+
+
+def _places(atoms: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where in rising addresses each wanted one stands, or the next one; the last for what is beyond."""
+    return np.minimum(np.searchsorted(atoms, wanted), len(atoms) - 1)
