@@ -8,11 +8,13 @@ from PySide6.QtCore import QModelIndex, QPoint, QSignalBlocker, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 
+from npuviz.base.units import format_count
 from npuviz.debug.condition.tokens import quoted
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import FrameVariable, HasFrames
 from npuviz.ui.bridge.focus import focused_element
+from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import (
@@ -29,6 +31,7 @@ from npuviz.ui.kit.parts import (
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.source.lexer import Lexer
+from npuviz.ui.source.line_costs import LineCost, line_costs
 from npuviz.ui.source.state import (
     ElementPlace,
     LineMark,
@@ -45,6 +48,8 @@ from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
 MAX_ENTRIES = 4
+PATIENCE = 0.02
+"""Seconds to wait for the costs of lines before they come later."""
 STEPS = (
     ("debug.line_over_back", "mdi6.undo-variant"),
     ("debug.line_over", "mdi6.debug-step-over"),
@@ -66,6 +71,10 @@ class SourcePanel(Panel):
         self._file = -1
         self._chosen: tuple[int, int] = (-1, 0)
         self._points: dict[tuple[int, int], list[LineMark]] = {}
+        self._heat: dict[tuple[int, int], LineCost] = {}
+        self._heat_end = -1
+        self._job = LatestJob(self)
+        self._job.finished.connect(self._heat_found)
         self.text = SourceText(context.theme, self._tell, self)
         self.variables = VariableTable(context.theme)
         self.table = make_table(
@@ -120,6 +129,8 @@ class SourcePanel(Panel):
         self._listing = listing if isinstance(listing, HasSource) and listing.sources else None
         self._element, self._place, self._file, self._chosen = None, None, -1, (-1, 0)
         self._shape = None
+        self._job.drop()
+        self._heat, self._heat_end = {}, -1
         if session is not None and not self.model.is_running and isinstance(session.machine, HasFabric):
             self._shape = session.machine.fabric
         self.show_page(self._listing is not None)
@@ -142,6 +153,28 @@ class SourcePanel(Panel):
             return
         self._element = focused_element(session.machine, self.context.selection.current, self._element)
         self._show_element()
+        self._ask_heat()
+
+    @property
+    def is_settled(self) -> bool:
+        return not self._job.is_waiting
+
+    def dispose(self) -> None:
+        self._job.shut_down()
+        super().dispose()
+
+    def _ask_heat(self) -> None:
+        """Ask what the lines have cost so far; not of machines with elements, whose traces are too long."""
+        reader, listing = self.model.reader, self._listing
+        if reader is None or listing is None or self._shape is not None or reader.end_cycle == self._heat_end:
+            return
+        self._heat_end = reader.end_cycle
+        if self._job.ask(lambda: line_costs(reader, listing), PATIENCE):
+            self._heat_found()
+
+    def _heat_found(self) -> None:
+        self._heat = self._job.answer()
+        self._refresh_marks()
 
     def _unit(self) -> int | None:
         """The unit that is selected, or does what is selected."""
@@ -261,7 +294,19 @@ class SourcePanel(Panel):
         callers = {place.line for place in places[1:] if place is not None and place.file == self._file}
         chosen = self._chosen[1] if self._chosen[0] == self._file else 0
         code = frozenset(listing.lines_with_code(self._file))
-        self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen))
+        costs = {line: cost for (file, line), cost in self._heat.items() if file == self._file}
+        heat = {line: cost.share for line, cost in costs.items()}
+        tips = {line: self._tip(line, cost) for line, cost in costs.items()}
+        self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen, heat, tips))
+
+    def _tip(self, line: int, cost: LineCost) -> str:
+        """What the share of a line is made of."""
+        units = self.model.description.units if self.model.description is not None else ()
+        name = next((each.name for each in units if each.id == cost.unit), "no unit")
+        return (
+            f"line {line}: {cost.share:.1%} of the run; {format_count(cost.work)} cycles of work, mostly "
+            f"{name}; units waited {format_count(cost.waiting)} cycles for it"
+        )
 
     def _tell(self, name: str) -> str:
         """The value of a name under the pointer."""

@@ -43,6 +43,7 @@ class SourceMarks:
     breakpoints  line -> (enabled, for the shown element or for all)
     code         lines that instructions come from
     chosen       the line that is selected, 0 for none
+    heat         line -> its share of the run, 0 to 1;  tips  line -> what its share is made of
     """
 
     current: int = 0
@@ -50,6 +51,8 @@ class SourceMarks:
     breakpoints: Mapping[int, tuple[bool, bool]] = field(default_factory=dict[int, tuple[bool, bool]])
     code: frozenset[int] = frozenset()
     chosen: int = 0
+    heat: Mapping[int, float] = field(default_factory=dict[int, float])
+    tips: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 class SourceText(LineArea):
@@ -91,7 +94,10 @@ class SourceText(LineArea):
     def set_marks(self, marks: SourceMarks) -> None:
         """Mark other lines."""
         if marks != self.marks:
+            moves = bool(marks.heat) != bool(self.marks.heat)
             self.marks = marks
+            if moves:
+                self.update_range()
             if self.hasFocus():
                 self.tell_line()
             self.viewport().update()
@@ -118,7 +124,12 @@ class SourceText(LineArea):
 
     def _text_left(self) -> int:
         digits = max(len(str(len(self._lines))), 2)
-        return GUTTER + ARROW + round(self._metrics().horizontalAdvance("0") * digits) + 12
+        share = self._share_width() if self.marks.heat else 0
+        return GUTTER + ARROW + round(self._metrics().horizontalAdvance("0") * digits) + 12 + share
+
+    def _share_width(self) -> int:
+        """Pixels of the column with the lines' shares."""
+        return round(self._metrics().horizontalAdvance("100%")) + 12
 
     def line_at(self, y: float) -> int | None:
         line = self.verticalScrollBar().value() + int(y) // LINE_HEIGHT + 1
@@ -187,10 +198,28 @@ class SourceText(LineArea):
             x, y = GUTTER + 3, box.center().y()
             painter.drawPolygon(QPolygon([QPoint(x, y - 5), QPoint(x + 8, y), QPoint(x, y + 5)]))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        left -= self._share(painter, line, box, left)
         role = "text" if line == marks.current else "text-muted" if line in marks.code else "text-disabled"
         painter.setPen(self._theme.color(role))
         area = QRect(GUTTER, box.top(), left - GUTTER - 10, LINE_HEIGHT)
         painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(line))
+
+    def _share(self, painter: QPainter, line: int, box: QRect, left: int) -> int:
+        """The share of a line, warmer the larger it is; gives the width of its column."""
+        if not self.marks.heat:
+            return 0
+        width, share = self._share_width(), self.marks.heat.get(line, 0.0)
+        if share > 0:
+            area = QRect(left - width, box.top() + 1, width - 6, LINE_HEIGHT - 2)
+            tint = self._theme.color("dependency-anti")
+            tint.setAlphaF(0.08 + 0.5 * (share / max(self.marks.heat.values())) ** 0.5)
+            painter.fillRect(area, tint)
+            painter.setPen(self._theme.color("text"))
+            text = f"{share:.0%}" if share >= 0.005 else ""
+            painter.drawText(
+                area.adjusted(0, 0, -3, 0), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text
+            )
+        return width
 
     def _breakpoint(self, painter: QPainter, box: QRect, is_enabled: bool, is_here: bool) -> None:
         color = self._theme.color("breakpoint")
@@ -266,7 +295,7 @@ class SourceText(LineArea):
     def tip_at(self, spot: QPoint) -> str:
         line = self.line_at(spot.y())
         if not line or spot.x() < self._text_left():
-            return ""
+            return self.marks.tips.get(line or 0, "")
         wide = self._metrics().horizontalAdvance("0")
         column = int((spot.x() - self._text_left() + self.horizontalScrollBar().value()) / wide)
         name = self._lexer.name_at(self._lines[line - 1], column)

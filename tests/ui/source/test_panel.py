@@ -284,3 +284,26 @@ def test_a_program_of_units_shows_the_line_that_runs(stage: Stage) -> None:
             stage.context.selection.clear()
     assert len(seen) > 1
     assert panel.table.isHidden() or not panel.table.isVisible()
+
+
+def test_each_line_of_a_kernel_has_its_share_of_the_run(qtbot: QtBot) -> None:
+    path = sample_models_path() / "nki" / "vector_add.py"
+    opened = open_file(path, OpenOptions(settings={"shape.a": "256x512", "shape.b": "256x512"}))
+    assert opened.session is not None
+    opened.session.run()
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(opened)
+    stage.panel.on_session_changed()
+    panel = panel_of(stage)
+    qtbot.waitUntil(lambda: panel.is_settled and bool(panel.text.marks.heat), timeout=20_000)
+    heat = panel.text.marks.heat
+    text = path.read_text(encoding="utf-8").splitlines()
+    (addition,) = [n for n, line in enumerate(text, 1) if "tensor_tensor" in line]
+    loads = [n for n, line in enumerate(text, 1) if "dma_copy" in line or "nl.load" in line]
+    assert 0 < heat[addition] < 1
+    assert sum(heat.get(line, 0.0) for line in loads) > heat[addition]  # DMA bounds an addition
+    assert sum(heat.values()) <= 1.0001
+    tip = panel.text.marks.tips[addition]
+    assert f"line {addition}: " in tip
+    assert "mostly Core[0].DVE" in tip
+    stage.close()

@@ -1,0 +1,49 @@
+"""What each line of a program's text cost: its share of the run, the work on it, and waiting for its sake."""
+
+from dataclasses import dataclass
+
+from npuviz.program.source import HasSource
+from npuviz.trace.reader import TraceReader
+from npuviz.workbench.costs import costs
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """Of all instructions of a line.
+
+    share    of the run's cycles, 0 to 1: each cycle goes in equal parts to all that is under way in it
+    work     cycles that units worked on it, summed over units; waiting  that they waited for its sake
+    unit     id of the unit that worked longest on it, -1 without work
+    """
+
+    share: float
+    work: int
+    waiting: int
+    unit: int
+
+
+def line_costs(reader: TraceReader, listing: HasSource) -> dict[tuple[int, int], LineCost]:
+    """(file, line) -> what it cost, of all lines that instructions of the trace come from."""
+    found = costs(reader, "instruction")
+    sums: dict[tuple[int, int], list[float]] = {}
+    units: dict[tuple[int, int], dict[int, int]] = {}
+    rows = zip(
+        found.key.tolist(), found.share.tolist(), found.work.tolist(), found.waiting.tolist(),
+        found.unit.tolist(), found.unit_work.tolist(), strict=True,
+    )  # fmt: skip
+    for instruction, share, work, waiting, unit, unit_work in rows:
+        place = listing.place_of(instruction)
+        if place is None:
+            continue
+        key = (place.file, place.line)
+        total = sums.setdefault(key, [0.0, 0, 0])
+        for at, value in enumerate((share, work, waiting)):
+            total[at] += value
+        own = units.setdefault(key, {})
+        own[unit] = own.get(unit, 0) + unit_work
+    return {
+        key: LineCost(
+            share / max(found.end, 1), int(work), int(waiting), max(units[key], key=lambda u: units[key][u])
+        )
+        for key, (share, work, waiting) in sums.items()
+    }
