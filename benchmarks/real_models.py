@@ -228,7 +228,11 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
         "",
     ]
     if any(found.get("is_earlier") for _, _, found in runs):
-        lines += ["Rows with * were measured with an earlier version.", ""]
+        lines += [
+            "Rows with * were measured with an earlier version; where that calls a MatMulInteger wrong, ONNX",
+            "Runtime had saturated its sums ([Checks](checks.md#per-operator)).",
+            "",
+        ]
     lines += _table(
         ["model", "kind", "weights", "operators", "parameters", "target", "s", "MB", "cycles", "Host",
          "end to end", "per operator", "not compared"],

@@ -284,3 +284,17 @@ def test_nan_is_reported_where_it_begins_and_where_it_ends(tmp_path) -> None:
     spoiled = {"t2": lambda values: values * np.float32("nan")}
     result = checked(graph, {"t0": _normal(1, 4)}, "float32", spoiled)
     assert [finding.tensor for finding in result.findings] == ["t2", "t6"]
+
+
+def test_sums_that_the_reference_saturates_are_no_error(tmp_path) -> None:
+    """Processors without VNNI lose what does not fit 16 bits; the machine does not."""
+    weights = np.full((64, 32), 127, np.int8)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], "narrow", to=onnx.TensorProto.UINT8),
+        helper.make_node("MatMulInteger", ["a", "w"], ["y"], "product"),
+    ]
+    graph = make_graph(tmp_path, nodes, {"x": [4, 64]}, {"y": onnx.TensorProto.INT32}, {"w": weights})
+    given = {"x": np.full((4, 64), 255, np.float32)}
+    right = np.full((4, 32), 255 * 127 * 64, np.int32)
+    assert _single(checked(graph, given, "float32", {"y": lambda _: right})).num_failed == 0
+    assert _single(checked(graph, given, "float32", {"y": lambda _: right - 1000})).num_failed == 1
