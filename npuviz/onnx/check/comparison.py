@@ -21,7 +21,7 @@ from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
-from npuviz.onnx.check.steadiness import moves, remark
+from npuviz.onnx.check.steadiness import EXPLAINS, moves, remark
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -283,7 +283,7 @@ class Comparison:
         return self._with_steadiness(found), first
 
     def _with_steadiness(self, findings: list[Finding]) -> list[Finding]:
-        """Findings of outputs that a hair of the inputs moves by more than they may be off say so."""
+        """Findings of outputs that a hair of the inputs moves about as far as they are off say so."""
         named = {finding.tensor for finding in findings}
         outputs = {self._graph.tensors[tensor].name: tensor for tensor in self._graph.outputs}
         wrong = [tensor for name, tensor in outputs.items() if name in named]
@@ -292,9 +292,14 @@ class Comparison:
         for finding in findings:
             tensor = outputs.get(finding.tensor, -1)
             share = moved.get(tensor, 0.0)
-            is_unsteady = tensor in moved and share > self._allowed[tensor].share
+            is_unsteady = tensor in moved and share > max(self._allowed[tensor].share, self._worth(tensor))
             found.append(replace(finding, cause=finding.cause + remark(share)) if is_unsteady else finding)
         return found
+
+    def _worth(self, tensor: int) -> float:
+        """How far an output must move to explain some of its error, as a share of its largest magnitude."""
+        deviation = self._records[tensor].deviation if tensor in self._records else None
+        return EXPLAINS * deviation.relative if deviation is not None else 0.0
 
     def _is_inherited(self, tensor: int) -> bool:
         """Whether a tensor inside the model holds NaN because one that its operator read does."""

@@ -13,6 +13,9 @@ from npuviz.program.graph import Graph
 CHANGE = 2.0**-20
 """Of each input: a millionth, sixteen roundings of fp32."""
 
+EXPLAINS = 0.1
+"""Share of an error from which on such a movement is told: less says nothing about it."""
+
 
 def moves(graph: Graph, references: References, tensors: Collection[int]) -> Mapping[int, float]:
     """Tensor -> how far the reference's own values move, as a share of the largest magnitude, where all float
@@ -40,7 +43,7 @@ def moves(graph: Graph, references: References, tensors: Collection[int]) -> Map
 
 
 def remark(share: float) -> str:
-    """What a finding adds where an output moves by more than it may be off."""
+    """What a finding adds where an output moves about as far as it is off."""
     return (
         f"; the model's inputs, changed by a millionth, move the reference's own by {share:.2g} of the "
         "largest magnitude: with these inputs no rounding leaves it as it is"

@@ -15,6 +15,8 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 
 STEP = 1
+# Weights stay within 64: a processor without VNNI adds two products of 8 bits in 16 bits, and ONNX Runtime with it,
+# so that larger ones give other sums there.
 
 
 class Quantised:
@@ -65,7 +67,7 @@ def same(path: Path, shape: tuple[int, ...], operator: str) -> None:
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_convolutions(tmp_path: Path, per_channel: bool, has_bias: bool) -> None:
     model = Quantised(1, 3, 6, 6)
-    weights = model.constant(model.random.integers(-127, 128, (4, 3, 3, 3)), "int8")
+    weights = model.constant(model.random.integers(-64, 65, (4, 3, 3, 3)), "int8")
     scales = [0.01, 0.02, 0.005, 0.03] if per_channel else 0.01
     of_weights = model.scaled(scales, [0] * 4 if per_channel else 0, "int8")
     inputs = ["x", *model.scaled(0.02, 120), weights, *of_weights, *model.scaled(0.1, 100)]
@@ -77,7 +79,7 @@ def test_convolutions(tmp_path: Path, per_channel: bool, has_bias: bool) -> None
 @pytest.mark.parametrize("per_column", [False, True])
 def test_products(tmp_path: Path, per_column: bool) -> None:
     model = Quantised(5, 8)
-    weights = model.constant(model.random.integers(-127, 128, (8, 3)), "int8")
+    weights = model.constant(model.random.integers(-64, 65, (8, 3)), "int8")
     of_weights = model.scaled(
         [0.01, 0.03, 0.02] if per_column else 0.01, [0] * 3 if per_column else 0, "int8"
     )
@@ -87,7 +89,7 @@ def test_products(tmp_path: Path, per_column: bool) -> None:
 
 def test_gemm(tmp_path: Path) -> None:
     model = Quantised(5, 8)
-    weights = model.constant(model.random.integers(-127, 128, (3, 8)), "int8")
+    weights = model.constant(model.random.integers(-64, 65, (3, 8)), "int8")
     bias = model.constant([100, -2000, 300], "int32")
     inputs = ["x", *model.scaled(0.02, 120), weights, *model.scaled(0.01, 0, "int8"), bias]
     inputs += model.scaled(0.1, 100)
@@ -128,7 +130,7 @@ def test_concat(tmp_path: Path) -> None:
 
 def test_weights_by_channel_need_an_axis(tmp_path: Path) -> None:
     model = Quantised(1, 3, 6, 6, opset=12)
-    weights = model.constant(model.random.integers(-127, 128, (2, 3, 1, 1)), "int8")
+    weights = model.constant(model.random.integers(-64, 65, (2, 3, 1, 1)), "int8")
     of_weights = model.scaled([0.01, 0.02], [0, 0], "int8")
     inputs = ["x", *model.scaled(0.02, 120), weights, *of_weights, *model.scaled(0.1, 100)]
     path = model.save(tmp_path, "QLinearConv", inputs)

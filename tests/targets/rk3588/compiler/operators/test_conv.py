@@ -91,8 +91,8 @@ def test_weights_that_do_not_stay_are_read_again(tmp_path: Path) -> None:
 
 
 def test_what_no_tile_fits_goes_to_the_host(tmp_path: Path) -> None:
-    model = Model(1, 64, 12, 12)
-    model.conv("x", 64, 32, 3, 3)
+    model = Model(1, 2048, 5, 5)
+    model.conv("x", 2048, 8, 3, 3)
     finished = checked(model.save(tmp_path), {"cbuf_bank_bytes": "1024"})
     assert finished.nodes_on_host() == {"Conv"}
     assert "CBUF" in finished.host_reasons[0]

@@ -125,7 +125,8 @@ def test_stored_weights_tell_how_deep_a_sum_is_exact() -> None:
     inputs = {"a": np.full((5, 3000), 255, np.uint8), "z": np.array(0, np.uint8)}
     weights = (np.arange(3000 * 7) % 21 - 10).astype(np.int8).reshape(3000, 7)
     small = check(model([node("MatMulInteger", "a b z")], inputs, {"b": weights}), inputs, tolerance=0)
-    weights[:, 3] = 127
+    # No more: on processors without VNNI, ONNX Runtime adds two such products in 16 bits.
+    weights[:, 3] = 64
     large = check(model([node("MatMulInteger", "a b z")], inputs, {"b": weights}), inputs, tolerance=0)
     assert 1.3 * small.cycles < large.cycles
 
