@@ -283,7 +283,7 @@ class Comparison:
         return self._with_steadiness(found), first
 
     def _with_steadiness(self, findings: list[Finding]) -> list[Finding]:
-        """Findings of outputs that a hair of the inputs moves about as far as they are off say so."""
+        """Findings of outputs that a hair of the inputs moves, seen beside how far they are off, say so."""
         named = {finding.tensor for finding in findings}
         outputs = {self._graph.tensors[tensor].name: tensor for tensor in self._graph.outputs}
         wrong = [tensor for name, tensor in outputs.items() if name in named]

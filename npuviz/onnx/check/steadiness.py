@@ -13,7 +13,7 @@ from npuviz.program.graph import Graph
 CHANGE = 2.0**-20
 """Of each input: a millionth, sixteen roundings of fp32."""
 
-EXPLAINS = 0.1
+EXPLAINS = 0.01
 """Share of an error from which on such a movement is told: less says nothing about it."""
 
 
@@ -43,7 +43,7 @@ def moves(graph: Graph, references: References, tensors: Collection[int]) -> Map
 
 
 def remark(share: float) -> str:
-    """What a finding adds where an output moves about as far as it is off."""
+    """What a finding adds where an output moves noticeably, beside how far it is off."""
     return (
         f"; the model's inputs, changed by a millionth, move the reference's own by {share:.2g} of the "
         "largest magnitude: with these inputs no rounding leaves it as it is"

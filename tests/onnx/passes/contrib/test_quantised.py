@@ -15,8 +15,8 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 
 STEP = 1
-# Weights stay within 64: a processor without VNNI adds two products of 8 bits in 16 bits, and ONNX Runtime with it,
-# so that larger ones give other sums there.
+# Weights stay within 64: without VNNI, ONNX Runtime adds two products of 8 bits in 16 bits, so that larger
+# ones give other sums there.
 
 
 class Quantised:
