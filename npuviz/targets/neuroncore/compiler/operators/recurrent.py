@@ -71,6 +71,11 @@ class _Direction:
     ) -> None:
         self.b, self.node, self.index, self.is_reverse, self.functions = b, node, index, is_reverse, functions
         self.is_batch_first = bool(node.attributes.get("layout", 0))
+        axes = [len(b.graph.tensors[tensor].shape) for tensor in node.inputs[:3]]
+        if axes != [3, 3, 3]:
+            raise CannotLower(
+                f"inputs and weights of {axes[0]}, {axes[1]} and {axes[2]} axes; expected 3 of each"
+            )
         source = b.hbm[node.inputs[0]]
         self.source = source.permute(1, 0, 2) if self.is_batch_first else source
         self.steps, self.batch, _ = self.source.shape
