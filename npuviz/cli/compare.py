@@ -37,7 +37,7 @@ def command(
 
     from npuviz.cli.terminal import TerminalProgress, interruptible
     from npuviz.workbench.choosing import find_file
-    from npuviz.workbench.comparing import compare_runs, comparison_lines, opened_run
+    from npuviz.workbench.comparing.comparison import compare_runs, comparison_lines, opened_run
     from npuviz.workbench.opening import is_bundle
 
     of_a = options.kernel_settings(settings, kernel, shapes, grid)

@@ -111,20 +111,3 @@ def _busy(reader: TraceReader, columns: IntervalColumns) -> int:
     waiting = [kind.id for kind in reader.schema.kinds if kind.role.startswith(STALL_PREFIX)]
     working = ~np.isin(columns.kind, waiting)
     return int((columns.end[working] - columns.start[working]).sum())
-
-
-def comparison_text(found: Comparison, name_a: str, name_b: str, limit: int = 20) -> str:
-    """The comparison in lines for people."""
-    lines = [f"A  {name_a}  {found.end_a} cycles", f"B  {name_b}  {found.end_b} cycles"]
-    if found.is_equal:
-        return "\n".join([*lines, "The traces are equal."])
-    if found.first_divergence is not None:
-        lines.append(f"First difference at cycle {found.first_divergence} in {found.track}.")
-    for names, which in ((found.only_a, "A"), (found.only_b, "B")):
-        if names:
-            lines.append(f"Only in {which}: {', '.join(names[:limit])}")
-    for unit in found.units[:limit]:
-        lines.append(
-            f"{unit.name}: {unit.busy_a} -> {unit.busy_b} busy cycles ({unit.busy_b - unit.busy_a:+d})"
-        )
-    return "\n".join(lines)

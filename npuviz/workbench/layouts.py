@@ -52,13 +52,14 @@ LAYOUTS: tuple[Layout, ...] = (
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
             Cell(("queues", "semaphores", "floorplan", "search"), 34),
-            Cell(("memory", "provenance", "costs"), 38),
+            Cell(("memory", "provenance", "costs", "compare"), 38),
         ), 45),
     )),
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
         Row((Cell(("timeline", "fabric"), 78), Cell(("inspector",), 22)), 66),
         Row((
-            Cell(("costs", "search"), 48), Cell(("counters", "queues", "semaphores"), 27),
+            Cell(("costs", "causes", "compare", "search"), 48),
+            Cell(("counters", "queues", "semaphores"), 27),
             Cell(("graph", "floorplan", "console", "log", "hazards"), 25),
         ), 34),
     )),
@@ -72,7 +73,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("fabric", "Fabric", "Ctrl+Alt+4", (
         Row((Cell(("source", "program"), 27), Cell(("fabric",), 51), Cell(("inspector",), 22)), 70),
         Row((
-            Cell(("timeline", "costs"), 68),
+            Cell(("timeline", "costs", "compare"), 68),
             Cell(("breakpoints", "hazards", "queues", "search", "log", "console"), 32),
         ), 30),
     ), ("routed fabric",)),

@@ -1,5 +1,7 @@
 """What panels ask of the window and of each other; nobody answers outside a window."""
 
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Signal
 
 
@@ -8,9 +10,11 @@ class Requests(QObject):
 
     told      an answer for the user: a line, further lines, title of an action and what it does (or None)
     compared  an operator is to be compared with others of its type
+    comparison_asked  what is open is to be compared with a path, opened with OpenOptions
     path_marked  SEGMENT_DTYPE rows of a path to be marked where time is shown, None: no path
     """
 
     told = Signal(str, str, str, object)
     compared = Signal(int)
+    comparison_asked = Signal(Path, object)
     path_marked = Signal(object)

@@ -28,6 +28,7 @@ from npuviz.ui.shell.bars.run import RunBar
 from npuviz.ui.shell.bars.status import StatusLine
 from npuviz.ui.shell.commands.actions import Actions
 from npuviz.ui.shell.commands.bookmark import BookmarkCommands
+from npuviz.ui.shell.commands.compare import CompareCommands
 from npuviz.ui.shell.commands.edit import EditCommands
 from npuviz.ui.shell.commands.file import FileCommands
 from npuviz.ui.shell.commands.own_layouts import OwnLayoutCommands
@@ -90,17 +91,12 @@ class MainWindow(QMainWindow):
         self.status = StatusLine(theme, self)
         self.start_page = StartPage(theme, self)
         palettes = Palettes(self.palette_box, self.commands, self.model, self.selection, settings, self.open)
-        self.files = FileCommands(
-            self,
-            self.model,
-            settings,
-            self.tell,
-            palettes.show_recent,
-            open_other or (lambda _path, _opts, _is_named: None),
-        )
+        opens = open_other or (lambda _path, _options, _is_named: None)
+        self.files = FileCommands(self, self.model, settings, self.tell, palettes.show_recent, opens)
         runs = RunCommands(self.model, self.selection, palettes.show_go_to, self.tell)
         self.views = ViewCommands(self.docks, self.arrangement, palettes, context, self.tell)
-        chooser = RunOnCommands(self, self.model, (theme, settings), self.files)
+        compares = CompareCommands(self, context, self.docks, self.files)
+        chooser = RunOnCommands(self, self.model, (theme, settings), self.files, compares.compare)
         stack = QUndoStack(self, undoLimit=MAX_CHANGES)
         BreakpointHistory(self.model, stack)
         BookmarkHistory(self.model, context.bookmarks, stack)
@@ -109,7 +105,7 @@ class MainWindow(QMainWindow):
         self.commands.add(*PreferenceCommands(self, theme, settings, self.commands).all())
         self.commands.add(*self.files.all(), *chooser.all(), *edits.all(), *runs.all(), *self.views.all())
         self.sessions = SessionCommands(self, context, self.docks, self.files, self.tell)
-        self.commands.add(*BookmarkCommands(context, self.docks).all(), *self.sessions.all())
+        self.commands.add(*BookmarkCommands(context, self.docks).all(), *self.sessions.all(), *compares.all())
         self.actions_by_id = Actions(self, self.commands, theme)
         self.reopening = ReopenCommands(
             self.model, self.commands, self.files.reopen, self.actions_by_id.forget

@@ -100,6 +100,7 @@ def test_every_panel_has_a_key(toy: Driver) -> None:
     docks = toy.window.docks
     keys = {name: toy.window.commands.get(f"view.panel.{name}").shortcuts for name in docks.all}
     assert all(keys.values())
+    assert len(set(keys.values())) == len(keys), "a key leads to one panel"
     name = next(name for name, known in keys.items() if known == ("Alt+Shift+1",))
     assert docks.is_offered(name)
     toy.dock(f"panel.{name}").close()

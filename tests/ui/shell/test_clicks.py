@@ -152,8 +152,27 @@ def compare_presets(person: Person) -> str:
     return "measuring"
 
 
+def compare_by_cause(person: Person) -> str:
+    """The tab Compare and a preset: what the other run wins and loses by cause and operator."""
+    person.tab("Compare")
+    table = person.part(QTableView, "compare.offers")
+    assert isinstance(table, QTableView)
+    presets = [row for row in range(table.model().rowCount(QModelIndex())) if not _is_asking(table, row)]
+    person.click(table.viewport(), table.visualRect(table.model().index(presets[-1], 0)).center())
+    panel = person.driver.window.docks.panels["compare"]
+    # Refused presets and the figures themselves: tests/ui/compare.
+    person.driver.qtbot.waitUntil(lambda: panel.is_settled, timeout=60_000)
+    shown = person.part(QTableView, "compare.table")
+    assert isinstance(shown, QTableView)
+    return str(shown.model().index(0, 0).data())
+
+
+def _is_asking(table: QTableView, row: int) -> bool:
+    return str(table.model().index(row, 0).data()).endswith("\u2026")
+
+
 QUESTIONS: tuple[Callable[[Person], str], ...] = (
-    why_idle, who_wrote, costliest, bound_where, compare_presets,
+    why_idle, who_wrote, costliest, bound_where, compare_presets, compare_by_cause,
 )  # fmt: skip
 
 

@@ -289,20 +289,6 @@ def test_verbs_without_a_session_do_nothing(window: MainWindow, command: str) ->
     assert window.commands.run(command) is False
 
 
-def test_compares_with_a_bundle(toy: Driver, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    run_model(tmp_path / "small.toy", RunOptions(OpenOptions(record=other, settings={"blocks": "9"})))
-    same = tmp_path / "same"
-    run_model(tmp_path / "small.toy", RunOptions(OpenOptions(record=same)))
-    toy.do("debug.run")
-    toy.window.files.compare_with(other)
-    toy.idle()
-    assert toy.window.error_bar.text.startswith("First difference at cycle")
-    toy.window.files.compare_with(same)
-    toy.idle()
-    assert toy.window.error_bar.text == "The traces are equal."
-
-
 def test_opens_a_bundle_as_a_trace_without_machine(driver: Driver, tmp_path: Path) -> None:
     bundle = tmp_path / "trace"
     run_model(toy_file(tmp_path), RunOptions(OpenOptions(record=bundle)))

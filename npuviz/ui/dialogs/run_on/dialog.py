@@ -125,6 +125,10 @@ class RunOnDialog(QDialog):
         self.run = buttons.addButton("Run", QDialogButtonBox.ButtonRole.AcceptRole)
         self.run.setObjectName("run_on.run")
         self.run.setDefault(True)
+        self.compare = buttons.addButton("Compare", QDialogButtonBox.ButtonRole.ActionRole)
+        self.compare.setObjectName("run_on.compare")
+        self.compare.setToolTip("Run it so beside what is open, and show what it wins and loses")
+        self.compare.hide()
         buttons.addButton(QDialogButtonBox.StandardButton.Cancel)
         buttons.accepted.connect(self._accept)
         buttons.rejected.connect(self.reject)
@@ -175,6 +179,17 @@ class RunOnDialog(QDialog):
             if self._job.ask(lambda: open_dimensions(path), PATIENCE_SECONDS):
                 self._take_dimensions()
 
+    def offer_comparison(self, compare: Callable[[Path, OpenOptions], None]) -> None:
+        """Offer to compare the choice with what is open; `compare` is called when that is wanted."""
+
+        def chosen() -> None:
+            path, options = Path(self.path.text()), self.options
+            self.accept()
+            compare(path, options)
+
+        self.compare.clicked.connect(chosen)
+        self.compare.show()
+
     def _fill_presets(self, wanted: str) -> None:
         self.preset.blockSignals(True)
         self.preset.clear()
@@ -215,7 +230,8 @@ class RunOnDialog(QDialog):
         problem = problem or self._missing()
         self.problem.setText(problem)
         self.problem.setVisible(bool(problem))
-        self.run.setEnabled(target is not None and not problem)
+        for each in (self.run, self.compare):
+            each.setEnabled(target is not None and not problem)
         self.costs.setEnabled(target is not None and not problem)
         self.costs.note.setText(self._last_time(path, options) or UNMEASURED)
         self._show_rows()

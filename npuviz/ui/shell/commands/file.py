@@ -80,9 +80,6 @@ class FileCommands:
             Command("file.quit", "Quit", self._quit, shortcuts=("Ctrl+Q",), menu="File", group=2),
             Command("trace.export", "Export ...", self._ask_export, self._has_trace, ("Ctrl+S", "Ctrl+E"),
                     "Trace", 0, 0, "mdi6.export-variant", doc="Write the trace for another tool"),
-            Command("trace.compare", "Compare with a Bundle ...", self._ask_compare, self._has_trace, (),
-                    "Trace", 0, 1, "mdi6.compare-horizontal",
-                    doc="Find where this trace and a recorded one first differ"),
         ]  # fmt: skip
 
     def open_paths(
@@ -152,7 +149,7 @@ class FileCommands:
     def _ask_files(self) -> list[Path]:
         kinds = {suffix: text for target in targets().values() for suffix, text in target.file_kinds.items()}
         kinds[SUFFIX] = "session of npuviz"
-        return ask_files_to_open(self._window, kinds, self._folder())
+        return ask_files_to_open(self._window, kinds, self.folder())
 
     def export_to(self, name: str, path: Path) -> None:
         """Write the trace with an exporter, as a job."""
@@ -165,30 +162,6 @@ class FileCommands:
             self._tell(f"Exported to {path}")
 
         self._model.submit(f"Exporting {path.name}", work, done)
-
-    def compare_with(self, path: Path) -> None:
-        """Compare the trace with a bundle, as a job; the result is a notice."""
-        opened, reader = self._model.opened, self._model.reader
-        if opened is None or reader is None:
-            return
-
-        # Late: reading bundles brings pyarrow and compiled kernels along.
-        from npuviz.trace.bundle.bundle import open_bundle
-        from npuviz.trace.comparison import Comparison, compare, comparison_text
-
-        def work(_progress: Progress) -> Comparison:
-            return compare(reader, open_bundle(path))
-
-        def done(found: Comparison) -> None:
-            text = comparison_text(found, opened.title, path.name)
-            cycle = found.first_divergence
-            self._tell(
-                "The traces are equal." if found.is_equal else text.splitlines()[2],
-                None if cycle is None else ("Go There", lambda: self._model.go_to(cycle)),
-                text,
-            )
-
-        self._model.submit(f"Comparing with {path.name}", work, done)
 
     def _tell_later(self, text: str) -> None:
         # A window that shows something else now takes its messages away first.
@@ -225,7 +198,7 @@ class FileCommands:
         self._tell(f"{path.name} was changed by another program.", ("Reload (Ctrl+R)", self.reload))
 
     def _ask_bundle(self) -> None:
-        path = ask_bundle_to_open(self._window, self._folder())
+        path = ask_bundle_to_open(self._window, self.folder())
         if path is not None:
             self.open_paths([path])
 
@@ -234,16 +207,12 @@ class FileCommands:
         if opened is None:
             return
         suffixes = {name: exporter.suffix for name, exporter in exporters().items()}
-        chosen = ask_export(self._window, suffixes, self._folder() / opened.path.stem)
+        chosen = ask_export(self._window, suffixes, self.folder() / opened.path.stem)
         if chosen is not None:
             self.export_to(*chosen)
 
-    def _ask_compare(self) -> None:
-        path = ask_bundle_to_open(self._window, self._folder())
-        if path is not None:
-            self.compare_with(path)
-
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Where people probably want to look for files."""
         opened = self._model.opened
         if opened is not None:
             return opened.path.parent

@@ -1,5 +1,6 @@
 """Commands that choose what a model runs on before it is opened."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,9 @@ class RunOnCommands:
         model: SessionModel,
         looks: tuple[Theme, Settings],
         files: FileCommands,
+        compare: Callable[[Path, OpenOptions], None],
     ) -> None:
-        self._window, self._model = window, model
+        self._window, self._model, self._compare = window, model, compare
         self._theme, self._settings = looks
         self._ask_file, self._open_as = files.ask_file, files.open_as
         model.settings_needed.connect(self._ask_settings)
@@ -73,6 +75,8 @@ class RunOnCommands:
         dialog.chosen.connect(
             lambda chosen, how: self._open_as(chosen, how, is_named=is_agreed and chosen == path)
         )
+        if self._is_model():
+            dialog.offer_comparison(self._compare)
         dialog.show_model(path, options)
         dialog.open()
 

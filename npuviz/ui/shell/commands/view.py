@@ -20,6 +20,9 @@ from npuviz.workbench.commands import Command
 from npuviz.workbench.layouts import LAYOUTS, Layout, layout_named
 from npuviz.workbench.preferences.choices import THEMES
 
+PANEL_KEYS = ("Alt+", "Alt+Shift+", "Ctrl+Alt+Shift+")
+"""What is held with a digit for the first ten panels, the next ten and so on."""
+
 
 @dataclass(frozen=True, eq=False)
 class ViewCommands:
@@ -86,7 +89,7 @@ class ViewCommands:
                     self._is_open, ("Ctrl+Shift+Tab",), "View", 3, 2),
         ]  # fmt: skip
         for index, (panel_id, dock) in enumerate(self._docks.all.items()):
-            keys = (f"Alt+{(index + 1) % 10}",) if index < 10 else (f"Alt+Shift+{(index - 9) % 10}",)
+            keys = (f"{PANEL_KEYS[index // 10]}{(index + 1) % 10}",) if index < 10 * len(PANEL_KEYS) else ()
             spec = self._docks.spec(panel_id)
             made.append(
                 Command(

@@ -9,6 +9,8 @@ from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
 from npuviz.base.progress import Progress
 from npuviz.base.text_table import table_lines
+from npuviz.base.units import format_cycles_as_time
+from npuviz.sim.stop import StopKind, StopReason
 from npuviz.trace.comparison import compare
 from npuviz.trace.unit_times import tracks_of_units, unit_label, unit_times
 from npuviz.workbench.causes.run import run_causes
@@ -28,12 +30,16 @@ UNNAMED = "(work of no operator)"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is compared: its name, its trace, and its program where it is known."""
+    """A run that is compared: its name, its trace, and its program where it is known.
+
+    problem  how it ended where it did not come to the end of its program, "" otherwise
+    """
 
     name: str
     target: str
     reader: "TraceReader"
     program: "Program | None"
+    problem: str = ""
 
 
 def opened_run(
@@ -48,15 +54,22 @@ def opened_run(
     Raises NpuvizError for what cannot be opened.
     """
     opened = open_file(path, options, progress)
-    session, reader = opened.session, opened.reader
+    session, reader, problem = opened.session, opened.reader, ""
     if session is not None:
         on_session(session)
-        session.run(None, progress)
+        problem = problem_of(session.run(None, progress))
         reader = session.trace
     if reader is None:
         raise UsageError(f"{echo(str(path))}: there is no run in it; give a trace bundle or a model")
     target = session.description.target if session is not None else reader.schema.target
-    return Run(opened.title, target, reader, session.program if session is not None else None)
+    return Run(opened.title, target, reader, session.program if session is not None else None, problem)
+
+
+def problem_of(stop: StopReason) -> str:
+    """How a run ended where it did not come to the end of its program, "" if it did."""
+    if stop.kind is StopKind.FINISHED:
+        return ""
+    return f"{stop.kind.value}: {stop.detail}" if stop.detail else stop.kind.value
 
 
 def compare_runs(a: Run, b: Run) -> dict[str, Any]:
@@ -71,8 +84,8 @@ def compare_runs(a: Run, b: Run) -> dict[str, Any]:
     lines = [_on_path(each.lines) for each in causes]
     ends = [each.reader.end_cycle for each in (a, b)]
     return {
-        "a": {"name": a.name, "target": a.target, "cycles": ends[0]},
-        "b": {"name": b.name, "target": b.target, "cycles": ends[1]},
+        "a": _head(a),
+        "b": _head(b),
         "change": ends[1] - ends[0],
         "is_equal": found.is_equal,
         "first_difference": None
@@ -86,6 +99,47 @@ def compare_runs(a: Run, b: Run) -> dict[str, Any]:
         "only_b": list(found.only_b),
         "not_known": [each.by_cause.get("not known", 0) for each in causes],
     }
+
+
+def _head(run: Run) -> dict[str, Any]:
+    """What a run is and how long it took. frequency_hz is that of its cycles, 0 where it is not known."""
+    return {
+        "name": run.name,
+        "target": run.target,
+        "cycles": run.reader.end_cycle,
+        "frequency_hz": run.reader.schema.frequency_hz,
+        "problem": run.problem,
+    }
+
+
+def times_differ(found: Mapping[str, Any]) -> bool:
+    """Whether the runs count cycles of different lengths, so that fewer cycles may take longer."""
+    a, b = (found[key]["frequency_hz"] for key in ("a", "b"))
+    return a > 0 and b > 0 and a != b
+
+
+def in_nanoseconds(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The comparison with times in the place of cycles, for runs whose cycles are not of one length.
+
+    The changes of causes and operators add up to that of the run here too. Both clocks have to be known.
+    """
+    scales = {key: 1e9 / found[key]["frequency_hz"] for key in ("a", "b")}
+
+    def timed(row: Mapping[str, Any]) -> dict[str, Any]:
+        # What is of one run ends in its letter: "a", "busy_b".
+        cells: dict[str, Any] = {
+            name: value * scales[name[-1]] if name[-1] in scales and not isinstance(value, str) else value
+            for name, value in row.items()
+        }
+        a, b = ("busy_a", "busy_b") if "busy_a" in cells else ("a", "b")
+        return {**cells, "change": cells[b] - cells[a]}
+
+    tables = {
+        key: sorted(map(timed, found[key]), key=lambda row: -abs(row["change"]))
+        for key in ("causes", "operators", "lines", "units")
+    }
+    ends = [found[key]["cycles"] * scale for key, scale in scales.items()]
+    return {**found, **tables, "change": ends[1] - ends[0]}
 
 
 def _operators(reader: "TraceReader") -> dict[str, float]:
@@ -137,9 +191,13 @@ def comparison_lines(found: Mapping[str, Any]) -> list[str]:
     a, b = found["a"], found["b"]
     share = f", {b['cycles'] / a['cycles']:.3f} times" if a["cycles"] else ""
     lines = [
-        f"A  {a['name']} ({a['target']})  {a['cycles']} cycles",
-        f"B  {b['name']} ({b['target']})  {b['cycles']} cycles  ({found['change']:+d}{share})",
+        f"A  {a['name']} ({a['target']})  {_length(a)}",
+        f"B  {b['name']} ({b['target']})  {_length(b)}  ({found['change']:+d}{share})",
+        *(f"{key.upper()} did not end: {found[key]['problem']}" for key in "ab" if found[key]["problem"]),
     ]
+    if times_differ(found):
+        lines.append("Their clocks differ: the tables have nanoseconds.")
+        found = in_nanoseconds(found)
     if found["is_equal"]:
         return [*lines, "The traces are equal."]
     if (first := found["first_difference"]) is not None:
@@ -159,6 +217,12 @@ def comparison_lines(found: Mapping[str, Any]) -> list[str]:
         lost = " and ".join(str(cycles) for cycles in found["not_known"])
         lines.append(f"Of the critical paths {lost} cycles have no cause that a machine recorded.")
     return lines
+
+
+def _length(run: Mapping[str, Any]) -> str:
+    """Cycles of a run, and the time that they take."""
+    time = format_cycles_as_time(run["cycles"], run["frequency_hz"])
+    return f"{run['cycles']} cycles" + (f", {time}" if time else "")
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> list[str]:

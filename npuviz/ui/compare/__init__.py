@@ -1,0 +1,1 @@
+"""What another run of the model, or another run altogether, wins and loses."""
