@@ -86,6 +86,7 @@ COMMANDS = (
     TextCommand("queues", "queues [C,R[..C,R]]", "what the queues hold", inspection.queues),
     TextCommand("units", "units [C,R[..C,R]]", "what the units do", inspection.units),
     TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
+    TextCommand("report", "report [TITLE]", "the machine's tables about the run so far", inspection.reports),
     TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
     TextCommand("hazards", "hazards [C,R[..C,R]]", "hazards found so far, by line", inspection.hazards),
     TextCommand(

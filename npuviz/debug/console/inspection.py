@@ -1,5 +1,6 @@
 """Text commands that look at the machine and change values: each takes the rest of its line."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,11 @@ from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
-from npuviz.program.instruction import HasDependencies
+from npuviz.program.instruction import DetailTable, HasDependencies
 from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import Glance, HasElements
-from npuviz.sim.machine import HasSemaphores, Wait
+from npuviz.sim.machine import HasReports, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
@@ -249,3 +250,23 @@ def _dtype_at(session: Session, memory: Memory, address: int) -> str:
         if region.holds(address, memory.bank_bytes):
             return region.dtype
     return memory.dtype
+
+
+def reports(session: Session, rest: str) -> Answer:
+    """report [TITLE]."""
+    machine = session.machine
+    tables = list(machine.reports()) if isinstance(machine, HasReports) else []
+    if not rest:
+        rows = tuple((table.title, len(table.rows)) for table in tables)
+        return Answer(columns=("report", "rows"), rows=rows, name="reports", note=_no_reports(tables))
+    wanted = rest.casefold()
+    # A title says more than its name, so that one that begins with the word comes first.
+    tables.sort(key=lambda table: not table.title.casefold().startswith(wanted))
+    chosen = next((table for table in tables if wanted in table.title.casefold()), None)
+    if chosen is None:
+        raise UsageError(f"no report {rest!r}; {_no_reports(tables) or '`report` lists them'}")
+    return Answer({"report": chosen.title}, chosen.columns, chosen.rows, "rows")
+
+
+def _no_reports(tables: Sequence[DetailTable]) -> str:
+    return "" if tables else "this machine has nothing to report yet"

@@ -14,6 +14,7 @@ from npuviz.sim.settings import SettingNames
 from npuviz.sim.stop import StopKind
 from npuviz.sim.target import HasSettings
 from npuviz.trace.causes.what_if import Change, Retimer
+from npuviz.workbench.causes.bound import bound_lines, bound_of
 from npuviz.workbench.causes.run import Cost, RunCauses, as_plain, run_causes
 from npuviz.workbench.causes.what_if_text import parse_what_if, settings_of
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
@@ -67,6 +68,7 @@ def explain_run(
     return {
         "file": str(path),
         "cycles": found.cycles,
+        "bound": bound_of(session, reader),
         "critical_path": {name: cycles for name, cycles in found.by_cause.items() if cycles},
         "costs": [
             _cost_row(cost, found, retimer, rows.get(cost.kind_name)) for cost in found.costs[:SHOWN_COSTS]
@@ -273,7 +275,8 @@ def explanation_text(found: Mapping[str, Any]) -> str:
         return f"{found['file']}: {found['note']}"
     total = max(found["cycles"], 1)
     parts = [f"{name} {cycles / total:.1%}" for name, cycles in found["critical_path"].items()]
-    lines = [f"{found['file']}: {found['cycles']} cycles", f"critical path: {', '.join(parts)}", ""]
+    lines = [f"{found['file']}: {found['cycles']} cycles", *bound_lines(found["bound"], total)]
+    lines += [f"critical path: {', '.join(parts)}", ""]
     for number, cost in enumerate(found["costs"], 1):
         lines.append(f"{number}. {cost['text']}")
         lines.append(

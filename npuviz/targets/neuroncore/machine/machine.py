@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
 from npuviz.sim.access_order import AccessTable
+from npuviz.sim.bounds import Bound
 from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
@@ -21,6 +23,7 @@ from npuviz.targets.neuroncore.view.contents import Contents
 from npuviz.targets.neuroncore.view.description import describe, numbering, used_semaphores
 from npuviz.targets.neuroncore.view.observe import Observer
 from npuviz.targets.neuroncore.view.probes import make_probes
+from npuviz.targets.neuroncore.view.reports import Reports
 from npuviz.trace.reader import TraceReader
 
 if TYPE_CHECKING:
@@ -61,6 +64,18 @@ class NeuronMachine(HazardMachine[Contents]):
 
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
+
+    @cached_property
+    def _reports(self) -> Reports:
+        return Reports(self._engine, self._observer, self._program.listing)
+
+    def reports(self) -> Sequence[DetailTable]:
+        """What bounds the run, how transfers use the DMA engines, what PSUM sums up."""
+        return self._reports.tables()
+
+    def bounds(self) -> Sequence[Bound]:
+        """Least times of engines, PE array and DMA."""
+        return self._reports.bounds()
 
     def peaks(self) -> Sequence[Peak]:
         """DMA engines at their rate, PE with one MAC an element of its array and cycle; no byte is lost."""

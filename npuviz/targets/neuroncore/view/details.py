@@ -12,6 +12,7 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables, Transfer
 from npuviz.targets.neuroncore.text.disassembler import flag_names, immediates_text
 from npuviz.targets.neuroncore.text.mnemonics import CONDITIONS, SPACES, UPDATES
+from npuviz.targets.neuroncore.view.dma_shapes import DmaShapes
 
 MAX_ROWS = 1000
 """Rows of a descriptor table; longer ones end with a row that says so."""
@@ -31,7 +32,7 @@ def details(
     transfer = int(tables.transfer_of[index])
     if transfer >= 0:
         chosen = tables.transfers[transfer]
-        found += [_transfer(tables, chosen), _descriptors(tables, spec, chosen)]
+        found += [_transfer(tables, spec, chosen), _descriptors(tables, spec, chosen)]
     return tuple(table for table in found if table.rows)
 
 
@@ -106,14 +107,17 @@ def _cost(record: np.void, spec: NeuronSpec, host_cycles: int | None) -> DetailT
     )
 
 
-def _transfer(tables: Tables, transfer: Transfer) -> DetailTable:
+def _transfer(tables: Tables, spec: NeuronSpec, transfer: Transfer) -> DetailTable:
     queue = tables.queue_sets[transfer.queue]
+    shape = DmaShapes(spec).of(transfer)
     rows = [
         ("id", str(transfer.id)),
         ("trigger", transfer.trigger),
         ("queue set", f"{queue.name} of {isa.ENGINE_NAMES[queue.owner]}, {queue.num_queues} queues"),
         ("descriptors", str(len(transfer.descriptors))),
         ("bytes", str(sum(each.to.num_bytes for each in transfer.descriptors))),
+        ("elements", f"{shape.descriptors} of {shape.size_text} bytes"),
+        ("efficiency", f"{shape.efficiency:.0%} of the engines' peak rate"),
     ]
     if transfer.semaphore >= 0:
         rows.append(("semaphore", f"S[{transfer.semaphore}] += {queue.num_queues} at the end"))

@@ -1,0 +1,120 @@
+"""How well transfers use the DMA engines: bytes of each element they move, and what full ones would take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from npuviz.targets.neuroncore.machine.dma_elements import element_cost, elements_of
+from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.tables import Descriptor, Transfer
+
+SMALL_BYTES = 512
+"""Elements below this many bytes leave most of a DMA engine's rate unused. Ref: DMA-O, PERF."""
+COST_UNIT = 1024
+"""Of element_cost, in a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class DmaShape:
+    """What one transfer, or several together, ask of the DMA engines.
+
+    descriptors  elements that the engines move one by one: contiguous bytes on both sides
+    small        of them below SMALL_BYTES
+    least, most  bytes of the smallest and the largest
+    num_bytes    all of them
+    cycles       engine cycles of all of them; ideal  at the peak rate alone, without a cost for each
+    """
+
+    descriptors: int = 0
+    small: int = 0
+    least: int = 0
+    most: int = 0
+    num_bytes: int = 0
+    cycles: float = 0.0
+    ideal: float = 0.0
+
+    def __add__(self, other: "DmaShape") -> "DmaShape":
+        if not self.descriptors or not other.descriptors:
+            return self if self.descriptors else other
+        return DmaShape(
+            self.descriptors + other.descriptors,
+            self.small + other.small,
+            min(self.least, other.least),
+            max(self.most, other.most),
+            self.num_bytes + other.num_bytes,
+            self.cycles + other.cycles,
+            self.ideal + other.ideal,
+        )
+
+    def times(self, count: int) -> "DmaShape":
+        """So many transfers of this shape."""
+        return replace(
+            self,
+            descriptors=self.descriptors * count,
+            small=self.small * count,
+            num_bytes=self.num_bytes * count,
+            cycles=self.cycles * count,
+            ideal=self.ideal * count,
+        )
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the peak rate, 0 to 1."""
+        return self.ideal / self.cycles if self.cycles else 0.0
+
+    @property
+    def size_text(self) -> str:
+        """Bytes of an element, with a mark where they are too few."""
+        size = str(self.most) if self.least == self.most else f"{self.least} to {self.most}"
+        if not self.small:
+            return size
+        which = "" if self.small == self.descriptors else f"{self.small} of them "
+        return f"{size} ({which}below {SMALL_BYTES})"
+
+
+class DmaShapes:
+    """Shapes of transfers; equal descriptors are measured once."""
+
+    def __init__(self, spec: NeuronSpec) -> None:
+        self._spec = spec
+        self._known: dict[tuple[object, ...], DmaShape] = {}
+
+    def of(self, transfer: Transfer) -> DmaShape:
+        """The shape of a transfer."""
+        found = DmaShape()
+        for descriptor in transfer.descriptors:
+            found += self._of_descriptor(descriptor)
+        return found
+
+    def _of_descriptor(self, descriptor: Descriptor) -> DmaShape:
+        to, source = descriptor.to, descriptor.sources[0]
+        key = (
+            descriptor.op, len(descriptor.sources), to.steps, to.sizes, to.dtype, to.variable < 0,
+            source.steps, source.sizes, source.dtype, source.variable < 0,
+        )  # fmt: skip
+        if key not in self._known:
+            self._known[key] = self._measured(descriptor)
+        return self._known[key]
+
+    def _measured(self, descriptor: Descriptor) -> DmaShape:
+        spec = self._spec
+        count, size = elements_of(descriptor, spec)
+        cycles = count * element_cost(descriptor, size, spec) / COST_UNIT
+        ideal = count * size / spec.dma_peak_bytes_per_ns * spec.base_hz / 1e9
+        return DmaShape(
+            count, count * (size < SMALL_BYTES), size, size, count * size, cycles, min(ideal, cycles)
+        )
+
+
+def rows_by_line(
+    shapes: Mapping[str, DmaShape], counts: Mapping[str, int], limit: int
+) -> list[tuple[str, ...]]:
+    """Table rows of lines and their transfers, those that lose most engine time first."""
+    order = sorted(shapes, key=lambda name: shapes[name].ideal - shapes[name].cycles)
+    return [
+        (
+            name, str(counts[name]), str(shape.num_bytes), str(shape.descriptors), shape.size_text,
+            f"{shape.efficiency:.0%}",
+        )
+        for name in order[:limit]
+        for shape in (shapes[name],)
+    ]  # fmt: skip
