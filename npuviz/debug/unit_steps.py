@@ -1,9 +1,7 @@
-"""Steps of a unit by lines and loops of its program's text, as conditions over instructions."""
+"""Steps of a unit by lines of its program's text, as conditions over instructions."""
 
 from collections.abc import Callable, Iterator, Sequence
 
-from npuviz.base.errors import UsageError
-from npuviz.base.names import echo
 from npuviz.debug.element_steps import LineStep
 from npuviz.program.instruction import Listing
 from npuviz.program.source import CallSite, HasCalls, HasSource, Place
@@ -34,24 +32,6 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
     return _condition(listing, unit, is_other)
 
 
-def turn_condition(listing: Listing, variable: str, turn: int) -> str:
-    """A condition: an instruction of a turn (from 1) of a variable's loops starts. Raises UsageError."""
-    if not isinstance(listing, HasCalls):
-        raise UsageError("the loops of this program are not known")
-    counts: dict[str, int] = {}
-    found: list[int] = []
-    for index in range(len(listing)):
-        for call in listing.calls_of(index):
-            for loop in call.loops:
-                counts[loop.variable] = max(counts.get(loop.variable, 0), loop.count)
-                if (loop.variable, loop.turn) == (variable, turn):
-                    found.append(index)
-    if not found:
-        known = ", ".join(f"{name} (1 to {count})" for name, count in counts.items()) or "none"
-        raise UsageError(f"no iteration {turn} of a loop over {echo(variable)}; loops: {known}")
-    return " or ".join(f"instr {low}..{high}" for low, high in _ranges(found))
-
-
 def _calls(listing: Listing, index: int) -> Sequence[CallSite]:
     """Calls under way at an instruction, or its line alone; () where neither is known."""
     calls = listing.calls_of(index) if isinstance(listing, HasCalls) else ()
@@ -65,11 +45,11 @@ def _condition(listing: Listing, unit: int, is_wanted: Callable[[int], bool]) ->
     wanted = [
         index for low, high in listing.ranges_of_unit(unit) for index in range(low, high) if is_wanted(index)
     ]
-    parts = [f"instr {low}..{high}" for low, high in _ranges(wanted)]
+    parts = [f"instr {low}..{high}" for low, high in joined_ranges(wanted)]
     return " or ".join(parts) if len(parts) <= MOST_RANGES else ""
 
 
-def _ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+def joined_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Half-open ranges of rising numbers."""
     first = last = -2
     for index in sorted(set(indices)):

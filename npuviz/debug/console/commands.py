@@ -56,7 +56,14 @@ COMMANDS = (
     TextCommand("eval", "eval EXPRESSION", "value of an expression or condition", inspection.evaluate),
     TextCommand("log", "log [CONDITION]", "write a line at each hit, and go on; the lines", motion.log),
     TextCommand("runto", "runto CONDITION", "to where a condition next holds", motion.run_to),
-    TextCommand("turn", "turn VARIABLE N", "to iteration N of a loop", motion.to_turn, ("iteration",)),
+    TextCommand(
+        "turn",
+        "turn VARIABLE N|+N|-N [UNIT]",
+        "to iteration N of a loop, or N further; loops around it stay in their iterations",
+        motion.to_turn,
+        ("iteration",),
+    ),
+    TextCommand("loops", "loops", "the program's loops, and the iterations that units are in", motion.loops),
     TextCommand("backto", "backto CONDITION", "back to where it last held", motion.back_to),
     TextCommand(
         "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")

@@ -3,11 +3,19 @@
 from typing import Any
 
 from npuviz.base.errors import UsageError
+from npuviz.base.progress import NoProgress
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import count_of, number_of, time_of, words_of
 from npuviz.debug.console.places import unit_at
+from npuviz.debug.loop_turns import (
+    go_to_turn,
+    loops_around,
+    program_loops,
+    turn_beside,
+    unit_in_loop,
+)
 from npuviz.debug.session import Session
-from npuviz.debug.unit_steps import turn_condition
+from npuviz.program.source import HasSource, Place
 from npuviz.sim.stop import StopKind, StopReason
 
 
@@ -34,11 +42,51 @@ def run_to(session: Session, rest: str) -> Answer:
 
 
 def to_turn(session: Session, rest: str) -> Answer:
-    """turn VARIABLE N."""
-    variable, number = words_of(rest, 2, 2)
-    condition = turn_condition(session.program.listing, variable, number_of(number, "an iteration"))
-    session.go_to(0)
-    return stop_answer(session, session.run_to(condition))
+    """turn VARIABLE N|+N|-N [UNIT]."""
+    variable, number, *names = words_of(rest, 2, 3)
+    unit = unit_at(session, names[0]) if names else -1
+    at = (_instruction_of(session, unit), unit) if names else unit_in_loop(session.machine, variable)
+    turn = number_of(number.lstrip("+-"), "an iteration")
+    if number[:1] in ("+", "-"):
+        turn = turn_beside(session.program.listing, variable, at[0], -turn if number[0] == "-" else turn)
+    elif not names:
+        at = at[0], -1  # of whichever unit comes there first
+    return stop_answer(session, go_to_turn(session, variable, turn, NoProgress(), at))
+
+
+def loops(session: Session, rest: str) -> Answer:
+    """loops."""
+    words_of(rest, 0, 0)
+    listing = session.program.listing
+    found = program_loops(listing)
+    sources = listing.sources if isinstance(listing, HasSource) else ()
+    units = {unit.id: unit.name for unit in session.description.units}
+    now: dict[tuple[Place, str], list[str]] = {}
+    for state in session.machine.unit_states():
+        for each in loops_around(listing, state.instruction):
+            text = f"{units[state.unit]} {each.turn}"
+            now.setdefault((each.place, each.variable), []).append(text)
+    rows = tuple(
+        (
+            each.variable,
+            f"{sources[each.place.file].name}:{each.place.line}" if sources else "",
+            each.count,
+            ", ".join(now.get((each.place, each.variable), ())),
+        )
+        for each in found
+    )
+    note = "" if rows else "this program has no loops"
+    return Answer(
+        columns=("variable", "place", "iterations", "units are in"), rows=rows, name="loops", note=note
+    )
+
+
+def _instruction_of(session: Session, unit: int) -> int:
+    """The instruction that a unit holds, else the one that it starts next; -1 if there is none."""
+    machine = session.machine
+    state = next((state for state in machine.unit_states() if state.unit == unit), None)
+    index = state.instruction if state is not None else -1
+    return index if index >= 0 else machine.next_instructions().get(unit, -1)
 
 
 def back_to(session: Session, rest: str) -> Answer:

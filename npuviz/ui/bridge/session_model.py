@@ -15,7 +15,14 @@ from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
 from npuviz.ui.bridge.features import features_of
 from npuviz.ui.bridge.verb_queue import VerbQueue
-from npuviz.ui.bridge.verbs import begin_of_operator, restart_and_run, run_operator, step_each, step_line
+from npuviz.ui.bridge.verbs import (
+    begin_of_operator,
+    go_to_turn,
+    restart_and_run,
+    run_operator,
+    step_each,
+    step_line,
+)
 from npuviz.ui.bridge.worker import Worker
 from npuviz.workbench.advice import Failure, failure_of
 from npuviz.workbench.jobs import JobEnd
@@ -272,6 +279,10 @@ class SessionModel(QObject):
             lambda s, _p: s.step_task_back(element) if is_back else s.step_task(element),
             is_step=True,
         )
+
+    def go_to_turn(self, variable: str, turn: int, instruction: int) -> None:
+        """Go to an iteration of a loop around an instruction, of the unit that it belongs to."""
+        self._verb(f"Going to {variable}, {turn}", lambda s, p: go_to_turn(s, variable, turn, p, instruction))
 
     def run_back(self) -> None:
         """Go back to the previous stop, or to cycle 0."""

@@ -37,6 +37,16 @@ def step_line(session: "Session", element: int, how: str, is_back: bool) -> Stop
     return step(element, LineStep(how))
 
 
+def go_to_turn(
+    session: "Session", variable: str, turn: int, progress: Progress, instruction: int
+) -> StopReason:
+    """Go to where the unit of an instruction begins another iteration of a loop around it."""
+    from npuviz.debug import loop_turns
+
+    unit = session.program.listing.describe(instruction).unit
+    return loop_turns.go_to_turn(session, variable, turn, progress, (instruction, unit))
+
+
 def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
     """Run until the last work of a graph node ends, or to the next stop before."""
     mark = session.breakpoints.add(f"op {operator_word(session.program, node)} ends")

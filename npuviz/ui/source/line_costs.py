@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from npuviz.program.source import HasSource
 from npuviz.trace.reader import TraceReader
+from npuviz.workbench.causes.lines import Reason, wait_reasons
 from npuviz.workbench.costs import costs
+
+SHOWN_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,12 +17,14 @@ class LineCost:
     share    of the run's cycles, 0 to 1: each cycle goes in equal parts to all that is under way in it
     work     cycles that units worked on it, summed over units; waiting  that they waited for its sake
     unit     id of the unit that worked longest on it, -1 without work
+    reasons  why units waited at it, most cycles first
     """
 
     share: float
     work: int
     waiting: int
     unit: int
+    reasons: tuple[Reason, ...] = ()
 
 
 def line_costs(reader: TraceReader, listing: HasSource) -> dict[tuple[int, int], LineCost]:
@@ -41,9 +46,11 @@ def line_costs(reader: TraceReader, listing: HasSource) -> dict[tuple[int, int],
             total[at] += value
         own = units.setdefault(key, {})
         own[unit] = own.get(unit, 0) + unit_work
+    reasons = wait_reasons(reader, listing)
     return {
         key: LineCost(
-            share / max(found.end, 1), int(work), int(waiting), max(units[key], key=lambda u: units[key][u])
+            share / max(found.end, 1), int(work), int(waiting), max(units[key], key=lambda u: units[key][u]),
+            tuple(reasons.get(key, ())[:SHOWN_REASONS]),
         )
         for key, (share, work, waiting) in sums.items()
-    }
+    }  # fmt: skip

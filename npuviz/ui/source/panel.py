@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 
 from npuviz.base.units import format_count
 from npuviz.debug.condition.tokens import quoted
+from npuviz.debug.loop_turns import loops_around
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import FrameVariable, HasFrames
@@ -32,6 +33,7 @@ from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.line_costs import LineCost, line_costs
+from npuviz.ui.source.loops import LoopBar
 from npuviz.ui.source.state import (
     ElementPlace,
     LineMark,
@@ -44,6 +46,7 @@ from npuviz.ui.source.state import (
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
 from npuviz.ui.source.variables import NAME, VariableTable
+from npuviz.workbench.causes.lines import Reason
 from npuviz.workbench.selection import MemoryRange, Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
@@ -90,6 +93,8 @@ class SourcePanel(Panel):
         self.follow.setChecked(True)
         self.follow.toggled.connect(lambda _checked: self._reveal_current())
         self.filter = filter_line(self, "Filter variables", self._filter_changed, width=150)
+        self.loops = LoopBar(self)
+        self.loops.chosen.connect(self._turn_chosen)
         self.find_bar = FindBar("Text in this file", self)
         self.find_bar.searched.connect(self.search)
         self._steps = [self._step_button(*step) for step in STEPS]
@@ -103,7 +108,7 @@ class SourcePanel(Panel):
     def _lay_out(self) -> None:
         margins = (8, 2, 8, 2)
         bar = line((self.files, 1), *self._steps, self.follow, margins=margins, spacing=4)
-        upper = column(bar, self.find_bar, (self.text, 1), parent=self)
+        upper = column(bar, self.loops, self.find_bar, (self.text, 1), parent=self)
         head = line((self.where, 1), self.filter, margins=margins)
         lower = column(head, (self.table, 1), parent=self)
         self._lower = lower
@@ -128,6 +133,7 @@ class SourcePanel(Panel):
         listing = program.listing if program is not None else None
         self._listing = listing if isinstance(listing, HasSource) and listing.sources else None
         self._element, self._place, self._file, self._chosen = None, None, -1, (-1, 0)
+        self.loops.show_loops(())
         self._shape = None
         self._job.drop()
         self._heat, self._heat_end = {}, -1
@@ -258,6 +264,8 @@ class SourcePanel(Panel):
         else:
             place = unit_place(session.machine, self._unit())
         self._place = place
+        at = place.frames[0][0].instruction if place is not None and place.frames else -1
+        self.loops.show_loops(loops_around(session.program.listing, at))
         if place is None:
             self._refresh_marks()
             return
@@ -306,7 +314,16 @@ class SourcePanel(Panel):
         return (
             f"line {line}: {cost.share:.1%} of the run; {format_count(cost.work)} cycles of work, mostly "
             f"{name}; units waited {format_count(cost.waiting)} cycles for it"
+            + "".join(f"\n{self._reason_text(reason)}" for reason in cost.reasons)
         )
+
+    def _reason_text(self, reason: Reason) -> str:
+        """Why units waited at a line."""
+        source, listing = reason.source, self._listing
+        if source is None or listing is None:
+            return f"{format_count(reason.cycles)} cycles: {reason.what}"
+        name = f"{listing.sources[source.file].name}:{source.line}"
+        return f"{format_count(reason.cycles)} cycles: {reason.what}, of line {name}"
 
     def _tell(self, name: str) -> str:
         """The value of a name under the pointer."""
@@ -314,6 +331,12 @@ class SourcePanel(Panel):
         return f"{variable.name}: {variable.type} = {variable.value}" if variable is not None else ""
 
     # -- from the user ----------------------------------------------------------------------------------
+
+    def _turn_chosen(self, variable: str, turn: int) -> None:
+        """Go to an iteration of a loop around the unit on show."""
+        place = self._place
+        if place is not None and place.frames and not self.model.is_running:
+            self.model.go_to_turn(variable, turn, place.frames[0][0].instruction)
 
     def _file_chosen(self, index: int) -> None:
         if index >= 0:

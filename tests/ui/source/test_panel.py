@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from npuviz.debug.loop_turns import loops_around
 from npuviz.debug.session import Session
 from npuviz.program.source import HasSource
 from npuviz.sim.frames import HasFrames
@@ -306,4 +307,64 @@ def test_each_line_of_a_kernel_has_its_share_of_the_run(qtbot: QtBot) -> None:
     tip = panel.text.marks.tips[addition]
     assert f"line {addition}: " in tip
     assert "mostly Core[0].DVE" in tip
+    stage.close()
+
+
+FLASH = OpenOptions(settings={"shape.q": "64x384", "shape.k": "64x384", "shape.v": "384x64"})
+
+
+def test_iterations_of_loops_can_be_chosen(qtbot: QtBot) -> None:
+    opened = open_file(sample_models_path() / "nki" / "flash_attention.py", FLASH)
+    session = opened.session
+    assert session is not None
+    session.run()
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(opened)
+    panel = panel_of(stage)
+    vector = next(unit.id for unit in session.description.units if unit.name == "Core[0].DVE")
+    listing = session.program.listing
+    low, high = listing.ranges_of_unit(vector)[0]
+    third = next(i for i in range(low, high) if [x.turn for x in loops_around(listing, i)] == [2, 3])
+    session.run_back_to(f"instr {third}..{third + 1}")
+    stage.context.selection.set(Selection(unit=vector))
+    stage.moved()
+    panel.on_selection_changed(stage.context.selection.current)
+    bar = panel.loops
+    assert [name.text() for name in bar.names[:2]] == ["first", "block"]
+    assert not bar.boxes[2].isVisible()
+    assert [(box.value(), box.maximum()) for box in bar.boxes[:2]] == [(2, 3), (3, 3)]
+    assert bar.values[1].text() == "of 3, is 256"
+    before = session.cycle
+    for box, turn, wanted in ((1, 1, [2, 1]), (0, 3, [3]), (0, 1, [1])):
+        bar.boxes[box].setValue(turn)
+        qtbot.waitUntil(lambda: not stage.context.model.is_running, timeout=20_000)
+        stage.moved()
+        assert panel.place is not None
+        now = loops_around(listing, panel.place.frames[0][0].instruction)
+        assert [loop.turn for loop in now][: len(wanted)] == wanted
+        assert [box.value() for box in bar.boxes[: len(wanted)]] == wanted
+        assert session.cycle != before
+    stage.close()
+
+
+def test_each_line_says_why_units_waited_there(qtbot: QtBot) -> None:
+    path = sample_models_path() / "nki" / "flash_attention.py"
+    opened = open_file(path, FLASH)
+    assert opened.session is not None
+    opened.session.run()
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(opened)
+    stage.panel.on_session_changed()
+    panel = panel_of(stage)
+    qtbot.waitUntil(lambda: panel.is_settled and bool(panel.text.marks.heat), timeout=20_000)
+    text = path.read_text(encoding="utf-8").splitlines()
+    (product,) = [n for n, line in enumerate(text, 1) if "moving=values" in line]
+    (copy,) = [n for n, line in enumerate(text, 1) if "dst=weights" in line]
+    tip = panel.text.marks.tips[product].splitlines()
+    assert any(
+        "waits for a semaphore" in line and line.endswith(f"of line flash_attention.py:{copy}")
+        for line in tip
+    ), tip
+    cost = panel._heat[0, product]
+    assert 0 < sum(reason.cycles for reason in cost.reasons) <= cost.waiting
     stage.close()

@@ -57,7 +57,9 @@ class Reports:
             return [each for each in found if each.cycles]
         unit = dma_unit(spec, *divmod(int(busy.argmax()), spec.num_dma_engines))
         peak = spec.dma_peak_bytes_per_ns * 1e9 / spec.base_hz * len(busy)
-        found.append(Bound("DMA, full rate", moved / peak, unit, f"{len(busy)} engines, elements for nothing"))
+        found.append(
+            Bound("DMA, full rate", moved / peak, unit, f"{len(busy)} engines, elements for nothing")
+        )
         found.append(
             Bound("DMA, these elements", float(busy.mean()), unit, f"{len(busy)} engines with equal shares")
         )

@@ -8,7 +8,8 @@ import pytest
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.element_steps import LineStep
-from npuviz.debug.unit_steps import line_condition, turn_condition
+from npuviz.debug.loop_turns import loops_around, turn_condition
+from npuviz.debug.unit_steps import line_condition
 from npuviz.program.program import Program
 from npuviz.program.source import HasCalls, HasSource
 from npuviz.protocols.dap.places import Places
@@ -147,5 +148,49 @@ def test_any_iteration_can_be_gone_to(tmp_path) -> None:
         assert session.cycle != before
         with pytest.raises(UsageError, match=r"no iteration 3 of a loop over i; loops: i \(1 to 2\), j"):
             turn_condition(listing, "i", 3)
+    finally:
+        opened.close()
+
+
+def test_turns_of_an_inner_loop_keep_the_outer_one(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_calls.py").write_text(HELPER)
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL)
+    opened = open_file(path, OpenOptions(settings={"shape.a": "768x8"}))
+    try:
+        session = opened.session
+        assert session is not None
+        unit = next(unit.id for unit in session.description.units if unit.name == "Core[0].DVE")
+
+        def asked(*lines: str) -> str:
+            out = StringIO()
+            debugger = TextDebugger(session, out)
+            for line in lines:
+                debugger.execute(line)
+            return out.getvalue()
+
+        def turns() -> list[int]:
+            at = next(state.instruction for state in session.machine.unit_states() if state.unit == unit)
+            return [loop.turn for loop in loops_around(session.program.listing, at)]
+
+        session.run()
+        asked("turn i 2 Core[0].DVE")
+        assert turns() == [2, 1]
+        for line, wanted in (("+2", [2, 3]), ("-1", [2, 2]), ("1", [2, 1]), ("3", [2, 3])):
+            asked(f"turn j {line} Core[0].DVE")
+            assert turns() == wanted, line
+        asked("turn i -1 Core[0].DVE")
+        assert turns() == [1, 1]
+        asked("turn j +1 Core[0].DVE")
+        assert turns() == [1, 2]
+        assert "no iteration 4" in asked("turn j +2 Core[0].DVE")
+        loops = asked("loops").splitlines()
+        assert [line.split()[:3] for line in loops[1:]] == [
+            ["i", "kernel.py:10", "2"],
+            ["j", "kernel.py:11", "3"],
+        ]
+        assert "Core[0].DVE 2" in loops[2]
+        session.run()
+        assert "no unit is in a loop over j now" in asked("turn j +1")
     finally:
         opened.close()

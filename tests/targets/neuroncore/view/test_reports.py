@@ -5,19 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.base.progress import NoProgress
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.session import Session
-from npuviz.program.instruction import DetailTable
+from npuviz.program.instruction import DetailTable, HasDetails
 from npuviz.sim.bounds import highest
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.neuroncore.isa import Engine, Opcode
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.workbench.causes.explanation import explain_run, explanation_text
 from npuviz.workbench.opening import OpenOptions
-from npuviz.base.progress import NoProgress
 from tests.targets.neuroncore.nki.running import FIRST, loaded, random
 
-KERNEL = FIRST + """
+KERNEL = (
+    FIRST
+    + """
 @nki.jit
 def kernel(a, b):
     out = nl.ndarray((128, 256), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -31,6 +33,7 @@ def kernel(a, b):
     nl.store(out[0:128, 0:16], small)
     return out
 """
+)
 LOAD, NARROW, PRODUCT = (
     next(n for n, line in enumerate(KERNEL.splitlines(), 1) if mark in line)
     for mark in ("y = nl.load", "small = nl.load", "total +=")
@@ -47,7 +50,7 @@ def table(found: NeuronMachine, title: str) -> DetailTable | None:
 
 
 def ends_of_products(found: NeuronMachine) -> list[int]:
-    log, code = found.log(), found._engine.tables.instructions  # noqa: SLF001
+    log, code = found.log(), found._engine.tables.instructions
     mine = [int(time) for index, time in log if index >= 0 and code["opcode"][index] == Opcode.NC_MATMUL]
     return sorted(mine)
 
@@ -84,7 +87,8 @@ def test_transfers_by_line_mark_small_elements(tmp_path: Path) -> None:
     shares = [int(each["Of the peak rate"].rstrip("%")) for each in (wide, narrow)]
     assert 100 >= shares[0] > 4 * shares[1] > 0
     trigger = found.program.listing
-    index = next(i for i in range(len(trigger)) if found._engine.tables.transfer_of[i] >= 0)  # noqa: SLF001
+    assert isinstance(trigger, HasDetails)
+    index = next(i for i in range(len(trigger)) if found._engine.tables.transfer_of[i] >= 0)
     fields: dict[str, Any] = dict(
         next(each for each in trigger.details_of(index) if each.title == "DMA transfer").rows
     )
@@ -102,7 +106,7 @@ def test_no_bound_is_above_the_run_and_the_highest_leads(tmp_path: Path) -> None
     assert bounds["Core[0].PE"].cycles == busy["Core[0].PE"]
     assert bounds["PE array"].cycles == 4 * 128 * 128 * 256 / (128 * 128)
     moved = 4 * 128 * (128 + 256) * 4 + 128 * 16 * 4 * 2 + 128 * 256 * 4
-    spec = found._engine.spec  # noqa: SLF001
+    spec = found._engine.spec
     rate = spec.dma_peak_bytes_per_ns * 1e9 / spec.base_hz * spec.num_dma_engines
     # Each ring ends with a semaphore of 4 bytes.
     assert moved / rate <= bounds["DMA, full rate"].cycles <= 1.01 * moved / rate

@@ -1,0 +1,59 @@
+"""Loops around the line on show: a box with the iteration of each, to be changed by hand."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtWidgets import QLabel, QSpinBox, QWidget
+
+from npuviz.program.source import LoopTurn
+from npuviz.ui.kit.parts import fill, line, muted_label
+
+MOST_LOOPS = 4
+"""Shown side by side; the innermost ones of more."""
+
+
+class LoopBar(QWidget):
+    """One box a loop, outermost first.
+
+    chosen  (variable, iteration from 1) that the user asks for
+    """
+
+    chosen = Signal(str, int)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("source.loops")
+        self._loops: tuple[LoopTurn, ...] = ()
+        self.names = [QLabel("", self, textFormat=Qt.TextFormat.PlainText) for _ in range(MOST_LOOPS)]
+        self.boxes = [self._box(number) for number in range(MOST_LOOPS)]
+        self.values = [muted_label(self) for _ in range(MOST_LOOPS)]
+        parts = [part for trio in zip(self.names, self.boxes, self.values, strict=True) for part in trio]
+        fill(self, line(*parts, 1, margins=(8, 2, 8, 2), spacing=4))
+        self.setVisible(False)
+
+    def _box(self, number: int) -> QSpinBox:
+        made = QSpinBox(self)
+        made.setObjectName(f"source.loop.{number}")
+        made.setKeyboardTracking(False)  # a number of two digits is asked for once
+        made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # a wheel that passes changes nothing
+        made.valueChanged.connect(lambda turn: self.chosen.emit(self._loops[number].variable, turn))
+        return made
+
+    def show_loops(self, loops: Sequence[LoopTurn]) -> None:
+        """Show these loops, outermost first; without any, nothing."""
+        self._loops = tuple(loops[-MOST_LOOPS:])
+        self.setVisible(bool(self._loops))
+        for number, (name, box, value) in enumerate(zip(self.names, self.boxes, self.values, strict=True)):
+            is_used = number < len(self._loops)
+            for part in (name, box, value):
+                part.setVisible(is_used)
+            if not is_used:
+                continue
+            loop = self._loops[number]
+            name.setText(loop.variable)
+            with QSignalBlocker(box):
+                box.setRange(1, max(loop.count, 1))
+                box.setValue(loop.turn)
+            box.setToolTip(f"Iteration of the loop over {loop.variable}; another number goes there")
+            box.setAccessibleName(f"Iteration of {loop.variable}, of {loop.count}")
+            value.setText(f"of {loop.count}, is {loop.value}")
