@@ -1,7 +1,6 @@
 """Reports of a kernel: the bound, bytes of a DMA element by line, groups of products in PSUM."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -89,9 +88,8 @@ def test_transfers_by_line_mark_small_elements(tmp_path: Path) -> None:
     trigger = found.program.listing
     assert isinstance(trigger, HasDetails)
     index = next(i for i in range(len(trigger)) if found._engine.tables.transfer_of[i] >= 0)
-    fields: dict[str, Any] = dict(
-        next(each for each in trigger.details_of(index) if each.title == "DMA transfer").rows
-    )
+    (table_of,) = [each for each in trigger.details_of(index) if each.title == "DMA transfer"]
+    fields = {row[0]: row[1] for row in table_of.rows}
     assert "bytes" in fields["elements"]
     assert fields["efficiency"].endswith("peak rate")
 
