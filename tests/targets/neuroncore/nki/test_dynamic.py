@@ -1,5 +1,7 @@
 """Values of the chip that decide how a kernel goes on, instances that wait for each other, packed types."""
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -235,3 +237,32 @@ def kernel(a):
     out = ran(tmp_path, text, {"a": random(1, 1)}, preset="trn2")
     assert (out[0] != out[1]).any()
     assert (out[0] == out[2]).all()
+
+
+def test_rows_that_an_offset_leads_outside_are_skipped_where_the_kernel_says_so(tmp_path: Path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a, at):
+    out = nl.ndarray((8, 16), dtype=a.dtype, buffer=nl.shared_hbm)
+    ones = nl.ndarray((8, 16), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.memset(dst=ones, value=1.0)
+    nisa.dma_copy(dst=out, src=ones)
+    tile = nl.ndarray((4, 16), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    for k in range(3):
+        row = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=row, src=at[0:1, k : k + 1])
+        nisa.dma_copy(
+            dst=out.ap(pattern=[[16, 4], [1, 16]], offset=0, scalar_offset=row, indirect_dim=0), src=tile,
+            oob_mode=nisa.oob_mode.skip,
+        )
+    return out
+"""
+    )
+    a = random(4, 16)
+    got = ran(tmp_path, text, {"a": a, "at": np.array([[-1000000, -1, 6]], np.int32)})
+    wanted = np.ones((8, 16), np.float32)
+    wanted[:3], wanted[6:] = a[1:], a[:2]
+    np.testing.assert_array_equal(got, wanted)

@@ -65,7 +65,36 @@ def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None, 
     if rmw is not None:
         box = box_of(mask, dst.shape)
         src, box = combined(dst.boxed(box), src.boxed(box), rmw, skips), None
+    if skips and box is None:
+        first, end = _rows_inside(dst, src)
+        if first == end:
+            return
+        if end - first < dst.shape[0]:
+            dst, src = dst.slice(0, first, end), src.slice(0, first, end)
     current().move(dst, src, box, skips)
+
+
+def _rows_inside(*sides: Tensor) -> tuple[int, int]:
+    """The rows of a copy, along the first dimension, that lie inside of their tensors in HBM: a range, empty
+    where none does. An offset that a value of the chip moved may lead outside."""
+    rows = sides[0].shape[0]
+    by_row = all(each.ndim and each.shape[0] == rows for each in sides)
+    first, end = 0, rows
+    for each in sides:
+        if each.is_on_chip or each.row_index is not None:
+            continue
+        kept = slice(1, None) if by_row else slice(None)
+        reach = [(n - 1) * step for n, step in zip(each.shape[kept], each.steps[kept], strict=True)]
+        low, high = sum(min(0, r) for r in reach), sum(max(0, r) for r in reach)
+        size = prod(each.storage.shape) * each.storage.dtype.itemsize // each.itemsize
+        places = (
+            range(each.offset, each.offset + rows * each.steps[0], each.steps[0])
+            if by_row and each.steps[0]
+            else [each.offset] * rows
+        )
+        inside = [row for row, at in enumerate(places) if at + low >= 0 and at + high < size]
+        first, end = max(first, inside[0] if inside else rows), min(end, inside[-1] + 1 if inside else 0)
+    return (first, end) if first < end else (0, 0)
 
 
 def combined(dst: Tensor, src: Tensor, op: object, skips: bool = False) -> Tensor:
