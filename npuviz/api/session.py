@@ -31,10 +31,10 @@ from npuviz.debug.console.commands import answer_of
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
 from npuviz.program.tensor import Tensor
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.checks.findings import findings_of
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.stop import StopReason
-from npuviz.sim.target import CheckResult
 from npuviz.trace.bundle.query import MAX_SECONDS, query_trace
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.opening import Opened

@@ -26,6 +26,7 @@ SUBCOMMANDS = (
     "query",
     "explain",
     "compare",
+    "accuracy",
     "races",
     "sweep",
     "shot",

@@ -9,6 +9,7 @@ import numpy as np
 
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import Machine
 
 ASSUMED = "Assumed"
@@ -33,80 +34,6 @@ class LoadRequest:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One way of comparing the tensors of a run.
-
-    num_failed        tensors that make it fail
-    classes           what a comparison can come to, in words -> number of tensors, the best first
-    first_divergence  name of the tensor (in program order) where it first went wrong, or ""
-    rule              the tolerance in words
-    share             end to end: what every output may be off, as a share of its largest magnitude;
-    outputs_error     the largest of what they are off
-    """
-
-    num_failed: int
-    classes: Mapping[str, int]
-    max_abs_err: float
-    max_rel_err: float
-    first_divergence: str
-    rule: str
-    share: float = 0.0
-    outputs_error: float = 0.0
-
-    @property
-    def num_tensors(self) -> int:
-        """Tensors that were compared."""
-        return sum(self.classes.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A tensor that makes a check fail.
-
-    tensor    its name
-    text      what is wrong with it
-    operator  the operator where the error first grew, "" if unknown
-    cause     what most likely made it, "" if unknown
-    """
-
-    tensor: str
-    text: str
-    operator: str = ""
-    cause: str = ""
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """Comparison of every computed tensor with the reference execution: the verdict per operator, and beside
-    it the one end to end.
-
-    num_tensors, num_failed  compared, and wrong, per operator: on what the machine itself had before it
-    first_divergence  name of the first tensor (in program order) that is wrong per operator, or ""
-    tolerance         text that states the rules used
-    per_operator, end_to_end  the verdicts with their classes; end to end is against the reference run from
-                      the model's inputs, where the model's outputs decide
-    findings          what makes the check fail
-    not_compared      reason -> names of tensors
-    """
-
-    num_tensors: int
-    num_failed: int
-    max_abs_err: float
-    max_rel_err: float
-    first_divergence: str = ""
-    tolerance: str = ""
-    per_operator: Verdict | None = None
-    end_to_end: Verdict | None = None
-    findings: tuple[Finding, ...] = ()
-    not_compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether nothing is wrong by either verdict."""
-        return not self.num_failed and (self.end_to_end is None or not self.end_to_end.num_failed)
 
 
 class Target(Protocol):

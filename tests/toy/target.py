@@ -11,8 +11,9 @@ import numpy as np
 from npuviz.base.errors import FormatError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import LoadRequest
 from tests.toy.machine import ToyMachine
 from tests.toy.program import TENSORS, ToySpec, make_program, reference
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import Machine
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import LoadRequest
 from toychip.spec import SETTINGS
 
 # What runs is imported where it is used: every target is loaded to find the one that takes a file.

@@ -21,11 +21,12 @@ from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_deviation
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
+from npuviz.onnx.check.spread import spread_of
 from npuviz.onnx.check.steadiness import EXPLAINS, moves, remark
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult, Finding, Verdict
+from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
 
 _RANDOM = "random"
 _FROM_RANDOM = "they depend on random numbers (compared per operator only)"
@@ -118,7 +119,8 @@ class Comparison:
             exact = self._exact_errors(record.tensor, found, rule)
             if exact is not None and not exact.bad.any():
                 name, errors = "right against float64, where the reference is the coarser one", exact
-        record.note("wrong" if errors.bad.any() else name, errors)
+        spread = spread_of(found, expected.reshape(-1))
+        record.note("wrong" if errors.bad.any() else name, errors, spread)
         return errors.bad
 
     def _may_saturate(self, tensor: int) -> bool:
@@ -162,7 +164,7 @@ class Comparison:
                 if isinstance(least, np.ndarray):
                     self._saturated.add(tensor)
             deviation = float_deviation(found, reference.reshape(-1), allowed.share, least)
-        record.add(deviation)
+        record.add(deviation, spread_of(found, reference.reshape(-1)))
         if tensor in self._outputs:
             self._compare_classes(record, found.reshape(reference.shape), reference)
 
@@ -185,8 +187,12 @@ class Comparison:
         if ties:
             self._ties[self._graph.tensors[record.tensor].name] = ties
 
-    def result(self, first_divergence: str, remarks: str = "") -> CheckResult:
-        """The verdicts. remarks  what a target adds to the text, each after a semicolon."""
+    def result(self, first_divergence: str, remarks: str = "", first_instruction: int = -1) -> CheckResult:
+        """The verdicts.
+
+        first_divergence, first_instruction  where it first went wrong per operator
+        remarks  what a target adds to the text, each after a semicolon
+        """
         self._excuse_coarse_references()
         self._compare_with_file()
         causes = Causes(self._graph, self._references, self._precision, self._allowed, self._records)
@@ -208,6 +214,25 @@ class Comparison:
             whole,
             (*wrong, *(finding for finding in outputs if finding.tensor not in known)),
             {reason: tuple(names) for reason, names in self._left_out.items()},
+            self._tensor_errors(),
+            first_instruction,
+        )
+
+    def _tensor_errors(self) -> tuple[TensorErrors, ...]:
+        tensors = self._graph.tensors
+        return tuple(
+            TensorErrors(
+                record.tensor,
+                tensors[record.tensor].producer,
+                record.spread,
+                record.own_spread,
+                record.deviation.name if record.deviation is not None else "not compared",
+                record.own_class,
+                self._allowed[record.tensor].share,
+            )
+            for record in sorted(
+                self._records.values(), key=lambda each: (tensors[each.tensor].producer, each.tensor)
+            )
         )
 
     def _excuse_coarse_references(self) -> None:

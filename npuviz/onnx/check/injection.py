@@ -1,16 +1,14 @@
 """Which operators' errors matter: each is put into the reference alone, and what the outputs make of it is
 measured."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
-from onnx import helper
 
+from npuviz.onnx.check.injected_reference import InjectedReference, outputs_error
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import float_deviation
-from npuviz.onnx.reference import ReferenceSession
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.onnx.single_node import Held
 from npuviz.program.dtypes import numpy_dtype
@@ -61,12 +59,12 @@ def explain(
     errors = _own_errors(graph, held)
     is_held = {tensor.id for tensor in graph.tensors if tensor.producer < 0 or held(tensor.id) is not None}
     names = sorted(errors, key=lambda tensor: -errors[tensor][1])[:MAX_CANDIDATES]
-    session = _Injected(graph, inputs, names)
+    session = InjectedReference(graph, inputs, names)
     exact = session.run({})
     effects: list[Effect] = []
     for number, tensor in enumerate(names):
         report(number / max(1, len(names)))
-        found = _deviation(session.run({tensor: errors[tensor][0]}), exact)
+        found = outputs_error(session.run({tensor: errors[tensor][0]}), exact)
         node = graph.nodes[graph.tensors[tensor].producer]
         nodes = _computing(graph, tensor, is_held)
         effects.append(
@@ -76,7 +74,7 @@ def explain(
     left: list[float] = []
     for count in range(len(effects) + 1):
         rest = {each.tensor: errors[each.tensor][0] for each in effects[count:]}
-        left.append(_deviation(session.run(rest), exact))
+        left.append(outputs_error(session.run(rest), exact))
         if left[-1] <= left[0] / 1000 or count >= MAX_CANDIDATES // 2:
             break
     return Explanation(tuple(effects), tuple(left))
@@ -114,48 +112,3 @@ def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]
         if error.any():
             found[tensor] = error, deviation.relative
     return found
-
-
-def _deviation(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
-    shares = [
-        float_deviation(a.reshape(-1), b.reshape(-1), 0.0)
-        for a, b in zip(found, exact, strict=True)
-        if a.dtype.kind == "f" and a.size == b.size
-    ]
-    return max((float("inf") if each.is_lost else each.relative for each in shares), default=0.0)
-
-
-class _Injected:
-    """The reference with an addend behind each candidate."""
-
-    def __init__(self, graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> None:
-        self._inputs = inputs
-        self._kinds = {tensor: numpy_dtype(graph.tensors[tensor].dtype) for tensor in tensors}
-        self._names = {tensor: f"npuviz_error_{tensor}" for tensor in tensors}
-        self._session = ReferenceSession(graph, graph.outputs, lambda model: self._insert(graph, model))
-
-    def _insert(self, graph: Graph, model: onnx.ModelProto) -> None:
-        wanted = {graph.tensors[tensor].name: tensor for tensor in self._names}
-        nodes: list[onnx.NodeProto] = []
-        for node in model.graph.node:
-            nodes.append(node)
-            for place, name in enumerate(node.output):
-                if name in wanted:
-                    tensor = wanted[name]
-                    node.output[place] = f"{name}__npuviz_right"
-                    nodes.append(helper.make_node("Add", [node.output[place], self._names[tensor]], [name]))
-                    kind = helper.np_dtype_to_tensor_dtype(self._kinds[tensor])
-                    model.graph.input.append(helper.make_tensor_value_info(self._names[tensor], kind, None))
-        nodes = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
-
-    def run(self, errors: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The outputs with these errors added."""
-        zero = np.zeros(())
-        with np.errstate(over="ignore"):
-            given = {
-                name: np.asarray(errors.get(tensor, zero)).astype(self._kinds[tensor])
-                for tensor, name in self._names.items()
-            }
-        return self._session.run({**self._inputs, **given})

@@ -61,7 +61,8 @@ def _widened_graph(graph: Graph, node: Node) -> Graph:
 
 
 def _widened(values: np.ndarray, dtype: str) -> np.ndarray:
-    return values.astype(np.float64) if _is_float(dtype) else values
+    with np.errstate(invalid="ignore"):  # signalling NaNs are values like others
+        return values.astype(np.float64) if _is_float(dtype) else values
 
 
 def _is_float(dtype: str) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from npuviz.onnx.check.errors import Errors
 from npuviz.onnx.check.growth import SENTINEL, magnitude
+from npuviz.sim.check_result import Spread
 
 CLASSES = (
     "equal",
@@ -102,6 +103,7 @@ class Record:
     """One tensor; a tensor that is compared in two places keeps the worse of both.
 
     own_class, own_errors  of the comparison per operator;  other_class  what is wrong with its ranking
+    spread, own_spread  how the errors are distributed, end to end and per operator
     """
 
     tensor: int
@@ -109,8 +111,10 @@ class Record:
     own_class: str = "not measured"
     own_errors: Errors | None = None
     other_class: str = ""
+    spread: Spread | None = None
+    own_spread: Spread | None = None
 
-    def add(self, deviation: Deviation) -> None:
+    def add(self, deviation: Deviation, spread: Spread | None) -> None:
         """Keep a comparison end to end."""
         old = self.deviation
         if old is None or (deviation.is_lost, deviation.is_beyond, deviation.absolute) > (
@@ -118,13 +122,13 @@ class Record:
             old.is_beyond,
             old.absolute,
         ):
-            self.deviation = deviation
+            self.deviation, self.spread = deviation, spread
 
-    def note(self, name: str, errors: Errors | None) -> None:
+    def note(self, name: str, errors: Errors | None, spread: Spread | None = None) -> None:
         """Keep a comparison per operator."""
         if self.own_class == "wrong":
             return
         self.own_class = name
         if errors is not None and (self.own_errors is None or errors.absolute >= self.own_errors.absolute):
             # The wrong elements are kept elsewhere.
-            self.own_errors = replace(errors, bad=np.zeros(0, np.bool_))
+            self.own_errors, self.own_spread = replace(errors, bad=np.zeros(0, np.bool_)), spread

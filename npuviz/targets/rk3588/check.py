@@ -16,7 +16,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.check_result import CheckResult
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
@@ -141,18 +141,26 @@ class _TensorCheck:
         """The comparison so far; the contents must be at the end of the log."""
         hazards = self._engine.hazards
         faults = f"; {len(hazards)} tasks were not executed, first: {hazards[0].text}" if hazards else ""
-        return self._comparison.result(self._first_divergence(log), faults)
+        text, entry = self._first_divergence(log)
+        return self._comparison.result(text, faults, self._instruction(entry))
 
-    def _first_divergence(self, log: np.ndarray) -> str:
-        """The failed tensor that was written first, and who wrote its first wrong element."""
+    def _instruction(self, entry: int | None) -> int:
+        """Listing index of a log entry, -1 for none: the tasks come first, then the calls of the Host."""
+        if entry is None:
+            return -1
+        return entry if entry >= 0 else len(self._engine.tables.tasks) - 1 - entry
+
+    def _first_divergence(self, log: np.ndarray) -> tuple[str, int | None]:
+        """The failed tensor that was written first, and who wrote its first wrong element: in words, and as
+        log has it, None if unknown."""
         if not self._failed:
-            return ""
+            return "", None
         found = [(self._writer(log, failure), index) for index, failure in self._failed.items()]
         position, index = min(found, key=lambda item: (item[0] < 0, item[0]))
         name = self._graph.tensors[index].name
         if position < 0:
-            return f"{name} (no task wrote it)"
-        return f"{name} ({self._entry_name(int(log[position]))})"
+            return f"{name} (no task wrote it)", None
+        return f"{name} ({self._entry_name(int(log[position]))})", int(log[position])
 
     def _entry_name(self, entry: int) -> str:
         tables = self._engine.tables

@@ -12,10 +12,11 @@ import numpy as np
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Knob, Remedy
-from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
+from npuviz.sim.target import LoadRequest, Sample, Setting
 from npuviz.targets.rk3588.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that

@@ -13,9 +13,10 @@ from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.operators import computed_tensors, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.access_order import AccessTable
+from npuviz.sim.check_result import CheckResult
 from npuviz.targets.systolic.values.engine import ValueEngine
-from npuviz.targets.systolic.values.storage import FLOATS, convert
+from npuviz.targets.systolic.values.storage import FLOATS, Storage, convert
 
 TOLERANCES = {
     "float32": 1e-4,
@@ -33,9 +34,15 @@ UNIT_TYPES = {"float8_e4m3fn": "float8"}
 """What the rule end to end calls a type."""
 
 
-def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -> CheckResult:
-    """Compare every computed tensor with ONNX Runtime.
+def check(
+    engine: ValueEngine,
+    graph: Graph,
+    accesses: Callable[[], AccessTable] | None = None,
+    progress: Progress | None = None,
+) -> CheckResult:
+    """Compare every computed tensor with ONNX Runtime, and find the first store that went wrong.
 
+    accesses  gives what instructions write to DRAM; asked if something is wrong; None: nobody knows
     Raises FormatError when ONNX Runtime refuses the model. Its uint8 x int8 products saturate on
     processors without VNNI, so models with 8-bit weights may differ there.
     """
@@ -63,7 +70,27 @@ def check(engine: ValueEngine, graph: Graph, progress: Progress | None = None) -
         if not comparison.is_random(index):
             comparison.compare(index, engine.tensor(index), rule_of(index))
     first = next(iter(comparison.failed), None)
-    return comparison.result("" if first is None else graph.tensors[first].name)
+    if first is None:
+        return comparison.result("")
+    number = -1 if accesses is None else _first_store(storages[first], comparison.failed[first], accesses())
+    name = graph.tensors[first].name
+    text = f"{name} (stored by instruction {number})" if number >= 0 else name
+    return comparison.result(text, first_instruction=number)
+
+
+def _first_store(storage: Storage, bad: np.ndarray, table: AccessTable) -> int:
+    """The first instruction, in program order, that writes a wrong element to DRAM; -1: none does.
+
+    bad  elements that are wrong, flat bool
+    """
+    places = np.arange(bad.size).reshape(storage.shape).transpose(storage.order).reshape(-1)
+    wrong = storage.address + np.flatnonzero(bad[places]) * storage.item_bytes
+    writes = table.rows[:, 1] == 1
+    low, high = table.rows[writes, 4], table.rows[writes, 5]
+    following = np.searchsorted(wrong, low)
+    hits = (following < len(wrong)) & (wrong[np.minimum(following, len(wrong) - 1)] < high)
+    entries = np.repeat(np.arange(len(table.first) - 1), np.diff(table.first))[writes][hits]
+    return int(table.instructions[entries[0]]) if len(entries) else -1
 
 
 def _types_of(engine: ValueEngine, graph: Graph) -> Callable[[int], str]:

@@ -14,10 +14,11 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.formats.onnxim.home import OnnximHome
 from npuviz.formats.onnxim.workloads import is_model_list
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.latencies import Varied, spec_text
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Knob, Remedy
-from npuviz.sim.target import CheckResult, LoadRequest, MapResult, Sample, Setting
+from npuviz.sim.target import LoadRequest, MapResult, Sample, Setting
 from npuviz.targets.systolic.presets import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
@@ -120,7 +121,7 @@ class SystolicTarget:
 
         if not isinstance(machine, SystolicMachine) or machine.values is None:
             raise TargetError("values are computed in true mode only; leave out --set mode=parity to check")
-        return check(machine.values, machine.program.graph, progress)
+        return check(machine.values, machine.program.graph, machine.access_table, progress)
 
     def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
         """Search tilings and core assignments of an ONNX model; see the contract."""

@@ -7,9 +7,10 @@ from typing import Any
 from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Remedy
-from npuviz.sim.target import CheckResult, LoadRequest, Sample, Setting
+from npuviz.sim.target import LoadRequest, Sample, Setting
 from npuviz.targets.wavelet.spec import PRESETS
 
 # What compiles, runs or checks is imported where it is used: every target is loaded to find the one that

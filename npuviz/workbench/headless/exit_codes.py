@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from npuviz.program.program import Note
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
-from npuviz.sim.target import CheckResult
 
 EXIT_DONE = 0
 EXIT_FAILED = 1

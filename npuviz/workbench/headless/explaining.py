@@ -12,7 +12,7 @@ from npuviz.onnx.check.injection import Explanation, explain
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.check_result import CheckResult
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 

@@ -15,10 +15,10 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.debug.assertion import Assertions, Violation
 from npuviz.program.dtypes import dtype_name
+from npuviz.sim.check_result import CheckResult, Verdict
 from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.machine import HOST_OPERATOR, Findings, HasHazards, HasReports, Hazard, LogsHazards, Machine
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
-from npuviz.sim.target import CheckResult, Verdict
 from npuviz.workbench.headless.exit_codes import EXIT_FAILED, exit_of
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.headless.host_operators import host_operators
@@ -181,7 +181,7 @@ def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str,
         ],
         "counters": {name: int(value) for name, value in totals.counters.items()},
         "outputs": _outputs(session),
-        "check": _check_values(check),
+        "check": check_values(check),
         "hazards": hazards,
         "not_checked": list(outcome.findings.not_checked),
         "exit": {"code": code, "reason": reason},
@@ -249,7 +249,8 @@ def _check(opened: Opened, session: "Session", progress: Progress) -> CheckResul
     return opened.target.check(session.machine, progress)
 
 
-def _check_values(check: CheckResult | None) -> dict[str, Any] | None:
+def check_values(check: CheckResult | None) -> dict[str, Any] | None:
+    """The verdicts as plain values, as `run --json` has them."""
     if check is None:
         return None
     outputs = check.end_to_end

@@ -53,7 +53,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         lines.append(
             f"  output    {output['name']}  {output['dtype']} {shape}  {digest[:16] if digest else '-'}"
         )
-    lines += _check_lines(summary["check"])
+    lines += check_lines(summary["check"])
     lines += _assertion_lines(summary["assertions"])
     if "explain_error" in summary:
         from npuviz.workbench.headless.explaining import explanation_lines
@@ -128,7 +128,8 @@ def _assertion_lines(assertions: dict[str, Any]) -> list[str]:
     return lines + [f"      cycle {w['cycle']}  {w['assertion']}  {w['reason']}" for w in wrong]
 
 
-def _check_lines(check: dict[str, Any] | None) -> list[str]:
+def check_lines(check: dict[str, Any] | None) -> list[str]:
+    """The verdicts for people."""
     if check is None:
         return []
     whole = check["end_to_end"]

@@ -14,9 +14,10 @@ from npuviz.base.progress import NoProgress
 from npuviz.onnx.parameters import specialise, weight_inputs
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
-from npuviz.sim.target import CheckResult, LoadRequest, Target
+from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import targets
 
 TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"

@@ -16,7 +16,7 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.onnx.single_node import run_node
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.check_result import CheckResult
 
 Change = Callable[[np.ndarray], np.ndarray]
 

@@ -5,7 +5,7 @@ import pytest
 from onnx import helper
 
 from npuviz.onnx.check.errors import Tolerance
-from npuviz.sim.target import CheckResult, Verdict
+from npuviz.sim.check_result import CheckResult, Verdict
 from tests.onnx.check.machine import checked, make_graph
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL

@@ -8,7 +8,7 @@ from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.check_result import CheckResult
 from tests.onnx.check.machine import checked, make_graph
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64

@@ -11,8 +11,8 @@ import pytest
 from npuviz.formats.rk3588.tensor_layout import pack_weights
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.replay.contents import Edit
-from npuviz.sim.target import CheckResult
 from npuviz.targets.rk3588.check import check
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall

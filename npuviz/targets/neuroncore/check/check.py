@@ -13,7 +13,7 @@ from npuviz.onnx.kept_nodes import kept_nodes, kept_tensors
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
-from npuviz.sim.target import CheckResult
+from npuviz.sim.check_result import CheckResult
 from npuviz.targets.neuroncore.check.errors import rules_of, type_of
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.pieces import Pieces, PieceValues
@@ -130,5 +130,6 @@ class _TensorCheck:
 
     def result(self, log: np.ndarray) -> CheckResult:
         """The comparison so far; the contents must be at the end of the log."""
-        text = first_divergence(self._engine, self._graph, log, list(self._failed.values()))
-        return self._comparison.result(text)
+        failed = list(self._failed.values())
+        text, instruction = first_divergence(self._engine, self._graph, log, failed)
+        return self._comparison.result(text, first_instruction=instruction)

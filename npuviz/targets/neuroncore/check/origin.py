@@ -35,25 +35,37 @@ def _nowhere(instruction: int) -> str:
     return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Who made the first wrong element of a tensor.
+
+    position     place in the log, -1 if unknown
+    text         the instruction in words, "" if unknown; instruction  its number, -1 if unknown
+    """
+
+    tensor: int
+    position: int
+    text: str
+    instruction: int
+
+
 def first_divergence(
     engine: ValueEngine, graph: Graph, log: np.ndarray, failed: list[Bad], where: Where = _nowhere
-) -> str:
-    """The tensor that went wrong first in the order of the log, and the instruction that did it."""
+) -> tuple[str, int]:
+    """The tensor that went wrong first in the order of the log with the instruction that did it, in words;
+    and the number of that instruction, -1 if unknown."""
     if not failed:
-        return ""
+        return "", -1
     found = [_located(engine, log, bad, where) for bad in failed]
-    known = [(position, bad, text) for position, bad, text in found if position >= 0]
-    _, bad, text = min(known, key=lambda item: item[0]) if known else found[0]
-    name = graph.tensors[bad.tensor].name
-    return f"{name} ({text})" if text else name
+    known = [each for each in found if each.position >= 0]
+    first = min(known, key=lambda each: each.position) if known else found[0]
+    name = graph.tensors[first.tensor].name
+    return f"{name} ({first.text})" if first.text else name, first.instruction
 
 
-def _located(
-    engine: ValueEngine, log: np.ndarray, bad: Bad, where_of: Where = _nowhere
-) -> tuple[int, Bad, str]:
-    """(position in the log or -1, what was given, who did it)."""
+def _located(engine: ValueEngine, log: np.ndarray, bad: Bad, where_of: Where = _nowhere) -> Located:
     if bad.instruction >= 0:
-        return bad.position, bad, _name(engine, bad.instruction)
+        return Located(bad.tensor, bad.position, _name(engine, bad.instruction), bad.instruction)
     number = engine.variable_of(bad.tensor)
     variable = engine.tables.variables[number]
     writers = _writers(engine, log, number)
@@ -66,8 +78,7 @@ def _located(
     wrong = np.flatnonzero(bad.elements)
     positions = last[wrong]
     if (positions < 0).all():
-        host = _host_call(engine, log, bad.tensor)
-        return host if host[0] < 0 else (host[0], bad, host[2])
+        return _host_call(engine, log, bad.tensor)
     wrong, positions = wrong[positions >= 0], positions[positions >= 0]
     first = int(positions.argmin())
     position, element = int(positions[first]), int(wrong[first])
@@ -77,24 +88,24 @@ def _located(
         if where == position:
             computed = _computed_by(engine, log, position, descriptor, element * item, item)
             if computed >= 0:
-                return position, bad, f"{_name(engine, computed)}{_at(where_of(computed))}, {text}"
-    return position, bad, text
+                text = f"{_name(engine, computed)}{_at(where_of(computed))}, {text}"
+                return Located(bad.tensor, position, text, computed)
+    return Located(bad.tensor, position, text, trigger)
 
 
 def _at(place: str) -> str:
     return f" at {place}" if place else ""
 
 
-def _host_call(engine: ValueEngine, log: np.ndarray, tensor: int) -> tuple[int, Bad, str]:
+def _host_call(engine: ValueEngine, log: np.ndarray, tensor: int) -> Located:
     producer = engine.graph.tensors[tensor].producer
     rows = engine.tables.instructions
     calls = np.flatnonzero((rows["opcode"] == Opcode.HOST_CALL) & (rows["id"] == producer))
-    empty = Bad(tensor, np.zeros(0, np.bool_))
     for index in calls.tolist():
         positions = np.flatnonzero(log == index)
         if len(positions):
-            return int(positions[0]), empty, _name(engine, index)
-    return -1, empty, "never written"
+            return Located(tensor, int(positions[0]), _name(engine, index), index)
+    return Located(tensor, -1, "never written", -1)
 
 
 def _name(engine: ValueEngine, index: int) -> str:

@@ -12,9 +12,10 @@ import numpy as np
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
+from npuviz.onnx.check.spread import spread_of
 from npuviz.program.program import Program
 from npuviz.program.source import line_of
-from npuviz.sim.target import CheckResult, Finding, Verdict
+from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, Space
@@ -188,6 +189,7 @@ class _Comparison:
     bad: list[Bad] = field(default_factory=list[Bad])
     rules: dict[str, None] = field(default_factory=dict[str, None])
     left_out: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    tensors: list[TensorErrors] = field(default_factory=list[TensorErrors])
     largest: tuple[float, float] = (0.0, 0.0)
 
     def compare(self, name: str, shape: tuple[int, ...], expected: np.ndarray | None) -> None:
@@ -232,6 +234,10 @@ class _Comparison:
             self._wrong(name, f"is off by {distance:.3g} (relative L2), allowed {limit:g}")
         else:
             self.seen[name] = "right"
+        spread, producer = spread_of(found, expected), self.program.graph.tensors[tensor].producer
+        self.tensors.append(
+            TensorErrors(tensor, producer, spread, None, self.seen[name], "not measured", limit)
+        )
 
     def _wrong(self, name: str, text: str) -> None:
         self.seen[name] = "wrong"
@@ -240,7 +246,7 @@ class _Comparison:
     def result(self) -> CheckResult:
         """The verdict. The contents must be at the end of the log."""
         place = partial(line_of, self.program.listing)
-        first = first_divergence(self.engine, self.program.graph, self.log, self.bad, place)
+        first, instruction = first_divergence(self.engine, self.program.graph, self.log, self.bad, place)
         if not first and self.findings:
             first = self.findings[0].tensor
         counts = {word: sum(each == word for each in self.seen.values()) for word in ("right", "wrong")}
@@ -251,8 +257,9 @@ class _Comparison:
         compared = sum(counts.values())
         left = {reason: tuple(names) for reason, names in self.left_out.items()}
         return CheckResult(
-            compared, counts["wrong"], *self.largest, first, rule, None, verdict, tuple(self.findings), left
-        )
+            compared, counts["wrong"], *self.largest, first, rule, None, verdict, tuple(self.findings), left,
+            tuple(self.tensors), instruction,
+        )  # fmt: skip
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ import pytest
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.replay.contents import Edit
-from npuviz.sim.target import CheckResult
 from npuviz.targets.neuroncore.check.check import check
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.isa import DST, Activation, Alu, Engine, Opcode

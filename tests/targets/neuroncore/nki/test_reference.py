@@ -3,8 +3,8 @@ import pytest
 
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.base.progress import NoProgress
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.stop import NO_STOPS, StopKind
-from npuviz.sim.target import CheckResult
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.nki import user_python
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for

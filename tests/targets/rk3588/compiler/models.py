@@ -13,8 +13,9 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from npuviz.base.progress import NoProgress
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.stop import NO_STOPS, StopKind
-from npuviz.sim.target import CheckResult, LoadRequest
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.layers import CONVERSIONS
 from npuviz.targets.rk3588.machine.machine import RknnMachine
 from npuviz.targets.rk3588.spec import RknnSpec
