@@ -7,11 +7,14 @@ from npuviz.base.names import echo
 from npuviz.debug.causes import Cause, recorded_why
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.causes import cause_row, chain_answer, losses_answer
+from npuviz.onnx.check.rounding import RoundingResult
 from npuviz.program.program import Program
+from npuviz.sim.check_result import CheckResult
 from npuviz.sim.description import MachineDescription
 from npuviz.trace.comparison import compare
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.unit_times import tracks_of_units, unit_label
+from npuviz.workbench.accuracy.rows import accuracy_rows
 from npuviz.workbench.causes.run import run_causes
 
 
@@ -62,6 +65,43 @@ def recorded_why_answer(trace: TraceReader, unit: str, cycle: int | None, until:
         note = "it works, has nothing left to do, or nothing is recorded"
         return Answer({"unit": unit, "cycle": at}, note=note)
     return chain_answer(chain, unit, at, row)
+
+
+def accuracy_answer(program: Program, check: CheckResult) -> Answer:
+    """The errors of compared tensors along the depth of the model, with both verdicts."""
+    whole = check.end_to_end
+    pairs = {
+        "is_passed": check.is_passed,
+        "tensors": check.num_tensors,
+        "not_compared": sum(map(len, check.not_compared.values())),
+        "outputs_error": whole.outputs_error if whole is not None else None,
+        "allowed": whole.share if whole is not None else None,
+        "wrong_operators": check.num_failed,
+        "first_wrong": check.first_divergence or None,
+        "first_instruction": check.first_instruction if check.first_instruction >= 0 else None,
+    }
+    found: list[tuple[Any, ...]] = []
+    for row in accuracy_rows(program.graph, check):
+        numbers = [
+            (spread.largest, spread.sqnr, spread.cosine) if spread is not None else (None,) * 3
+            for spread in (row.errors.whole, row.errors.own)
+        ]
+        found.append((row.depth, row.label, row.name, *numbers[0], *numbers[1], row.errors.allowed))
+    columns = ("depth", "operator", "tensor", "error", "sqnr_db", "cosine", "own_error", "own_sqnr_db",
+               "own_cosine", "allowed")  # fmt: skip
+    return Answer(pairs, columns, tuple(found), "tensors")
+
+
+def rounding_answer(program: Program, found: RoundingResult) -> Answer:
+    """Tensors in narrower types, the one that moves the outputs most first."""
+    tensors = program.graph.tensors
+    rows = tuple(
+        (tensors[row.tensor].name, row.kind, row.dtype, row.own.largest, row.own.sqnr, row.outputs)
+        for row in sorted(found.rows, key=lambda row: -row.outputs)
+    )
+    columns = ("tensor", "kind", "type", "error", "sqnr_db", "outputs_error")
+    pairs = {"together": dict(found.together), "left_out": list(found.left_out)}
+    return Answer(pairs, columns, rows, "tensors")
 
 
 def comparison_answer(a: TraceReader, b: TraceReader) -> Answer:

@@ -4,7 +4,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,9 +16,11 @@ import numpy as np
 from npuviz.api.picture import Picture, PictureOptions, take_picture
 from npuviz.api.questions import (
     PictureArguments,
+    accuracy_answer,
     comparison_answer,
     explanation_answer,
     recorded_why_answer,
+    rounding_answer,
     tensor_answer,
 )
 from npuviz.base.errors import UsageError
@@ -316,6 +318,24 @@ class DebugSession:
         if not self.is_finished or self.opened.target is None:
             raise UsageError(f"check needs the whole run; it is at cycle {self.cycle}")
         return self.opened.target.check(self.session.machine, NoProgress())
+
+    def accuracy(self) -> Answer:
+        """How far every tensor is from the reference, end to end and per operator, along the model's depth.
+
+        Raises TargetError or UsageError.
+        """
+        return accuracy_answer(self.program, self.check())
+
+    def round_tensors(self, *types: str, tensors: Collection[str] = ()) -> Answer:
+        """What the outputs become when one tensor alone is narrower, as `npuviz accuracy --what-if` tells.
+
+        tensors  names; of none, all floats. Raises UsageError or TargetError.
+        """
+        from npuviz.workbench.accuracy.report import Wanted, round_of
+
+        return rounding_answer(
+            self.program, round_of(self.opened, self.program.graph, Wanted(types, tensors), NoProgress())
+        )
 
     def summary(self) -> dict[str, Any]:
         """Totals of the run so far, as `npuviz run --json` prints them."""

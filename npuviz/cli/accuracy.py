@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -41,7 +41,7 @@ def command(
     had before it): largest error, SQNR, cosine, and a histogram. Exit code 1 where the check fails.
     """
     from npuviz.base.errors import UsageError
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.onnx.check.rounding import check_types
     from npuviz.workbench.accuracy.report import Wanted, measure_accuracy
     from npuviz.workbench.accuracy.text import accuracy_text

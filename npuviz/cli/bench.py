@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -21,7 +21,7 @@ def command(
 
     Ends with 1 when one of them shows a fault, as `plausible` does where something exceeds its peak.
     """
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.benchmarks import run_benchmarks, table_text
 
     with TerminalProgress() as progress:

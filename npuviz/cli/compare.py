@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -35,7 +35,7 @@ def command(
     """
     from pathlib import Path
 
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.comparing.comparison import compare_runs, comparison_lines, opened_run
     from npuviz.workbench.opening import is_bundle

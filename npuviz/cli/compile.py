@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -19,7 +19,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Compile a model to the file of a machine, for example model.neff."""
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.compiling import compile_file
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 if TYPE_CHECKING:
     from npuviz.debug.console.debugger import TextDebugger
@@ -41,7 +41,7 @@ def command(
     Exit codes of a script, or of commands from a pipe: 0 done, 2 a command failed (the others ran all the
     same), 3 the simulated chip misbehaved: a deadlock, a hang, a fault or a hazard of the level error.
     """
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.debug.console.debugger import TextDebugger
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.opening import open_file
@@ -144,7 +144,7 @@ def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
 
 def _execute(debugger: "TextDebugger", line: str) -> bool:
     """One command; Ctrl+C stops the machine, not the debugger."""
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
 
     with interruptible() as interrupter, TerminalProgress() as progress:
         interrupter.use(debugger.session.interrupt)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -38,7 +38,7 @@ def command(
     """
     from pathlib import Path
 
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.workbench.causes.explanation import explain_run, explanation_text
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.opening import is_bundle

@@ -13,7 +13,7 @@ def command(
     window: Annotated[str, typer.Option(help="Cycles A:B (A included, B not); default: all.")] = "",
 ) -> None:
     """Write a trace bundle for another tool."""
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.headless.bundles import export_bundle
 
     with TerminalProgress() as progress:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -17,7 +17,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Say what a model or a trace bundle holds."""
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.info import describe_file, info_text
 

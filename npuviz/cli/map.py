@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -25,7 +25,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Search better tilings of a model and print what they win over the default, simulated."""
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.mapping import map_file, map_text, map_values
 

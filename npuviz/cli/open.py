@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
-from npuviz.cli.display import check_display
+from npuviz.cli.kit import options
+from npuviz.cli.kit.display import check_display
 
 
 def command(

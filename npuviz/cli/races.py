@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -30,7 +30,7 @@ def command(
     Each seed changes the latencies of engines, DMA and memory within bounds that are printed; each can be
     replayed with `--set latency_seed=N`. Ends with 0 if none was found, 3 if one was.
     """
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
     from npuviz.workbench.processes import default_jobs

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 if TYPE_CHECKING:
     from npuviz.workbench.headless.run import RunOptions
@@ -80,7 +80,7 @@ def command(
     Exit codes: 0 done, 1 a check failed or an assertion did not hold, 2 bad usage or bad input, 3 the
     simulated chip misbehaved (a deadlock, a hang, a fault, a hazard of the level error), 130 interrupted.
     """
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import parse_exports
     from npuviz.workbench.choosing import find_file
     from npuviz.workbench.headless.run import RunOptions, run_model
@@ -112,7 +112,7 @@ def command(
 def _decode(path: Path, chosen: "RunOptions", count: int, prompt: Path | None, as_json: bool) -> None:
     """Run a language model token by token, and print what it gave and cost."""
     from npuviz.base.errors import UsageError
-    from npuviz.cli.terminal import TerminalProgress, interruptible
+    from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import read_array
     from npuviz.workbench.language.report import decode, decode_text
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(
@@ -29,7 +29,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Run a model over a design space; finished runs are kept, so it can be stopped and resumed."""
-    from npuviz.cli.terminal import TerminalProgress
+    from npuviz.cli.kit.terminal import TerminalProgress
     from npuviz.workbench.sweep.dispatch import SweepOptions, run_sweep
     from npuviz.workbench.sweep.plan import read_plan
     from npuviz.workbench.sweep.report import check_report_name, outcome_text, outcome_values, write_report

@@ -4,7 +4,7 @@ import json
 
 import typer
 
-from npuviz.cli import options
+from npuviz.cli.kit import options
 
 
 def command(as_json: options.Json = False) -> None:

@@ -3,6 +3,7 @@ distributed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +141,13 @@ class CheckResult:
     def is_passed(self) -> bool:
         """Whether nothing is wrong by either verdict."""
         return not self.num_failed and (self.end_to_end is None or not self.end_to_end.num_failed)
+
+
+@runtime_checkable
+class HasReference(Protocol):
+    """The payload of a program that may come with something its values are compared with."""
+
+    @property
+    def reference(self) -> Any:
+        """What knows the right values, None without it."""
+        ...

@@ -52,7 +52,7 @@ LAYOUTS: tuple[Layout, ...] = (
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
             Cell(("queues", "semaphores", "floorplan", "search"), 34),
-            Cell(("memory", "provenance", "costs", "compare"), 38),
+            Cell(("memory", "provenance", "accuracy", "costs", "compare"), 38),
         ), 45),
     )),
     Layout("profiling", "Profiling", "Ctrl+Alt+2", (
@@ -66,7 +66,7 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
         Row((
-            Cell(("timeline", "provenance", "costs", "search", "console"), 76),
+            Cell(("timeline", "provenance", "accuracy", "costs", "search", "console"), 76),
             Cell(("inspector", "queues", "semaphores"), 24),
         ), 34),
     )),

@@ -36,7 +36,7 @@ def dispatch(arguments):
 AGAIN = """
 import threading, _thread
 def dispatch(arguments):
-    from npuviz.cli.terminal import interruptible
+    from npuviz.cli.kit.terminal import interruptible
     with interruptible() as interrupter:
         interrupter.use(lambda: None)
         signal.raise_signal(signal.SIGINT)

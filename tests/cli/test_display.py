@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import UsageError
-from npuviz.cli import display
-from npuviz.cli.display import BASE_LIBRARIES, X_LIBRARIES, check_display
+from npuviz.cli.kit import display
+from npuviz.cli.kit.display import BASE_LIBRARIES, X_LIBRARIES, check_display
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux is looked at")
 

@@ -141,6 +141,7 @@ async def nonsense(call: Call) -> None:
         ("tensor", {"name": "classifier.weight", "part": "5:1"}),
         ("command", {"line": "run\nrun"}),
         ("command", {"line": "nonsense"}),
+        ("accuracy", {}),
     ):
         assert (await call(name, **arguments)).startswith("error: ")
     assert "stop: finished" in await call("run")

@@ -248,6 +248,11 @@ def _add_questions(server: MCPServer[Any], tools: Tools) -> None:
         return tools.explain(session)
 
     @tool
+    def accuracy(session: Session = "") -> str:
+        """After the whole run: how far each tensor is from the reference, and the first wrong instruction."""
+        return tools.accuracy(session)
+
+    @tool
     def hazards(session: Session = "") -> str:
         """What went wrong up to now: reads of bytes never written, races, overflows and the like."""
         return tools.hazards(session)
@@ -277,7 +282,7 @@ def _add_questions(server: MCPServer[Any], tools: Tools) -> None:
         """A line of the text debugger: units, queues, semaphores, deps N, mem, frames, list; see `help`."""
         return tools.command(session, line)
 
-    _ = (why, who, explain, hazards, diff, query, tensor, command)
+    _ = (why, who, explain, accuracy, hazards, diff, query, tensor, command)
 
 
 def _add_pictures(server: MCPServer[Any], tools: Tools) -> None:

@@ -150,6 +150,10 @@ class Tools:
         """What costs most."""
         return self._session(session).explain().as_text()
 
+    def accuracy(self, session: str) -> str:
+        """How far tensors are from the reference."""
+        return self._session(session).accuracy().as_text()
+
     def hazards(self, session: str) -> str:
         """What went wrong up to now."""
         return self.command(session, "hazards")

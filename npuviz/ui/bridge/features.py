@@ -4,6 +4,7 @@ from types import UnionType
 
 from npuviz.program.source import HasSource
 from npuviz.sim.access_order import HasAccessOrder
+from npuviz.sim.check_result import HasReference
 from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Machine
 from npuviz.trace.reader import TraceReader
@@ -24,7 +25,9 @@ def features_of(machine: Machine | None, reader: TraceReader | None = None) -> f
     if machine is None:
         return frozenset(recorded)
     found = {name for name, contract in CONTRACTS.items() if isinstance(machine, contract)} | recorded
-    listing = machine.program.listing
+    program, listing = machine.program, machine.program.listing
+    if program.graph.source or (isinstance(program.payload, HasReference) and program.payload.reference):
+        found.add("reference")
     if isinstance(listing, HasSource) and listing.sources:
         found.add("source text")
     return frozenset(machine.description.features) | found

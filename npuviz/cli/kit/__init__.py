@@ -1,0 +1,1 @@
+"""What subcommands share: options, progress on a terminal, and whether there is a display."""

@@ -1,0 +1,1 @@
+"""How far the values of a run are from the reference: a table, the depth of the model, a histogram."""
