@@ -99,8 +99,8 @@ class TraceReader:
         low, high = float(window[0]), float(window[1])
         if high <= low or len(view.start) == 0:
             return np.zeros(0, dtype=INTERVAL_DTYPE)
-        begin = int(np.searchsorted(view.end, np.int64(_bounded(floor(low))), side="right"))
-        behind = int(np.searchsorted(view.start, np.int64(_bounded(ceil(high)))))
+        begin = int(view.end.searchsorted(_bounded(floor(low)), side="right"))
+        behind = int(view.start.searchsorted(_bounded(ceil(high))))
         groups = max(behind - begin, 0)
         if resolution > 0:
             groups = min(groups, 2 * ceil((high - low) / resolution) + 4)
@@ -164,8 +164,8 @@ class TraceReader:
         """
         last = max(last, first + 1)
         view = self._source.counter_view(track)
-        begin = int(np.searchsorted(view.cycle, np.int64(first), side="right")) - 1
-        end = int(np.searchsorted(view.cycle, np.int64(last)))
+        begin = int(view.cycle.searchsorted(first, side="right")) - 1
+        end = int(view.cycle.searchsorted(last))
         values, cycles = view.value[max(begin, 0) : end], view.cycle[max(begin, 0) : end]
         if begin < 0:
             values, cycles = np.append(0, values), np.append(first, cycles)
@@ -206,15 +206,15 @@ class TraceReader:
         """The next interval that starts after `cycle` (1), or the last that starts before it (-1)."""
         view = self._source.interval_view(track)
         if direction > 0:
-            row = int(np.searchsorted(view.start, np.int64(_bounded(floor(cycle))), side="right"))
+            row = int(view.start.searchsorted(_bounded(floor(cycle)), side="right"))
         else:
-            row = int(np.searchsorted(view.start, np.int64(_bounded(ceil(cycle))))) - 1
+            row = int(view.start.searchsorted(_bounded(ceil(cycle)))) - 1
         return _row(view, row) if 0 <= row < len(view.start) else None
 
     def value_at(self, track: int, cycle: float) -> int:
         """Value of a counter during a cycle."""
         view = self._source.counter_view(track)
-        row = int(np.searchsorted(view.cycle, np.int64(_bounded(floor(cycle))), side="right")) - 1
+        row = int(view.cycle.searchsorted(_bounded(floor(cycle)), side="right")) - 1
         return int(view.value[row]) if row >= 0 else 0
 
     def flows_of(self, instruction: int) -> np.ndarray:
@@ -263,7 +263,7 @@ def _bounded(cycle: float) -> int:
 
 def _covering(view: IntervalView, cycle: int) -> int:
     """Row of the interval that covers a cycle, -1 if none does."""
-    row = int(np.searchsorted(view.start, np.int64(cycle), side="right")) - 1
+    row = int(view.start.searchsorted(cycle, side="right")) - 1
     while row >= 0 and view.start[row] == view.end[row] == cycle:
         row -= 1
     return row if row >= 0 and view.end[row] > cycle else -1

@@ -9,6 +9,7 @@ three sum to the cycles looked at. Lanes without a unit frame what units did and
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -61,6 +62,17 @@ def tracks_of_units(schema: TraceSchema) -> dict[int, list[int]]:
     return found
 
 
+_TRACKS: WeakKeyDictionary[TraceReader, dict[int, list[int]]] = WeakKeyDictionary()
+
+
+def _tracks(reader: TraceReader) -> dict[int, list[int]]:
+    """`tracks_of_units` of a trace, found once: a wafer has tens of thousands."""
+    found = _TRACKS.get(reader)
+    if found is None:
+        found = _TRACKS[reader] = tracks_of_units(reader.schema)
+    return found
+
+
 def unit_label(schema: TraceSchema, unit: int) -> str:
     """What a trace alone calls a unit: the name of its track, or what its tracks have in common and they."""
     names = [track.name for track in schema.tracks if track.kind == "interval" and track.unit == unit]
@@ -84,11 +96,7 @@ def unit_times(
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, UnitTime]:
     """Unit id -> its time within the cycles [first, last); None: all cycles known, None: all units."""
-    chosen = {
-        unit: tracks
-        for unit, tracks in tracks_of_units(reader.schema).items()
-        if units is None or unit in units
-    }
+    chosen = {unit: tracks for unit, tracks in _tracks(reader).items() if units is None or unit in units}
     first, last = window if window is not None else (0, reader.end_cycle)
     waits = wait_kinds(reader.schema)
     open_ones: dict[int, list[UnderWay]] = {}
@@ -176,7 +184,7 @@ def _chosen_kinds(number: int, waits: frozenset[int], is_wait: bool) -> np.ndarr
 
 def _covered_before(view: IntervalView, cycle: int, chosen: np.ndarray, columns: np.ndarray) -> int:
     """Cycles before `cycle` that intervals of chosen kinds cover."""
-    count = int(np.searchsorted(view.start, np.int64(cycle)))
+    count = int(view.start.searchsorted(cycle))
     if not count:
         return 0
     block = count // BLOCK
@@ -203,8 +211,8 @@ def _rows(
     kinds = [np.array([row.kind for row in open_ones], dtype=np.int64)]
     for track in tracks:
         view = reader.source.interval_view(track)
-        low = int(np.searchsorted(view.end, np.int64(first), side="right"))
-        high = int(np.searchsorted(view.start, np.int64(last)))
+        low = int(view.end.searchsorted(first, side="right"))
+        high = int(view.start.searchsorted(last))
         starts.append(view.start[low:high])
         ends.append(view.end[low:high])
         kinds.append(view.kind[low:high].astype(np.int64))

@@ -90,6 +90,13 @@ def document_tables(document: QTextDocument) -> list[QTextTable]:
     return [frame for frame in document.rootFrame().childFrames() if isinstance(frame, QTextTable)]
 
 
+def reaches_into(table: QTextTable, place: Place, top: float, bottom: float) -> bool:
+    """Whether a value stands, in part at least, between two heights of the document."""
+    block = table.cellAt(place.row, place.column).firstCursorPosition().block()
+    box = table.document().documentLayout().blockBoundingRect(block)
+    return box.bottom() >= top and box.top() <= bottom
+
+
 def replace_value(table: QTextTable, place: Place, html: str) -> None:
     """Write other rich text into a cell of a table."""
     cell = table.cellAt(place.row, place.column)

@@ -1,7 +1,7 @@
 """Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from html import escape
 
@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QTextCursor,
     QTextOption,
+    QTextTable,
 )
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
@@ -37,6 +38,7 @@ from npuviz.ui.inspector.patch import (
     differing,
     document_tables,
     has_same_frame,
+    reaches_into,
     replace_value,
     table_numbers,
     values,
@@ -58,6 +60,8 @@ NO_WIDTH = "\u200d"
 ROUNDING = 8
 """Pixels that a table may be wider than its texts are measured."""
 REFIT_MS = 30
+REST_MS = 200
+"""So long after the last step what cannot be seen is written too."""
 FOLD = "fold"
 """Scheme of the links that fold and unfold a section by its number."""
 OPEN, FOLDED = "\u25be", "\u25b8"
@@ -90,6 +94,12 @@ class InspectorView(QTextBrowser):
         self._links: list[Selection] = []
         self._changed: set[int] = set()
         self._marked: set[Place] = set()
+        self._late: set[Place] = set()
+        self._colors: dict[str, str] = {}
+        self._struts = ""
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self._write_late)
+        self.verticalScrollBar().valueChanged.connect(lambda _value: self._write_late())
         self.setOpenLinks(False)
         self.setFrameShape(QTextBrowser.Shape.NoFrame)
         self.setStyleSheet("QTextBrowser, QTextBrowser:focus { border: none; border-radius: 0; padding: 0; }")
@@ -175,7 +185,9 @@ class InspectorView(QTextBrowser):
 
     def refresh(self) -> None:
         """Make the text again, in the colours of now."""
-        self._links = []
+        self._links, self._late = [], set()
+        self._colors, fonts = {}, (self._theme.font_ui(), self._theme.font_mono())
+        self._struts = "".join(f'<span style="font-family:{f.family()}">{NO_WIDTH}</span>' for f in fonts)
         self.setHtml(self._html())
         self._marked = self._marked_places()
 
@@ -188,30 +200,55 @@ class InspectorView(QTextBrowser):
         }
 
     def _patch(self, old: Page) -> bool:
-        """Write only the values that differ from the page shown; False if that is not possible."""
+        """Write only the values that differ from the page shown; False if that is not possible.
+
+        What cannot be seen now is written when it comes into sight, or when one rests.
+        """
         page = self._fitted
         if len(self._links) > MAX_LINKS or not has_same_frame(old, page):
             return False
         marked = self._marked_places()
-        changes = list(differing(old, page, marked ^ self._marked))
+        changes = list(differing(old, page, (marked ^ self._marked) | self._late))
         tables = document_tables(self.document())
         if any(place.table >= len(tables) for place, _ in changes):
             return False
-        self._marked, rows = marked, table_numbers(page)
+        top = self.verticalScrollBar().value()
+        bottom = top + self.viewport().height()
+        seen = [
+            (place, cells)
+            for place, cells in changes
+            if reaches_into(tables[place.table], place, top, bottom)
+        ]
+        self._marked = marked
+        self._late = {place for place, _ in changes} - {place for place, _ in seen}
+        self._write(tables, seen)
+        if self._late:
+            self._rest.start()
+        return True
+
+    def _write_late(self) -> None:
+        """Write what differs but could not be seen when it changed."""
+        late, self._late = self._late, set()
+        if late:
+            changes = [(place, cells) for place, cells in values(self._fitted) if place in late]
+            self._write(document_tables(self.document()), changes)
+
+    def _write(self, tables: Sequence[QTextTable], changes: Iterable[tuple[Place, tuple[Cell, ...]]]) -> None:
+        """Write values into tables of the document."""
+        rows = table_numbers(self._fitted)
         edit = QTextCursor(self.document())
         edit.beginEditBlock()
         for place, cells in changes:
-            is_row = place.table in rows
-            shown = self._in_row(cells[0]) if is_row else self._cells(cells)
+            shown = self._in_row(cells[0]) if place.table in rows else self._cells(cells)
             text = f'<span style="color:{self._color("text")}">{shown}</span>'
             replace_value(tables[place.table], place, text)
         edit.endEditBlock()
-        return True
 
     # -- copying --------------------------------------------------------------------------------------
 
     def createMimeDataFromSelection(self) -> QMimeData:
         """Numbers are copied without the thin spaces that group their digits."""
+        self._write_late()
         data = QMimeData()
         data.setText(
             plain(
@@ -261,7 +298,10 @@ class InspectorView(QTextBrowser):
             self.followed.emit(self._links[index])
 
     def _color(self, role: str) -> str:
-        return self._theme.color(role).name()
+        found = self._colors.get(role)
+        if found is None:
+            found = self._colors[role] = self._theme.color(role).name()
+        return found
 
     def _html(self) -> str:
         page = self._fitted
@@ -296,7 +336,7 @@ class InspectorView(QTextBrowser):
         if section.fields:
             rows = "".join(
                 f'<tr><td style="color:{self._color("text-muted")};padding-right:12px;white-space:nowrap">'
-                f"{self._strut()}{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
+                f"{self._struts}{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
                 for item in section.fields
             )
             parts.append(f'<table cellspacing="0" cellpadding="2">{rows}</table>')
@@ -331,16 +371,11 @@ class InspectorView(QTextBrowser):
         return f'<table cellspacing="0" cellpadding="0"><tr>{head}</tr>{body}</table>{more}'
 
     def _cells(self, cells: tuple[Cell, ...]) -> str:
-        return self._strut() + "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
+        return self._struts + "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
 
     def _in_row(self, cell: Cell) -> str:
         """A value of a table, in one line."""
-        return self._strut() + self._cell(cell, is_whole=True)
-
-    def _strut(self) -> str:
-        """What has no width but is as high as both fonts: texts beside each other get one base line."""
-        fonts = (self._theme.font_ui(), self._theme.font_mono())
-        return "".join(f'<span style="font-family:{font.family()}">{NO_WIDTH}</span>' for font in fonts)
+        return self._struts + self._cell(cell, is_whole=True)
 
     def _bar(self, fraction: float) -> str:
         full, eighths = divmod(round(fraction * BAR_LENGTH * 8), 8)

@@ -521,3 +521,34 @@ def test_a_page_longer_than_the_panel_is_laid_out_once_and_then_rests(
     count = len(made)
     bench.qtbot.wait(6 * REFIT_MS)
     assert len(made) == count
+
+
+def test_what_cannot_be_seen_is_written_when_it_comes_into_sight_or_one_rests(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel, height=160)
+    bench.open_toy()
+    view = panel.view
+    bar = view.verticalScrollBar()
+
+    def is_new() -> bool:
+        """Whether the page looks as it does when it is made again."""
+        text, picture, place = view.toPlainText(), pixels(view), bar.value()
+        changed = view._changed
+        view.refresh()
+        view._changed = changed
+        bar.setValue(place)
+        return text == view.toPlainText() and np.array_equal(picture, pixels(view))
+
+    for _ in range(3):
+        bench.do(lambda: bench.model.step(7))
+    assert view._late, "the page is longer than the panel"
+    assert is_new(), "what can be seen"
+    bench.do(lambda: bench.model.step(7))
+    assert view._late
+    bar.setValue(bar.maximum())
+    assert not view._late
+    assert is_new()
+    bench.do(lambda: bench.model.step(7))
+    assert view._late, "now the beginning"
+    bench.qtbot.waitUntil(lambda: not view._late)
+    bar.setValue(0)
+    assert is_new()
