@@ -103,6 +103,46 @@ def _wafer_models() -> tuple[Recipe, ...]:
     return (*found, Recipe("Prefill/WSE-2", "Prefill/WSE-2", "bash run_sim.sh"))
 
 
+def _prefills() -> tuple[Recipe, ...]:
+    """Its README: the layer on the simulator, and attention alone in the sizes that it has files for."""
+    layers = ("test-sim", "test-sim-gqa", "test-sim-seq1")
+    heads = ("", "-1head", "-base", "-g2h8", "-g4", "-hd2", "-seq2")
+    build = "python compile.py --mode sim --config model_config/{0}.json && "
+    run = "cs_python {1}.py --config model_config/{0}.json"
+    return (
+        *(Recipe(name, "Prefill", (build + run).format(name, "launch_sim")) for name in layers),
+        *(
+            Recipe(
+                f"attn-p8{head}",
+                "Prefill",
+                (build + run).format(f"test-sim-attn-p8{head}", "launch_sim_attn"),
+            )
+            for head in heads
+        ),
+        Recipe("rope", "Prefill", (build + run + " --rope").format("test-sim-attn-p8", "launch_sim_attn")),
+    )
+
+
+def _wafer_forks() -> tuple[Recipe, ...]:
+    """Its kernels beside those of the project that it was forked from, in sizes of its sweeps."""
+    products = ("col-gemv", "col-major", "row-gemv", "row-major")
+    return (
+        *(
+            Recipe(f"MeshGEMM/{name}", f"MeshGEMM/WSE-3-{name}", "bash run_sim.sh 4 16 16 16 1 1")
+            for name in products
+        ),
+        Recipe("MeshGEMM-T", "MeshGEMM-T/WSE-3", "bash run_sim.sh 3 6 2 1 1"),
+        Recipe("MeshGEMM/WSE-2", "MeshGEMM/WSE-2", "bash run_sim.sh 4 16 16 16"),
+        Recipe("MeshGEMV/WSE-2", "MeshGEMV/WSE-2", "bash run_sim.sh 4 16 16 2"),
+        Recipe("MeshGEMV/WSE-3", "MeshGEMV/WSE-3", "bash run_sim.sh 4 16 16 1 2"),
+        *(
+            Recipe(f"Decode/{arch}", f"Decode/{arch}", f"bash run_sim.sh {_DECODE}")
+            for arch in ("WSE-2", "WSE-3")
+        ),
+        Recipe("Prefill/WSE-2", "Prefill/WSE-2", "bash run_sim.sh"),
+    )
+
+
 RSYNC = 'rsync() { shift; cp -rT "${@: -2:1}" "${@: -1}"; }; export -f rsync; '
 """For machines without rsync: what the scripts below use of it."""
 _SKETCH = "bash compile.sh && bash execute.sh"
@@ -155,6 +195,21 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "DaXor-0+spatial-collectives": _newer_collectives(),
     "spatial-collectives": _collectives(),
     "WaferLLM": _wafer_models(),
+    "junesookang+WaferLLM": _wafer_forks(),
+    "davendw49+WaferLLM": (
+        *_wafer_models(),
+        *(
+            Recipe(f"Decode/{name}", "Decode/WSE-3-GQA", f"bash run_sim_{name}.sh{_DECODE}")
+            for name in ("gqa", "gqa_full")
+        ),
+    ),
+    "woonyee28+WaferLLM": (
+        *_prefills(),
+        Recipe("Decode", "Decode", "bash run_sim.sh model_config/test-sim.json"),
+        Recipe("SUMMA", "SUMMA", "bash run_sim.sh 4 16 16 16"),
+        Recipe("MeshGEMM", "MeshGEMM", "bash run_sim.sh 4 16 16 16"),
+        Recipe("MeshGEMV", "MeshGEMV", "bash run_sim.sh 4 16 16 2"),
+    ),
     "cs5220_hw4": (Recipe("gemm", ".", "bash run.sh"),),
     "sem_pytorch_cerebras": (Recipe("csl", "csl", "bash run_wse3.sh"),),
     "wse-sketches": tuple(

@@ -64,6 +64,11 @@ class EditList:
         self._at: dict[int, list[Edit]] = {}
 
     @property
+    def cycles(self) -> list[int]:
+        """Cycles of edits, rising."""
+        return sorted(self._at)
+
+    @property
     def first_cycle(self) -> int | None:
         """Cycle of the earliest edit, None without one."""
         return min(self._at, default=None)

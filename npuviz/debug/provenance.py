@@ -11,10 +11,11 @@ import numpy as np
 from npuviz.base.errors import UsageError
 from npuviz.debug.explain import last_writer
 from npuviz.debug.session import Session
+from npuviz.debug.stretches import recorded_accesses
 from npuviz.program.instruction import Instruction
 from npuviz.program.memory import Allocation
 from npuviz.program.source import line_of
-from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder
+from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder, RecordsAccesses
 from npuviz.sim.description import Memory
 from npuviz.sim.replay.uses import CONSUMER, LINK, NOBODY, PRODUCER, ROW, SURE, Uses, uses_of
 
@@ -75,21 +76,29 @@ class Provenance:
 
     until     cycle up to which the run was simulated; nothing later is known
     is_whole  whether the program has ended by then
+    begin     cycle from which on it was followed
     """
 
-    def __init__(self, session: Session, uses: Uses, now: int, until: int, is_whole: bool) -> None:
+    def __init__(
+        self, session: Session, uses: Uses, now: int, until: int, is_whole: bool, begin: int = 0
+    ) -> None:
         self._session, self._uses, self._now = session, uses, now
-        self.until, self.is_whole = until, is_whole
+        self.until, self.is_whole, self.begin = until, is_whole, begin
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """What the machine does not tell, in words."""
         table = self._uses.table
-        return () if len(table.links) else table.left_out
+        earlier = (f"what was before cycle {self.begin}",) if self.begin else ()
+        return earlier if len(table.links) else (*table.left_out, *earlier)
 
     def step(self, place: int) -> Step:
         """The step at a place."""
-        session = self._session
+        session, names = self._session, self._uses.table.names
+        if names is not None:
+            found, unit = names.work(int(self._uses.order[place, 0]))
+            line = line_of(session.program.listing, found.index) if found.index >= 0 else ""
+            return Step(place, found, unit, "", line, int(self._uses.order[place, 2]))
         found = session.program.listing.describe(self._uses.instruction(place))
         nodes = session.program.graph.nodes
         operator = (nodes[found.node].name or nodes[found.node].op_type) if found.node >= 0 else ""
@@ -111,6 +120,8 @@ class Provenance:
                 found = place
         if found >= 0:
             return self.step(found)
+        if self._uses.table.names is not None:
+            return None
         # Of what lies on the chip rows may tell nothing.
         known = last_writer(self._session, memory, address)
         places = self._uses.places_of(known.instruction.index) if known is not None else np.zeros(0, np.int64)
@@ -136,6 +147,10 @@ class Provenance:
         """Who uses what the step at a place made, in the order of the run."""
         places = np.unique(self._uses.users(place)[:, CONSUMER])
         return tuple(self.step(int(each)) for each in places if each < self._uses.num_steps)
+
+    def reached(self, places: Sequence[int]) -> np.ndarray:
+        """(n,) bool by place: whether something of the steps at some places gets there; those too."""
+        return self._uses.reached(places)
 
     def readers_of(self, step: Step) -> Readers:
         """Who uses what a step made."""
@@ -174,6 +189,10 @@ class Provenance:
 
     def _ends_of(self, places: Sequence[int]) -> tuple[dict[str, None], dict[str, None]]:
         """Outputs that something of the steps at places gets to, and those that it may."""
+        names = self._uses.table.names
+        if names is not None and places:
+            entries = self._uses.order[np.flatnonzero(self.reached(places)), 0].tolist()
+            return dict.fromkeys(filter(None, map(names.output, entries))), {}
         surely, may = self._uses.ends_reached(*places) if places else ((), ())
         return dict.fromkeys(surely), dict.fromkeys(may)
 
@@ -189,6 +208,8 @@ class Provenance:
         if row == LINK:
             return "on the chip"
         memory, _, bank, banks, low, high, _ = self._uses.table.rows[row].tolist()
+        if self._uses.table.names is not None:
+            return self._uses.table.names.place(memory, low, high)
         name, size = self._memories[memory].name, self._memories[memory].bank_bytes
         tensor = self._tensor_at(memory, bank * size + low)
         if tensor:
@@ -202,9 +223,14 @@ class Provenance:
 
         Between the gaps of writes only what has a name counts: the rest may be the gaps.
         """
-        graph = self._session.program.graph
+        graph, names = self._session.program.graph, self._uses.table.names
         for row, is_sure in uses[:MOST_NAMED, [ROW, SURE]].tolist():
-            memory, _, bank, _, low, _, _ = self._uses.table.rows[row].tolist()
+            memory, _, bank, _, low, high, _ = self._uses.table.rows[row].tolist()
+            if names is not None:
+                begun = names.beginning(memory, low)
+                if begun:
+                    yield begun, names.place(memory, low, high)
+                continue
             address = bank * self._memories[memory].bank_bytes + low
             tensor = self._tensor_at(memory, address)
             kinds = {each.name: each.kind for each in graph.tensors} if tensor else {}
@@ -247,21 +273,42 @@ class Provenance:
         return {}
 
 
-_known: WeakKeyDictionary[Session, tuple[tuple[int, int], Uses]] = WeakKeyDictionary()
-"""Uses of a session's run, with the version of its history and the cycle up to which they were followed."""
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """Uses of a session's run.
+
+    key         version of the history, and the cycle up to which the run was known
+    begin, end  cycles that were followed; those between have an answer
+    """
+
+    key: tuple[int, int]
+    begin: int
+    end: int
+    uses: Uses
+
+
+_known: WeakKeyDictionary[Session, _Followed] = WeakKeyDictionary()
 
 
 def is_followed(session: Session) -> bool:
     """Whether `provenance_of` has an answer at once; without it the machine may move for a moment."""
+    return _known_now(session) is not None
+
+
+def _known_now(session: Session) -> _Followed | None:
+    """What was followed last, if it holds for the present cycle."""
     known = _known.get(session)
-    return known is not None and known[0] == _key(session)
+    if known is None or known.key != _key(session):
+        return None
+    return known if known.begin <= session.cycle <= known.end else None
 
 
 def _key(session: Session) -> tuple[int, int]:
     """Version of the history, and the cycle up to which the run is known."""
-    return session.version, max(
-        session.cycle, session.recorder.horizon if session.recorder is not None else 0
-    )
+    if isinstance(session.machine, RecordsAccesses):
+        return session.version, session.known_to
+    horizon = session.recorder.horizon if session.recorder is not None else 0
+    return session.version, max(session.cycle, horizon)
 
 
 def provenance_of(session: Session) -> Provenance:
@@ -271,6 +318,8 @@ def provenance_of(session: Session) -> Provenance:
     that is too large, Cancelled when interrupted.
     """
     machine = session.machine
+    if isinstance(machine, RecordsAccesses):
+        return _recorded_provenance(session, machine)
     if not isinstance(machine, HasAccessOrder):
         raise UsageError(
             "this machine does not tell which bytes its work reads and writes; `who` finds a writer"
@@ -281,19 +330,30 @@ def provenance_of(session: Session) -> Provenance:
     key = _key(session)
     until = key[1]
     is_whole = session.end_cycle is not None and until >= session.end_cycle
-    known = _known.get(session)
-    if known is None or known[0] != key:
-        known = (
-            key,
-            uses_of(table, _order(session, machine, table, until), _ends(session) if is_whole else {}),
-        )
-        _known[session] = known
-    uses = known[1]
+    known = _known_now(session)
+    if known is None:
+        order = _order(session, machine, table, until)
+        uses = uses_of(table, order, _ends(session) if is_whole else {})
+        known = _known[session] = _Followed(key, 0, until, uses)
+    uses = known.uses
     if table.needs_trace:
         now = int(np.searchsorted(uses.order[: uses.num_steps, 2], session.cycle, side="right"))
     else:
         now = len(machine.access_order(session.trace))
     return Provenance(session, uses, now, until, is_whole)
+
+
+def _recorded_provenance(session: Session, machine: RecordsAccesses) -> Provenance:
+    known = _known_now(session)
+    if known is None:
+        key = _key(session)
+        found = recorded_accesses(session, machine, key[1])
+        known = _Followed(key, found.begin, found.end, uses_of(found.table, found.order, {}))
+        _known[session] = known
+    uses = known.uses
+    now = int(np.searchsorted(uses.order[:, 2], session.cycle, side="left"))
+    is_whole = session.end_cycle is not None and known.end >= session.end_cycle
+    return Provenance(session, uses, now, known.end, is_whole, known.begin)
 
 
 def _order(session: Session, machine: HasAccessOrder, table: AccessTable, until: int) -> np.ndarray:

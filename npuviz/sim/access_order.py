@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from npuviz.program.instruction import Instruction
 from npuviz.trace.reader import TraceReader
 
 READS, WRITES = 1, 2
@@ -29,6 +30,26 @@ class ExactAccesses(Protocol):
         ...
 
 
+class AccessNames(Protocol):
+    """What the entries of a table are called, and the places that its rows are about."""
+
+    def work(self, entry: int) -> tuple[Instruction, str]:
+        """The instruction of an entry, or what stands for it, and the unit that ran it."""
+        ...
+
+    def place(self, memory: int, low: int, high: int) -> str:
+        """Bytes low to high - 1 of a memory, for people; "" for what is not worth naming."""
+        ...
+
+    def beginning(self, memory: int, address: int) -> str:
+        """What was there before anything was written; "" for what is not worth naming."""
+        ...
+
+    def output(self, entry: int) -> str:
+        """Under which name something leaves the machine through an entry; "" if it does not."""
+        ...
+
+
 @dataclass(frozen=True)
 class AccessTable:
     """What each piece of work (entry) of a program reads and writes, whenever that happens.
@@ -46,6 +67,7 @@ class AccessTable:
     kinds         (m,) int64 by row: DENSE, SPARSE or ADDING; empty: all are DENSE
     patterns      (m,) int64 by row: rows that touch the very same bytes have one number; empty: none do
     exact         what rows that are not DENSE really touch; None where nobody knows
+    names         what things are called that the listing and the description do not know; None: they do
     """
 
     first: np.ndarray
@@ -58,6 +80,7 @@ class AccessTable:
     kinds: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     patterns: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     exact: ExactAccesses | None = None
+    names: AccessNames | None = None
 
     @cached_property
     def traits(self) -> tuple[np.ndarray, np.ndarray]:
@@ -70,6 +93,32 @@ class AccessTable:
         """The rows of what an entry reads, or writes."""
         rows = self.rows[self.first[entry] : self.first[entry + 1]]
         return rows[rows[:, 1] == int(is_write)]
+
+
+@dataclass(frozen=True)
+class RecordedAccesses:
+    """What a stretch of a run touched, each piece of work once, in its order.
+
+    order  (n, 3) int64 as `HasAccessOrder.access_order`; begin, end  cycles of the stretch
+    """
+
+    table: AccessTable
+    order: np.ndarray
+    begin: int
+    end: int
+
+
+@runtime_checkable
+class RecordsAccesses(Protocol):
+    """A machine that knows what its work touches only while it runs, and tells that when asked to."""
+
+    def work_so_far(self) -> int:
+        """How much has been done up to now, in pieces of work, about."""
+        ...
+
+    def record_accesses(self, until: int) -> RecordedAccesses:
+        """Run from now to a cycle, at which it has been before, and tell what was touched."""
+        ...
 
 
 @runtime_checkable

@@ -130,7 +130,8 @@ def _origin_row(level: int, origin: Origin, seen: set[int]) -> tuple[Any, ...]:
 
 
 def _step_row(level: int, step: Step, through: str, remark: str) -> tuple[Any, ...]:
-    text = f"#{step.instruction.index} {step.instruction.text}{remark}"
+    number = f"#{step.instruction.index} " if step.instruction.index >= 0 else ""
+    text = f"{number}{step.instruction.text}{remark}"
     shown = Shown(text, "  " * level + (text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}\u2026"))
     return level, shown, step.unit, step.operator or None, step.cycle, through or None, step.line or None
 

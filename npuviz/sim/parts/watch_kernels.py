@@ -69,7 +69,7 @@ class Machine(NamedTuple):
 
 
 @inlined
-def _record(machine, first, second, third, fourth):
+def record_row(machine, first, second, third, fourth):
     """Append one event row; the caller has checked that recording is on."""
     call, events = machine.call, machine.events
     row = call.recorded
@@ -86,25 +86,25 @@ def _record(machine, first, second, third, fourth):
 @inlined
 def record_interval(machine, track, kind, span, instruction):
     """Something of a kind lasts from span[0] to before span[1] on a track."""
-    _record(machine, (INTERVAL << 56) | (track << 32) | kind, span[0], span[1], instruction)
+    record_row(machine, (INTERVAL << 56) | (track << 32) | kind, span[0], span[1], instruction)
 
 
 @inlined
 def record_count(machine, track, cycle, value):
     """The counter of a track has a new value."""
-    _record(machine, (COUNTER << 56) | (track << 32), cycle, value, NOBODY)
+    record_row(machine, (COUNTER << 56) | (track << 32), cycle, value, NOBODY)
 
 
 @inlined
 def record_flow(machine, cycle, producer, consumer):
     """What one instruction has made is used by another one."""
-    _record(machine, FLOW << 56, cycle, producer, consumer)
+    record_row(machine, FLOW << 56, cycle, producer, consumer)
 
 
 @inlined
 def record_lifetime(machine, memory, bank, span, instruction):
     """An instruction's bytes lie in a bank of a memory from span[0] to before span[1]."""
-    _record(machine, (LIFETIME << 56) | (memory << 32) | bank, span[0], span[1], instruction)
+    record_row(machine, (LIFETIME << 56) | (memory << 32) | bank, span[0], span[1], instruction)
 
 
 @inlined
@@ -114,7 +114,7 @@ def record_cause(machine, track, kind, span, source):
     source  an instruction, `of_track(t)` for what track t did until then, or NOBODY
     """
     behind = NOT_TOLD if span[0] < 0 else span[1] - span[0]
-    _record(machine, (CAUSE << 56) | track, span[1], (kind << KIND_SHIFT) | behind, source)
+    record_row(machine, (CAUSE << 56) | track, span[1], (kind << KIND_SHIFT) | behind, source)
 
 
 @inlined

@@ -1,6 +1,6 @@
 """Uses: of each piece of work of a run, who made what it reads, and who reads what it makes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,6 +38,13 @@ class Uses:
     order: np.ndarray
     rows: np.ndarray
     ends: tuple[str, ...] = ()
+
+    def reached(self, places: Sequence[int]) -> np.ndarray:
+        """(n,) bool: the places that something of the work at some places gets to, with those."""
+        reached = np.zeros(len(self.order), np.bool_)
+        reached[list(places)] = True
+        follow_uses(np.ascontiguousarray(self.rows), reached)
+        return reached
 
     @property
     def num_steps(self) -> int:

@@ -3,14 +3,14 @@
 from types import UnionType
 
 from npuviz.program.source import HasSource
-from npuviz.sim.access_order import HasAccessOrder
+from npuviz.sim.access_order import HasAccessOrder, RecordsAccesses
 from npuviz.sim.check_result import HasReference
 from npuviz.sim.fabric import HasFabric
 from npuviz.sim.machine import ChecksMemory, HasHazards, HasSemaphores, Machine
 from npuviz.trace.reader import TraceReader
 
 CONTRACTS: dict[str, type | UnionType] = {
-    "access order": HasAccessOrder,
+    "access order": HasAccessOrder | RecordsAccesses,
     "semaphores": HasSemaphores,
     "hazards": HasHazards | ChecksMemory,
     "routed fabric": HasFabric,

@@ -32,6 +32,15 @@ from npuviz.targets.wavelet.kernels.records import (
     QUEUE,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.taps import (
+    READ_MEMORY,
+    WORK_HOST_IN,
+    WORK_HOST_OUT,
+    WRITE_MEMORY,
+    is_tapped,
+    tap_work,
+    touch,
+)
 from npuviz.targets.wavelet.kernels.time.events import block_of, fault, open_router, wake_processor
 from npuviz.targets.wavelet.kernels.time.stops import (
     ELEMENT_BITS,
@@ -82,6 +91,9 @@ def _copy_words(machine, index, pe, place, t):
     if is_in and is_watched(machine):
         mark = ((index + 1) << ELEMENT_BITS) | MARK_HOST
         watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + size * count, mark), t)
+    if is_tapped(machine):
+        tap_work(machine, pe.node, WORK_HOST_IN if is_in else WORK_HOST_OUT, t, index, -1)
+        touch(machine, pe.node, WRITE_MEMORY if is_in else READ_MEMORY, t, address, size * count)
     for i in range(count):
         at = address + i * size
         if is_in:

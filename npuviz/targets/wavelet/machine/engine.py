@@ -184,6 +184,13 @@ class Engine:
         row = sk.COMMAND_STATE(self.state, int(self._wafer.commands), index)
         return int(row.state), int(row.left), int(row.start), int(row.end)
 
+    def data_places(self) -> list[int]:
+        """Where the words of each command begin among what the host gives and takes, rising."""
+        count = len(self.commands)
+        return [
+            self._data_at(int(hk.COMMAND(self._rows, hk.FIRST_COMMAND, index).data)) for index in range(count)
+        ]
+
     def result(self, index: int) -> np.ndarray:
         """(height, width, words) uint32 that a transfer to the host brought."""
         command = self.commands[index]

@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.program.instruction import DetailTable
 from npuviz.program.program import Program
+from npuviz.sim.access_order import RecordedAccesses
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Findings, Hazard, Peak, Region, WaitLink
 from npuviz.sim.parts.kernel_machine import KernelMachine
@@ -23,6 +24,7 @@ from npuviz.sim.stop import (
 )
 from npuviz.targets.wavelet.explain.explainer import Explainer
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.machine.accesses import Source, accesses_of
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.machine.payload import WaferPayload
 from npuviz.targets.wavelet.spec import WaveletSpec
@@ -267,6 +269,16 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         self.engine.make_block(node)
         target = self.observer.memory_words(node).view(np.uint8)
         target[address : address + len(data)] = np.frombuffer(data, np.uint8)
+
+    def work_so_far(self) -> int:
+        """Instructions and elements of operations up to now."""
+        return self.engine.counter(sk.BAND.instructions) + self.engine.counter(sk.BAND.elements)
+
+    def record_accesses(self, until: int) -> RecordedAccesses:
+        """Run from now to a cycle, and tell what every PE touched."""
+        watched = self.numbering.watched
+        memories = {watched[place].node: memory for place, memory in self.numbering.memory_of.items()}
+        return accesses_of(Source(self.engine, self.observer, self.listing), memories, (self.cycle, until))
 
     def regions(self, memory: int) -> Sequence[Region]:
         """The variables of a PE, sorted by address."""

@@ -69,6 +69,12 @@ class WaveletListing:
     def __len__(self) -> int:
         return self._count
 
+    @cached_property
+    def code(self) -> np.ndarray:
+        """(n, isa.CODE_WORDS) int64: all instructions."""
+        parts = [np.asarray(owner.code, np.int64).reshape(-1, isa.CODE_WORDS) for owner in self._owners]
+        return np.concatenate(parts) if parts else np.zeros((0, isa.CODE_WORDS), np.int64)
+
     def owner_of(self, index: int) -> tuple[int, PeProgram]:
         """First instruction of a code table and the program that stands for it. Raises IndexError outside."""
         if not 0 <= index < self._count:

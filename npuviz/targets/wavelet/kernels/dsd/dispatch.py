@@ -49,6 +49,7 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import has_room
+from npuviz.targets.wavelet.kernels.taps import is_tapped, tap_start
 from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
 from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch_part
 
@@ -234,6 +235,8 @@ def start_operation(machine, pe, operation, t):
     pe.threads |= 1 << number
     if is_watched(machine):
         watch_part(machine, element_of(program, pe.node), number, mark_of(pe.line), t)
+        if is_tapped(machine):
+            tap_start(machine, pe, thread, operation, number, t)
     if is_async:
         if thread.result >= 0:
             wafer[thread.result] = 1

@@ -70,6 +70,15 @@ from npuviz.targets.wavelet.kernels.records import (
 )
 from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry, room_for
 from npuviz.targets.wavelet.kernels.router.swap import swap_has_room
+from npuviz.targets.wavelet.kernels.taps import (
+    WORK_ELEMENT,
+    WRITE_MEMORY,
+    is_tapped,
+    tap_element,
+    tap_plain,
+    tap_work,
+    touch,
+)
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
@@ -200,8 +209,8 @@ def _meets_control(wafer, pe, thread, t):
 
 
 @kernel
-def _elements(machine, pe, thread, count, t):
-    """Compute and store `count` elements one after the other."""
+def _elements(machine, pe, thread, number, count, t):
+    """Compute and store `count` elements of a thread one after the other."""
     op, half = thread.op, thread.half
     operands = thread.operands
     destination, first, second, third = operands[0], operands[1], operands[2], operands[3]
@@ -211,7 +220,11 @@ def _elements(machine, pe, thread, count, t):
     third_reads = third.kind != KIND_NOTHING and third.kind != KIND_VALUE
     reduces = thread.reduces != 0
     is_seen = is_watched(machine) and destination.kind != KIND_LINE
+    tells = is_tapped(machine)
     for i in range(count):
+        if tells:
+            is_written = not reduces or i == count - 1
+            tap_element(machine, pe, thread, number, is_written, i + 1 == thread.left, t)
         left = thread.value if reduces else _read(machine, pe, first, t)
         right = _read(machine, pe, second, t) if has_second else 0
         if third_reads:
@@ -252,6 +265,9 @@ def _clear_source(machine, pe, thread, t):
             if is_watched(machine):
                 touched = (address, address + operand.bytes, mark_of(thread.line))
                 watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, touched, t)
+                if is_tapped(machine):
+                    tap_work(machine, pe.node, WORK_ELEMENT, t, ZERO, thread.line)
+                    touch(machine, pe.node, WRITE_MEMORY, t, address, operand.bytes)
             if operand.bytes == 2:
                 store_16(wafer, pe.memory, address, ZERO)
             else:
@@ -442,10 +458,12 @@ def step_operation(machine, pe, number, t):
             count = _pair_count(machine, thread, count, t)
     if is_watched(machine):
         _watch_memory(machine, pe, thread, count, t)
+        if is_plain and is_tapped(machine):
+            tap_plain(machine, pe, thread, number, count, t)
     if is_plain:
         _plain_elements(machine, pe, thread, count, t)
     else:
-        _elements(machine, pe, thread, count, t)
+        _elements(machine, pe, thread, number, count, t)
     cycles = thread.cycles
     thread.left -= count
     band.elements += count

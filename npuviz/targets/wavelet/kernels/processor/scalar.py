@@ -59,6 +59,19 @@ from npuviz.targets.wavelet.kernels.records import (
     ONE,
     ZERO,
 )
+from npuviz.targets.wavelet.kernels.taps import (
+    READ_MEMORY,
+    READ_REGISTER,
+    WORK_SCALAR,
+    WRITE_MEMORY,
+    WRITE_REGISTER,
+    is_tapped,
+    tap_call,
+    tap_work,
+    touch,
+    touch_source,
+    touch_target,
+)
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import (
     element_of,
@@ -163,6 +176,8 @@ def _call(machine, pe, function, instruction):
     open_frame(machine, pe, function, frame)
     for i in range(count):
         frame.registers[i] = given[first + i]
+    if is_tapped(machine):
+        tap_call(machine, pe, frame, first, count, wafer.now)
     pe.stack = end
     pe.depth += 1
 
@@ -180,6 +195,8 @@ def _return(machine, pe, value, t):
         pe.ended = t + 1
         return
     if frame.result >= 0:
+        if is_tapped(machine):
+            touch(machine, pe.node, WRITE_REGISTER, t, frame.result, ONE)
         wafer[frame.result] = value
     pe.pc = frame.pc
     pe.frame = frame.caller
@@ -224,6 +241,11 @@ def _memory_instruction(machine, pe, registers, instruction, t):
             address, size = registers[r] + imm, size * aux
         test = STOP_MEMORY_READ if op == isa.OP_LD or op == isa.OP_LDX else STOP_MEMORY_WRITE
         watch_bytes(machine, pe.node, test, (address, address + size, mark_of(pe.line)), t)
+        if is_tapped(machine):
+            if op == isa.OP_COPY:
+                touch(machine, pe.node, READ_MEMORY, t, registers[base] + imm, size)
+            what = READ_MEMORY if test == STOP_MEMORY_READ else WRITE_MEMORY
+            touch(machine, pe.node, what, t, address, size)
     if op == isa.OP_LD:
         _load(machine, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:
@@ -328,6 +350,12 @@ def _map_instruction(machine, pe, registers, instruction, t):
             return -1
         if pe.map_wait > 0:
             end_main_wait(machine, pe, main_wait_of(operand, op == isa.OP_MAP_READ), t, pe.map_wait)
+        if is_tapped(machine):
+            tap_work(machine, pe.node, WORK_SCALAR, t, pe.frame, pe.line)
+            if op == isa.OP_MAP_READ:
+                touch_source(machine, pe, operand, t)
+            else:
+                touch_target(machine, pe, operand, t)
         if op == isa.OP_MAP_READ:
             registers[r] = read_cursor(machine, pe, operand, t)
             kind = instruction.type
@@ -393,6 +421,8 @@ def _execute(machine, pe, instruction, op, t):
             fault(wafer, pe.node, FAULT_ASSERT, instruction.imm)
     elif op == isa.OP_SELECT:
         chosen = instruction.b if registers[instruction.aux] != 0 else instruction.c
+        if is_tapped(machine):
+            touch(machine, pe.node, READ_REGISTER, t, pe.frame + chosen, ONE)
         registers[instruction.a] = registers[chosen]
     elif op == isa.OP_DSD_SET or op == isa.OP_DSD_MOVE:
         descriptor_instruction(registers, instruction, op)
@@ -411,6 +441,12 @@ def _execute(machine, pe, instruction, op, t):
     elif op != isa.OP_NOP:
         fault(wafer, pe.node, FAULT_OPCODE, op)
     return cycles
+
+
+@inlined
+def _is_told_later(op):
+    """Whether an instruction may have to wait, so that a tapped run tells of it when it acts."""
+    return op == isa.OP_DSD or op == isa.OP_MAP_READ or op == isa.OP_MAP_WRITE
 
 
 @kernel
@@ -441,6 +477,8 @@ def scalar_step(machine, pe, t):
             pe.line = code.first + pc
             if is_watched(machine):
                 watch_instruction(machine, element_of(program, pe.node), pe.depth, pe.line, t)
+                if is_tapped(machine) and not _is_told_later(op):
+                    tap_work(machine, pe.node, WORK_SCALAR, t, pe.frame, pe.line)
         if op == isa.OP_DSD:
             operation = OPERATION(program, code.operations, instruction.imm)
             if start_operation(machine, pe, operation, t):

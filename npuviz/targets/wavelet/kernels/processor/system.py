@@ -23,6 +23,7 @@ from npuviz.targets.wavelet.kernels.records import (
     QUEUE,
 )
 from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_queue
+from npuviz.targets.wavelet.kernels.taps import WRITE_MEMORY, is_tapped, touch
 from npuviz.targets.wavelet.kernels.time.events import (
     end_part,
     fault,
@@ -55,6 +56,8 @@ def _write_48(machine, pe, address, value, t):
     wafer = machine.wafer
     if is_watched(machine):
         watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + 6, mark_of(pe.line)), t)
+        if is_tapped(machine):
+            touch(machine, pe.node, WRITE_MEMORY, t, address, 6)
     if not is_inside(pe, address, 6):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return

@@ -23,6 +23,7 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
+from npuviz.targets.wavelet.kernels.taps import READ_HOST, READ_WORD, is_tapped, tap_arguments
 from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor
 
 TEARDOWN_ID = 29
@@ -265,6 +266,8 @@ def start_task(machine, pe, pick, t):
         registers = _begin(machine, pe, function, LAUNCH_ID, t)
         for i in range(pe.launch_count):
             registers[i] = machine.host[pe.launch_args + i]
+        if is_tapped(machine):
+            tap_arguments(machine, pe, READ_HOST, pe.launch_args, pe.launch_count, t)
     elif what == PICK_TEARDOWN:
         pe.teardown &= ~(1 << number)
         if is_recording(machine):
@@ -305,3 +308,5 @@ def start_task(machine, pe, pick, t):
         registers = _begin(machine, pe, function, (kind << 16) | task_id, t)
         pe.event_id = identity
         _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)
+        if is_tapped(machine):
+            tap_arguments(machine, pe, READ_WORD, identity, task.arguments, t)

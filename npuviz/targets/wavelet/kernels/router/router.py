@@ -54,6 +54,7 @@ from npuviz.targets.wavelet.kernels.router.switch import (
     filter_takes,
     reaches_processor,
 )
+from npuviz.targets.wavelet.kernels.taps import READ_WORD, WORK_HOST_OUT, is_tapped, tap_work, touch
 from npuviz.targets.wavelet.kernels.time.events import (
     Stage,
     band_of,
@@ -317,6 +318,9 @@ def _to_host(machine, pe, channel, t):
     if ready > t:
         return ready
     machine.host[channel.out_at] = head.payload & 0xFFFF_FFFF
+    if is_tapped(machine):
+        tap_work(machine, pe.node, WORK_HOST_OUT, t, channel.out_command, NONE)
+        touch(machine, pe.node, READ_WORD, t, head.identity, ONE)
     stage = Stage(TRAIL_TAKEN, ZERO, channel.color, t - head.ready)
     channel.out_word = head.identity
     leave_trail(wafer, pe, head.identity, stage, head.payload & (MARKED | MARK_ADVANCE))

@@ -1,0 +1,224 @@
+"""What a run reads and writes, as event rows: for whoever follows where values come from.
+
+A run is tapped when its only stop row is one of STOP_TAP, which never hits. Each piece of work begins with a
+row that says what it is; the rows of what it touches follow it at once. Nothing is told of what addresses,
+branches and activations depend on.
+"""
+
+from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.watch_kernels import is_watched, record_row, stop_row
+from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels.dsd.operand import target_of
+from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS
+from npuviz.targets.wavelet.kernels.records import (
+    FIFO,
+    KIND_FIFO,
+    KIND_INPUT,
+    KIND_LINE,
+    KIND_NOTHING,
+    KIND_OUTPUT,
+    KIND_RING,
+    KIND_SHAPE,
+    KIND_VALUE,
+    ONE,
+    QUEUE,
+)
+from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry
+
+STOP_TAP = 32
+"""Test of a stop row that never hits; behind the numbers of npuviz.sim.stop."""
+TAP = 9
+"""Type of an event row: TAP << 56 | what << 48 | node, cycle, and two words that depend on what it is."""
+
+# Work: its place (registers of the running function, or a host command), and its instruction.
+WORK_SCALAR, WORK_ELEMENT, WORK_TASK, WORK_ARGUMENT, WORK_HOST_IN, WORK_HOST_OUT = 0, 1, 2, 3, 4, 5
+NUM_WORKS = 6
+# What it touches: where it begins, and how much.
+READ_MEMORY, WRITE_MEMORY, READ_WORD, WRITE_WORD = 8, 9, 10, 11
+READ_REGISTER, WRITE_REGISTER, READ_CELL, WRITE_CELL, READ_HOST = 12, 13, 14, 15, 16
+
+LOW_HALF, HIGH_HALF = 2, 3
+"""How much of a word is touched, where it is not all of it (ONE)."""
+
+# Cells of a thread: its scalar operands have the numbers of their operands.
+CELL_SUM = 4
+CELL_LOW, CELL_HIGH = 8, 4
+"""The halves of a word that was taken, beside the number of the operand."""
+CELL_PACKED = 12
+"""An element that waits for the second one of its word."""
+
+
+@inlined
+def is_tapped(machine):
+    """Whether this run tells what it touches."""
+    return is_watched(machine) and stop_row(machine, 0).test == STOP_TAP
+
+
+@inlined
+def tap_work(machine, node, what, t, place, line):
+    """A piece of work begins."""
+    record_row(machine, (TAP << 56) | (what << 48) | node, t, place, line)
+
+
+@inlined
+def touch(machine, node, what, t, begin, count):
+    """The work under way touches something."""
+    record_row(machine, (TAP << 56) | (what << 48) | node, t, begin, count)
+
+
+@inlined
+def cell_of(node, number, place):
+    """A cell of a thread."""
+    return (node << 8) | (number << 4) | place
+
+
+@inlined
+def next_word(pe):
+    """Identity of the word that a PE sends next."""
+    return (pe.node << 32) | pe.sequence
+
+
+@kernel
+def touch_source(machine, pe, operand, t):
+    """The element of a memory, a FIFO or a queue that is read next."""
+    kind = operand.kind
+    if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
+        touch(machine, pe.node, READ_MEMORY, t, operand.address, operand.bytes)
+    elif kind == KIND_INPUT:
+        touch(machine, pe.node, READ_WORD, t, head_entry(QUEUE(machine.wafer, operand.record)).identity, ONE)
+    elif kind == KIND_FIFO:
+        settings = FIFO_SETTINGS(machine.program, CODE(machine.program, pe.code).fifos, operand.queue)
+        at = settings.address + FIFO(machine.wafer, operand.record).read
+        touch(machine, pe.node, READ_MEMORY, t, at, operand.bytes)
+
+
+@kernel
+def touch_target(machine, pe, operand, t):
+    """The element of a memory or a FIFO, or the word, that is written next."""
+    at = target_of(machine, pe, operand)
+    if at >= 0:
+        touch(machine, pe.node, WRITE_MEMORY, t, at, operand.bytes)
+    elif operand.kind == KIND_OUTPUT:
+        touch(machine, pe.node, WRITE_WORD, t, next_word(pe), ONE)
+
+
+@kernel
+def tap_start(machine, pe, thread, operation, number, t):
+    """An operation starts: its scalar operands, as they are now."""
+    node = pe.node
+    for i in range(1, 4):
+        if operation.kinds[i] != isa.OPERAND_SCALAR:
+            continue
+        tap_work(machine, node, WORK_ARGUMENT, t, pe.frame, thread.line)
+        touch(machine, node, READ_REGISTER, t, pe.frame + operation.registers[i], ONE)
+        touch(machine, node, WRITE_CELL, t, cell_of(node, number, i), ONE)
+        if i == 1 and thread.reduces:
+            touch(machine, node, WRITE_CELL, t, cell_of(node, number, CELL_SUM), ONE)
+    if thread.op == isa.D_ADDC16:
+        tap_work(machine, node, WORK_ARGUMENT, t, pe.frame, thread.line)
+        touch(machine, node, WRITE_CELL, t, cell_of(node, number, CELL_SUM), ONE)
+
+
+@kernel
+def tap_plain(machine, pe, thread, number, count, t):
+    """The elements of a step of a plain operation."""
+    node = pe.node
+    for k in range(count):
+        tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+        for i in range(1, 4):
+            operand = thread.operands[i]
+            kind = operand.kind
+            if kind == KIND_LINE:
+                touch(machine, node, READ_MEMORY, t, operand.address + k * operand.step, operand.bytes)
+            elif kind == KIND_INPUT:
+                entry = entry_behind(QUEUE(machine.wafer, operand.record), k)
+                touch(machine, node, READ_WORD, t, entry.identity, ONE)
+            elif kind == KIND_VALUE:
+                touch(machine, node, READ_CELL, t, cell_of(node, number, i), ONE)
+        target = thread.operands[0]
+        if target.kind == KIND_LINE:
+            touch(machine, node, WRITE_MEMORY, t, target.address + k * target.step, target.bytes)
+        elif target.kind == KIND_OUTPUT:
+            touch(machine, node, WRITE_WORD, t, next_word(pe) + k, ONE)
+
+
+@kernel
+def _tap_source(machine, pe, operand, cell, t):
+    """A source of an element of an operation that is not plain; cell: of the operand."""
+    kind = operand.kind
+    if kind == KIND_VALUE:
+        touch(machine, pe.node, READ_CELL, t, cell, ONE)
+    elif kind == KIND_INPUT and operand.per_word == 2:
+        # The next element is the low half, until that was read.
+        half = CELL_LOW if operand.index[0] == 0 else CELL_HIGH
+        touch(machine, pe.node, READ_CELL, t, cell + half, ONE)
+    elif kind != KIND_NOTHING:
+        touch_source(machine, pe, operand, t)
+
+
+@kernel
+def tap_element(machine, pe, thread, number, is_written, is_last, t):
+    """The next element of an operation that is not plain."""
+    node, base = pe.node, cell_of(pe.node, number, 0)
+    begin = 2 if thread.reduces else 1
+    for i in range(begin, 4):
+        operand = thread.operands[i]
+        if operand.kind == KIND_INPUT and operand.per_word == 2 and operand.index[0] == 0:
+            identity = head_entry(QUEUE(machine.wafer, operand.record)).identity
+            tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+            touch(machine, node, READ_WORD, t, identity, LOW_HALF)
+            touch(machine, node, WRITE_CELL, t, base + i + CELL_LOW, ONE)
+            tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+            touch(machine, node, READ_WORD, t, identity, HIGH_HALF)
+            touch(machine, node, WRITE_CELL, t, base + i + CELL_HIGH, ONE)
+    tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+    for i in range(begin, 4):
+        _tap_source(machine, pe, thread.operands[i], base + i, t)
+    if thread.reduces or thread.op == isa.D_ADDC16:
+        touch(machine, node, READ_CELL, t, base + CELL_SUM, ONE)
+        touch(machine, node, WRITE_CELL, t, base + CELL_SUM, ONE)
+    target = thread.operands[0]
+    if not is_written:
+        return
+    if target.kind != KIND_OUTPUT or target.per_word != 2:
+        touch_target(machine, pe, target, t)
+        return
+    is_second = target.index[0] != 0
+    if is_second:
+        touch(machine, node, WRITE_WORD, t, next_word(pe), HIGH_HALF)
+    else:
+        touch(machine, node, WRITE_CELL, t, base + CELL_PACKED, ONE)
+    if is_second or is_last:
+        tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+        touch(machine, node, READ_CELL, t, base + CELL_PACKED, ONE)
+        touch(machine, node, WRITE_WORD, t, next_word(pe), LOW_HALF)
+
+
+@kernel
+def tap_arguments(machine, pe, what, source, count, t):
+    """A task begins with arguments: from a word (READ_WORD), or from the host, one word each (READ_HOST)."""
+    if what == READ_WORD and count == 2:
+        for i in range(count):
+            tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
+            touch(machine, pe.node, what, t, source, LOW_HALF + i)
+            touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
+        return
+    if what == READ_WORD:
+        tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
+        touch(machine, pe.node, what, t, source, ONE)
+        if count > 0:
+            touch(machine, pe.node, WRITE_REGISTER, t, pe.frame, count)
+        return
+    for i in range(count):
+        tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
+        touch(machine, pe.node, what, t, source + i, ONE)
+        touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
+
+
+@kernel
+def tap_call(machine, pe, frame, first, count, t):
+    """Arguments of a call, from the caller's registers to those of the function, which is open."""
+    for i in range(count):
+        tap_work(machine, pe.node, WORK_ARGUMENT, t, pe.frame, frame.call)
+        touch(machine, pe.node, READ_REGISTER, t, frame.caller + first + i, ONE)
+        touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
