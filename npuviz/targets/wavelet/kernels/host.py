@@ -92,8 +92,8 @@ def _copy_words(machine, index, pe, place, t):
         mark = ((index + 1) << ELEMENT_BITS) | MARK_HOST
         watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + size * count, mark), t)
     if is_tapped(machine):
-        tap_work(machine, pe.node, WORK_HOST_IN if is_in else WORK_HOST_OUT, t, index, -1)
-        touch(machine, pe.node, WRITE_MEMORY if is_in else READ_MEMORY, t, address, size * count)
+        tap_work(machine, pe.node, WORK_HOST_IN if is_in else WORK_HOST_OUT, index, -1)
+        touch(machine, pe.node, WRITE_MEMORY if is_in else READ_MEMORY, address, size * count)
     for i in range(count):
         at = address + i * size
         if is_in:

@@ -6,10 +6,11 @@ branches and activations depend on.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import is_watched, record_row, stop_row
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import target_of
-from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS
+from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     FIFO,
     KIND_FIFO,
@@ -22,6 +23,7 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_VALUE,
     ONE,
     QUEUE,
+    THREAD,
 )
 from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry
 
@@ -55,15 +57,15 @@ def is_tapped(machine):
 
 
 @inlined
-def tap_work(machine, node, what, t, place, line):
+def tap_work(machine, node, what, place, line):
     """A piece of work begins."""
-    record_row(machine, (TAP << 56) | (what << 48) | node, t, place, line)
+    record_row(machine, (TAP << 56) | (what << 48) | node, machine.wafer.now, place, line)
 
 
 @inlined
-def touch(machine, node, what, t, begin, count):
+def touch(machine, node, what, begin, count):
     """The work under way touches something."""
-    record_row(machine, (TAP << 56) | (what << 48) | node, t, begin, count)
+    record_row(machine, (TAP << 56) | (what << 48) | node, machine.wafer.now, begin, count)
 
 
 @inlined
@@ -73,152 +75,177 @@ def cell_of(node, number, place):
 
 
 @inlined
+def number_of(machine, pe, thread):
+    """Number of a thread of a PE."""
+    first = THREAD(pe, LAYOUT(machine.program, pe.layout).threads, 0)
+    return (word_of(machine.wafer, thread) - word_of(machine.wafer, first)) // THREAD.num_words
+
+
+@inlined
 def next_word(pe):
     """Identity of the word that a PE sends next."""
     return (pe.node << 32) | pe.sequence
 
 
 @kernel
-def touch_source(machine, pe, operand, t):
+def touch_source(machine, pe, operand):
     """The element of a memory, a FIFO or a queue that is read next."""
     kind = operand.kind
     if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
-        touch(machine, pe.node, READ_MEMORY, t, operand.address, operand.bytes)
+        touch(machine, pe.node, READ_MEMORY, operand.address, operand.bytes)
     elif kind == KIND_INPUT:
-        touch(machine, pe.node, READ_WORD, t, head_entry(QUEUE(machine.wafer, operand.record)).identity, ONE)
+        touch(machine, pe.node, READ_WORD, head_entry(QUEUE(machine.wafer, operand.record)).identity, ONE)
     elif kind == KIND_FIFO:
         settings = FIFO_SETTINGS(machine.program, CODE(machine.program, pe.code).fifos, operand.queue)
         at = settings.address + FIFO(machine.wafer, operand.record).read
-        touch(machine, pe.node, READ_MEMORY, t, at, operand.bytes)
+        touch(machine, pe.node, READ_MEMORY, at, operand.bytes)
 
 
 @kernel
-def touch_target(machine, pe, operand, t):
+def touch_target(machine, pe, operand):
     """The element of a memory or a FIFO, or the word, that is written next."""
     at = target_of(machine, pe, operand)
     if at >= 0:
-        touch(machine, pe.node, WRITE_MEMORY, t, at, operand.bytes)
+        touch(machine, pe.node, WRITE_MEMORY, at, operand.bytes)
     elif operand.kind == KIND_OUTPUT:
-        touch(machine, pe.node, WRITE_WORD, t, next_word(pe), ONE)
+        touch(machine, pe.node, WRITE_WORD, next_word(pe), ONE)
 
 
 @kernel
-def tap_start(machine, pe, thread, operation, number, t):
+def tap_start(machine, pe, thread, operation):
     """An operation starts: its scalar operands, as they are now."""
-    node = pe.node
+    node, number = pe.node, number_of(machine, pe, thread)
     for i in range(1, 4):
         if operation.kinds[i] != isa.OPERAND_SCALAR:
             continue
-        tap_work(machine, node, WORK_ARGUMENT, t, pe.frame, thread.line)
-        touch(machine, node, READ_REGISTER, t, pe.frame + operation.registers[i], ONE)
-        touch(machine, node, WRITE_CELL, t, cell_of(node, number, i), ONE)
+        tap_work(machine, node, WORK_ARGUMENT, pe.frame, thread.line)
+        touch(machine, node, READ_REGISTER, pe.frame + operation.registers[i], ONE)
+        touch(machine, node, WRITE_CELL, cell_of(node, number, i), ONE)
         if i == 1 and thread.reduces:
-            touch(machine, node, WRITE_CELL, t, cell_of(node, number, CELL_SUM), ONE)
+            touch(machine, node, WRITE_CELL, cell_of(node, number, CELL_SUM), ONE)
     if thread.op == isa.D_ADDC16:
-        tap_work(machine, node, WORK_ARGUMENT, t, pe.frame, thread.line)
-        touch(machine, node, WRITE_CELL, t, cell_of(node, number, CELL_SUM), ONE)
+        tap_work(machine, node, WORK_ARGUMENT, pe.frame, thread.line)
+        touch(machine, node, WRITE_CELL, cell_of(node, number, CELL_SUM), ONE)
 
 
 @kernel
-def tap_plain(machine, pe, thread, number, count, t):
+def tap_plain(machine, pe, thread, count):
     """The elements of a step of a plain operation."""
-    node = pe.node
+    node, number = pe.node, number_of(machine, pe, thread)
     for k in range(count):
-        tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+        tap_work(machine, node, WORK_ELEMENT, number, thread.line)
         for i in range(1, 4):
             operand = thread.operands[i]
             kind = operand.kind
             if kind == KIND_LINE:
-                touch(machine, node, READ_MEMORY, t, operand.address + k * operand.step, operand.bytes)
+                touch(machine, node, READ_MEMORY, operand.address + k * operand.step, operand.bytes)
             elif kind == KIND_INPUT:
                 entry = entry_behind(QUEUE(machine.wafer, operand.record), k)
-                touch(machine, node, READ_WORD, t, entry.identity, ONE)
+                touch(machine, node, READ_WORD, entry.identity, ONE)
             elif kind == KIND_VALUE:
-                touch(machine, node, READ_CELL, t, cell_of(node, number, i), ONE)
+                touch(machine, node, READ_CELL, cell_of(node, number, i), ONE)
         target = thread.operands[0]
         if target.kind == KIND_LINE:
-            touch(machine, node, WRITE_MEMORY, t, target.address + k * target.step, target.bytes)
+            touch(machine, node, WRITE_MEMORY, target.address + k * target.step, target.bytes)
         elif target.kind == KIND_OUTPUT:
-            touch(machine, node, WRITE_WORD, t, next_word(pe) + k, ONE)
+            touch(machine, node, WRITE_WORD, next_word(pe) + k, ONE)
 
 
 @kernel
-def _tap_source(machine, pe, operand, cell, t):
+def _tap_source(machine, pe, operand, cell):
     """A source of an element of an operation that is not plain; cell: of the operand."""
     kind = operand.kind
     if kind == KIND_VALUE:
-        touch(machine, pe.node, READ_CELL, t, cell, ONE)
+        touch(machine, pe.node, READ_CELL, cell, ONE)
     elif kind == KIND_INPUT and operand.per_word == 2:
         # The next element is the low half, until that was read.
         half = CELL_LOW if operand.index[0] == 0 else CELL_HIGH
-        touch(machine, pe.node, READ_CELL, t, cell + half, ONE)
+        touch(machine, pe.node, READ_CELL, cell + half, ONE)
     elif kind != KIND_NOTHING:
-        touch_source(machine, pe, operand, t)
+        touch_source(machine, pe, operand)
 
 
 @kernel
-def tap_element(machine, pe, thread, number, is_written, is_last, t):
+def tap_element(machine, pe, thread, is_written, is_last):
     """The next element of an operation that is not plain."""
-    node, base = pe.node, cell_of(pe.node, number, 0)
+    node, number = pe.node, number_of(machine, pe, thread)
+    base = cell_of(node, number, 0)
     begin = 2 if thread.reduces else 1
     for i in range(begin, 4):
         operand = thread.operands[i]
         if operand.kind == KIND_INPUT and operand.per_word == 2 and operand.index[0] == 0:
             identity = head_entry(QUEUE(machine.wafer, operand.record)).identity
-            tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
-            touch(machine, node, READ_WORD, t, identity, LOW_HALF)
-            touch(machine, node, WRITE_CELL, t, base + i + CELL_LOW, ONE)
-            tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
-            touch(machine, node, READ_WORD, t, identity, HIGH_HALF)
-            touch(machine, node, WRITE_CELL, t, base + i + CELL_HIGH, ONE)
-    tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
+            tap_work(machine, node, WORK_ELEMENT, number, thread.line)
+            touch(machine, node, READ_WORD, identity, LOW_HALF)
+            touch(machine, node, WRITE_CELL, base + i + CELL_LOW, ONE)
+            tap_work(machine, node, WORK_ELEMENT, number, thread.line)
+            touch(machine, node, READ_WORD, identity, HIGH_HALF)
+            touch(machine, node, WRITE_CELL, base + i + CELL_HIGH, ONE)
+    tap_work(machine, node, WORK_ELEMENT, number, thread.line)
     for i in range(begin, 4):
-        _tap_source(machine, pe, thread.operands[i], base + i, t)
+        _tap_source(machine, pe, thread.operands[i], base + i)
     if thread.reduces or thread.op == isa.D_ADDC16:
-        touch(machine, node, READ_CELL, t, base + CELL_SUM, ONE)
-        touch(machine, node, WRITE_CELL, t, base + CELL_SUM, ONE)
+        touch(machine, node, READ_CELL, base + CELL_SUM, ONE)
+        touch(machine, node, WRITE_CELL, base + CELL_SUM, ONE)
     target = thread.operands[0]
     if not is_written:
         return
     if target.kind != KIND_OUTPUT or target.per_word != 2:
-        touch_target(machine, pe, target, t)
+        touch_target(machine, pe, target)
         return
     is_second = target.index[0] != 0
     if is_second:
-        touch(machine, node, WRITE_WORD, t, next_word(pe), HIGH_HALF)
+        touch(machine, node, WRITE_WORD, next_word(pe), HIGH_HALF)
     else:
-        touch(machine, node, WRITE_CELL, t, base + CELL_PACKED, ONE)
+        touch(machine, node, WRITE_CELL, base + CELL_PACKED, ONE)
     if is_second or is_last:
-        tap_work(machine, node, WORK_ELEMENT, t, number, thread.line)
-        touch(machine, node, READ_CELL, t, base + CELL_PACKED, ONE)
-        touch(machine, node, WRITE_WORD, t, next_word(pe), LOW_HALF)
+        tap_work(machine, node, WORK_ELEMENT, number, thread.line)
+        touch(machine, node, READ_CELL, base + CELL_PACKED, ONE)
+        touch(machine, node, WRITE_WORD, next_word(pe), LOW_HALF)
 
 
 @kernel
-def tap_arguments(machine, pe, what, source, count, t):
+def tap_arguments(machine, pe, what, source, count):
     """A task begins with arguments: from a word (READ_WORD), or from the host, one word each (READ_HOST)."""
     if what == READ_WORD and count == 2:
         for i in range(count):
-            tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
-            touch(machine, pe.node, what, t, source, LOW_HALF + i)
-            touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
+            tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
+            touch(machine, pe.node, what, source, LOW_HALF + i)
+            touch(machine, pe.node, WRITE_REGISTER, pe.frame + i, ONE)
         return
     if what == READ_WORD:
-        tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
-        touch(machine, pe.node, what, t, source, ONE)
+        tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
+        touch(machine, pe.node, what, source, ONE)
         if count > 0:
-            touch(machine, pe.node, WRITE_REGISTER, t, pe.frame, count)
+            touch(machine, pe.node, WRITE_REGISTER, pe.frame, count)
         return
     for i in range(count):
-        tap_work(machine, pe.node, WORK_TASK, t, pe.frame, pe.line)
-        touch(machine, pe.node, what, t, source + i, ONE)
-        touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
+        tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
+        touch(machine, pe.node, what, source + i, ONE)
+        touch(machine, pe.node, WRITE_REGISTER, pe.frame + i, ONE)
 
 
 @kernel
-def tap_call(machine, pe, frame, first, count, t):
+def tap_scalar(machine, pe, op):
+    """A scalar instruction begins; of those that may have to wait a run tells when they act."""
+    if op != isa.OP_DSD and op != isa.OP_MAP_READ and op != isa.OP_MAP_WRITE:
+        tap_work(machine, pe.node, WORK_SCALAR, pe.frame, pe.line)
+
+
+@kernel
+def tap_cursor(machine, pe, operand, reads):
+    """An element of a cursor of @map is read or written."""
+    tap_work(machine, pe.node, WORK_SCALAR, pe.frame, pe.line)
+    if reads:
+        touch_source(machine, pe, operand)
+    else:
+        touch_target(machine, pe, operand)
+
+
+@kernel
+def tap_call(machine, pe, frame, first, count):
     """Arguments of a call, from the caller's registers to those of the function, which is open."""
     for i in range(count):
-        tap_work(machine, pe.node, WORK_ARGUMENT, t, pe.frame, frame.call)
-        touch(machine, pe.node, READ_REGISTER, t, frame.caller + first + i, ONE)
-        touch(machine, pe.node, WRITE_REGISTER, t, pe.frame + i, ONE)
+        tap_work(machine, pe.node, WORK_ARGUMENT, pe.frame, frame.call)
+        touch(machine, pe.node, READ_REGISTER, frame.caller + first + i, ONE)
+        touch(machine, pe.node, WRITE_REGISTER, pe.frame + i, ONE)

@@ -236,7 +236,7 @@ def start_operation(machine, pe, operation, t):
     if is_watched(machine):
         watch_part(machine, element_of(program, pe.node), number, mark_of(pe.line), t)
         if is_tapped(machine):
-            tap_start(machine, pe, thread, operation, number, t)
+            tap_start(machine, pe, thread, operation)
     if is_async:
         if thread.result >= 0:
             wafer[thread.result] = 1

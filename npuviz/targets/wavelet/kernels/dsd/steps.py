@@ -209,8 +209,8 @@ def _meets_control(wafer, pe, thread, t):
 
 
 @kernel
-def _elements(machine, pe, thread, number, count, t):
-    """Compute and store `count` elements of a thread one after the other."""
+def _elements(machine, pe, thread, count, t):
+    """Compute and store `count` elements one after the other."""
     op, half = thread.op, thread.half
     operands = thread.operands
     destination, first, second, third = operands[0], operands[1], operands[2], operands[3]
@@ -224,7 +224,7 @@ def _elements(machine, pe, thread, number, count, t):
     for i in range(count):
         if tells:
             is_written = not reduces or i == count - 1
-            tap_element(machine, pe, thread, number, is_written, i + 1 == thread.left, t)
+            tap_element(machine, pe, thread, is_written, i + 1 == thread.left)
         left = thread.value if reduces else _read(machine, pe, first, t)
         right = _read(machine, pe, second, t) if has_second else 0
         if third_reads:
@@ -266,8 +266,8 @@ def _clear_source(machine, pe, thread, t):
                 touched = (address, address + operand.bytes, mark_of(thread.line))
                 watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, touched, t)
                 if is_tapped(machine):
-                    tap_work(machine, pe.node, WORK_ELEMENT, t, ZERO, thread.line)
-                    touch(machine, pe.node, WRITE_MEMORY, t, address, operand.bytes)
+                    tap_work(machine, pe.node, WORK_ELEMENT, ZERO, thread.line)
+                    touch(machine, pe.node, WRITE_MEMORY, address, operand.bytes)
             if operand.bytes == 2:
                 store_16(wafer, pe.memory, address, ZERO)
             else:
@@ -459,11 +459,11 @@ def step_operation(machine, pe, number, t):
     if is_watched(machine):
         _watch_memory(machine, pe, thread, count, t)
         if is_plain and is_tapped(machine):
-            tap_plain(machine, pe, thread, number, count, t)
+            tap_plain(machine, pe, thread, count)
     if is_plain:
         _plain_elements(machine, pe, thread, count, t)
     else:
-        _elements(machine, pe, thread, number, count, t)
+        _elements(machine, pe, thread, count, t)
     cycles = thread.cycles
     thread.left -= count
     band.elements += count

@@ -62,15 +62,13 @@ from npuviz.targets.wavelet.kernels.records import (
 from npuviz.targets.wavelet.kernels.taps import (
     READ_MEMORY,
     READ_REGISTER,
-    WORK_SCALAR,
     WRITE_MEMORY,
     WRITE_REGISTER,
     is_tapped,
     tap_call,
-    tap_work,
+    tap_cursor,
+    tap_scalar,
     touch,
-    touch_source,
-    touch_target,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import (
@@ -177,7 +175,7 @@ def _call(machine, pe, function, instruction):
     for i in range(count):
         frame.registers[i] = given[first + i]
     if is_tapped(machine):
-        tap_call(machine, pe, frame, first, count, wafer.now)
+        tap_call(machine, pe, frame, first, count)
     pe.stack = end
     pe.depth += 1
 
@@ -196,7 +194,7 @@ def _return(machine, pe, value, t):
         return
     if frame.result >= 0:
         if is_tapped(machine):
-            touch(machine, pe.node, WRITE_REGISTER, t, frame.result, ONE)
+            touch(machine, pe.node, WRITE_REGISTER, frame.result, ONE)
         wafer[frame.result] = value
     pe.pc = frame.pc
     pe.frame = frame.caller
@@ -243,9 +241,9 @@ def _memory_instruction(machine, pe, registers, instruction, t):
         watch_bytes(machine, pe.node, test, (address, address + size, mark_of(pe.line)), t)
         if is_tapped(machine):
             if op == isa.OP_COPY:
-                touch(machine, pe.node, READ_MEMORY, t, registers[base] + imm, size)
+                touch(machine, pe.node, READ_MEMORY, registers[base] + imm, size)
             what = READ_MEMORY if test == STOP_MEMORY_READ else WRITE_MEMORY
-            touch(machine, pe.node, what, t, address, size)
+            touch(machine, pe.node, what, address, size)
     if op == isa.OP_LD:
         _load(machine, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:
@@ -351,11 +349,7 @@ def _map_instruction(machine, pe, registers, instruction, t):
         if pe.map_wait > 0:
             end_main_wait(machine, pe, main_wait_of(operand, op == isa.OP_MAP_READ), t, pe.map_wait)
         if is_tapped(machine):
-            tap_work(machine, pe.node, WORK_SCALAR, t, pe.frame, pe.line)
-            if op == isa.OP_MAP_READ:
-                touch_source(machine, pe, operand, t)
-            else:
-                touch_target(machine, pe, operand, t)
+            tap_cursor(machine, pe, operand, op == isa.OP_MAP_READ)
         if op == isa.OP_MAP_READ:
             registers[r] = read_cursor(machine, pe, operand, t)
             kind = instruction.type
@@ -422,7 +416,7 @@ def _execute(machine, pe, instruction, op, t):
     elif op == isa.OP_SELECT:
         chosen = instruction.b if registers[instruction.aux] != 0 else instruction.c
         if is_tapped(machine):
-            touch(machine, pe.node, READ_REGISTER, t, pe.frame + chosen, ONE)
+            touch(machine, pe.node, READ_REGISTER, pe.frame + chosen, ONE)
         registers[instruction.a] = registers[chosen]
     elif op == isa.OP_DSD_SET or op == isa.OP_DSD_MOVE:
         descriptor_instruction(registers, instruction, op)
@@ -441,12 +435,6 @@ def _execute(machine, pe, instruction, op, t):
     elif op != isa.OP_NOP:
         fault(wafer, pe.node, FAULT_OPCODE, op)
     return cycles
-
-
-@inlined
-def _is_told_later(op):
-    """Whether an instruction may have to wait, so that a tapped run tells of it when it acts."""
-    return op == isa.OP_DSD or op == isa.OP_MAP_READ or op == isa.OP_MAP_WRITE
 
 
 @kernel
@@ -477,8 +465,8 @@ def scalar_step(machine, pe, t):
             pe.line = code.first + pc
             if is_watched(machine):
                 watch_instruction(machine, element_of(program, pe.node), pe.depth, pe.line, t)
-                if is_tapped(machine) and not _is_told_later(op):
-                    tap_work(machine, pe.node, WORK_SCALAR, t, pe.frame, pe.line)
+                if is_tapped(machine):
+                    tap_scalar(machine, pe, op)
         if op == isa.OP_DSD:
             operation = OPERATION(program, code.operations, instruction.imm)
             if start_operation(machine, pe, operation, t):

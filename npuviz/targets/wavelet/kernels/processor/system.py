@@ -57,7 +57,7 @@ def _write_48(machine, pe, address, value, t):
     if is_watched(machine):
         watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, (address, address + 6, mark_of(pe.line)), t)
         if is_tapped(machine):
-            touch(machine, pe.node, WRITE_MEMORY, t, address, 6)
+            touch(machine, pe.node, WRITE_MEMORY, address, 6)
     if not is_inside(pe, address, 6):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return

@@ -267,7 +267,7 @@ def start_task(machine, pe, pick, t):
         for i in range(pe.launch_count):
             registers[i] = machine.host[pe.launch_args + i]
         if is_tapped(machine):
-            tap_arguments(machine, pe, READ_HOST, pe.launch_args, pe.launch_count, t)
+            tap_arguments(machine, pe, READ_HOST, pe.launch_args, pe.launch_count)
     elif what == PICK_TEARDOWN:
         pe.teardown &= ~(1 << number)
         if is_recording(machine):
@@ -309,4 +309,4 @@ def start_task(machine, pe, pick, t):
         pe.event_id = identity
         _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)
         if is_tapped(machine):
-            tap_arguments(machine, pe, READ_WORD, identity, task.arguments, t)
+            tap_arguments(machine, pe, READ_WORD, identity, task.arguments)

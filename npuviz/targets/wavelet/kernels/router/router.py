@@ -319,8 +319,8 @@ def _to_host(machine, pe, channel, t):
         return ready
     machine.host[channel.out_at] = head.payload & 0xFFFF_FFFF
     if is_tapped(machine):
-        tap_work(machine, pe.node, WORK_HOST_OUT, t, channel.out_command, NONE)
-        touch(machine, pe.node, READ_WORD, t, head.identity, ONE)
+        tap_work(machine, pe.node, WORK_HOST_OUT, channel.out_command, NONE)
+        touch(machine, pe.node, READ_WORD, head.identity, ONE)
     stage = Stage(TRAIL_TAKEN, ZERO, channel.color, t - head.ready)
     channel.out_word = head.identity
     leave_trail(wafer, pe, head.identity, stage, head.payload & (MARKED | MARK_ADVANCE))
