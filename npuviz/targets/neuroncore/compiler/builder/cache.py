@@ -1,5 +1,6 @@
 """Which HBM patterns are still in SBUF: what was loaded, and what was stored and still lies there."""
 
+from npuviz.targets.neuroncore.compiler.patterns.box_index import BoxIndex
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
@@ -29,14 +30,12 @@ class _Copy:
 
     dims  free dimensions (size, step in HBM, step in the view), largest HBM step first; None if the
           pattern is one in which nothing smaller can be found
-    box   bytes of the variable
     """
 
-    __slots__ = ("box", "dims", "view")
+    __slots__ = ("dims", "view")
 
-    def __init__(self, source: HbmView, view: View, box: Box) -> None:
+    def __init__(self, source: HbmView, view: View) -> None:
         self.view = view
-        self.box = box
         dims = merged_together(source.shape[1:], (source.steps[1:], view.steps))
         dims.sort(key=lambda dim: -dim[1])
         reach = source.itemsize
@@ -48,11 +47,23 @@ class _Copy:
             reach = size * step
 
 
+class _Copies(dict[Key, _Copy]):
+    """The copies of one variable, the newest last, with the bytes of the variable that each holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boxes: BoxIndex[Key] = BoxIndex()
+
+    def __delitem__(self, key: Key) -> None:
+        super().__delitem__(key)
+        self.boxes.remove(key)
+
+
 class TileCache:
     """HBM pattern -> the view that holds it; a copy dies with its tile or when either side is written."""
 
     def __init__(self) -> None:
-        self._of_variable: dict[int, dict[Key, _Copy]] = {}
+        self._of_variable: dict[int, _Copies] = {}
         self._swept_at: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -96,9 +107,10 @@ class TileCache:
     def add(self, source: HbmView, view: View, box: Box) -> None:
         """Remember that `view` holds the pattern, which lies in `box` of its variable."""
         key = key_of(source, view.dtype)
-        copies = self._of_variable.setdefault(source.variable, {})
+        copies = self._of_variable.setdefault(source.variable, _Copies())
         copies.pop(key, None)
-        copies[key] = _Copy(source, view, box)
+        copies[key] = _Copy(source, view)
+        copies.boxes.add(key, box)
         view.tile.keys[key] = view.box()
         if len(copies) > self._swept_at.get(source.variable, 0) + SWEPT_EVERY:
             for old in [old for old, copy in copies.items() if old not in copy.view.tile.keys]:
@@ -110,12 +122,9 @@ class TileCache:
         copies = self._of_variable.get(variable)
         if not copies:
             return
-        for key in [
-            key
-            for key, copy in copies.items()
-            if copy.box[2] < box[3] and box[2] < copy.box[3] and copy.box[0] < box[1] and box[0] < copy.box[1]
-        ]:
-            copies.pop(key).view.tile.keys.pop(key, None)
+        for key in copies.boxes.meeting(box):
+            copies[key].view.tile.keys.pop(key, None)
+            del copies[key]
 
     def clear(self) -> None:
         """Forget everything."""

@@ -1,0 +1,72 @@
+"""Finds which of many boxes of bytes share bytes with another, without looking at all of them."""
+
+from collections.abc import Hashable, Iterator
+from itertools import product
+from typing import Generic, TypeVar
+
+from npuviz.targets.neuroncore.compiler.patterns.tile import Box
+
+Key = TypeVar("Key", bound=Hashable)
+
+_ROW_BITS, _BYTE_BITS = 7, 12
+"""Boxes are found by the pieces of 128 partitions (rows of a variable) and 4 KiB in which they lie."""
+_MOST_BUCKETS = 8
+"""A box over more of them is looked at in every search."""
+
+
+def meets(a: Box, b: Box) -> bool:
+    """Whether two boxes share a byte."""
+    return a[2] < b[3] and b[2] < a[3] and a[0] < b[1] and b[0] < a[1]
+
+
+class BoxIndex(Generic[Key]):
+    """Keys with a box each."""
+
+    __slots__ = ("_boxes", "_buckets", "_wide")
+
+    def __init__(self) -> None:
+        self._boxes: dict[Key, Box] = {}
+        self._buckets: dict[tuple[int, int], dict[Key, None]] = {}
+        self._wide: dict[Key, None] = {}
+
+    def add(self, key: Key, box: Box) -> None:
+        """Keep a key's box; a box that it had goes."""
+        self.remove(key)
+        self._boxes[key] = box
+        for group in self._groups(box):
+            group[key] = None
+
+    def remove(self, key: Key) -> None:
+        """Forget a key, if it is there."""
+        box = self._boxes.pop(key, None)
+        if box is not None:
+            for group in self._groups(box):
+                del group[key]
+
+    def meeting(self, box: Box) -> list[Key]:
+        """Keys whose boxes share a byte with this one."""
+        boxes = self._boxes
+        rows, pieces = _pieces(box)
+        if len(rows) * len(pieces) >= len(boxes):
+            return [key for key, each in boxes.items() if meets(each, box)]
+        found = {key: None for key in self._wide if meets(boxes[key], box)}
+        for place in product(rows, pieces):
+            for key in self._buckets.get(place, ()):
+                if key not in found and meets(boxes[key], box):
+                    found[key] = None
+        return list(found)
+
+    def _groups(self, box: Box) -> Iterator[dict[Key, None]]:
+        rows, pieces = _pieces(box)
+        if len(rows) * len(pieces) > _MOST_BUCKETS:
+            yield self._wide
+            return
+        for place in product(rows, pieces):
+            yield self._buckets.setdefault(place, {})
+
+
+def _pieces(box: Box) -> tuple[range, range]:
+    return (
+        range(box[0] >> _ROW_BITS, ((box[1] - 1) >> _ROW_BITS) + 1),
+        range(box[2] >> _BYTE_BITS, ((box[3] - 1) >> _BYTE_BITS) + 1),
+    )
