@@ -7,7 +7,17 @@ from PySide6.QtWidgets import QStackedWidget
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.causes.table import HELPS, LINES, OPERATORS, CausesTable, UnitRow, UnitsTable
+from npuviz.ui.causes.table import (
+    CYCLES,
+    FREE,
+    HELPS,
+    LINES,
+    OPERATORS,
+    TIMES,
+    CausesTable,
+    UnitRow,
+    UnitsTable,
+)
 from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, choice, column, line, summary_line
@@ -21,6 +31,8 @@ COUNTING = "following causes\u2026"
 PATH, OF_UNITS = "Critical path", "Units"
 MARK_TIP = "Mark the critical path in the timeline"
 NAME_WIDTH = 220
+TEXT_WIDTH = 200
+"""Pixels that a column of names or advice takes at most."""
 PATIENCE = 0.02
 """Seconds that the window waits for the answer at once."""
 
@@ -41,8 +53,11 @@ class CausesPanel(Panel):
         self.units_view = make_table(
             self.units, self.theme, "Causes of units", self, object_name="causes.units", is_single=True
         )
+        self._fitting = fit_columns(
+            self.view, NAME_WIDTH, spare=(LINES, TIMES, OPERATORS, FREE, CYCLES), most=TEXT_WIDTH
+        )
+        fit_columns(self.units_view, NAME_WIDTH)
         for view, name in ((self.view, "critical-path"), (self.units_view, "unit-causes")):
-            fit_columns(view, NAME_WIDTH)
             add_copying(view, (self, name))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)
@@ -115,9 +130,13 @@ class CausesPanel(Panel):
         total = max(found.run.cycles, 1)
         self.table.total = self.units.total = total
         self.table.reset(found.costs)
-        for place in (OPERATORS, LINES, HELPS):
-            is_empty = not any(self.table.text(row, place) for row in found.costs)
-            self.view.setColumnHidden(place, is_empty)
+        self._fitting.leave_out(
+            [
+                place
+                for place in (OPERATORS, LINES, HELPS)
+                if not any(self.table.text(row, place) for row in found.costs)
+            ]
+        )
         self.units.reset([UnitRow(name, cycles) for name, cycles in found.units.items()])
         parts = sorted(found.run.by_cause.items(), key=lambda item: -item[1])
         text = ", ".join(f"{name} {cycles / total:.1%}" for name, cycles in parts if cycles)

@@ -93,7 +93,7 @@ class ComparePanel(Panel):
         self.view.setItemDelegateForColumn(BAR, ChangeBar(self.theme, self.view))
         self.view.horizontalHeader().setSortIndicator(CHANGE, Qt.SortOrder.DescendingOrder)
         self.view.setSortingEnabled(True)
-        fit_columns(self.view, NAME_WIDTH)
+        self._fitting = fit_columns(self.view, NAME_WIDTH, spare=(BAR, WAITS_THERE, WAITS_HERE))
         self.view.horizontalHeader().setMinimumSectionSize(BAR_WIDTH // 2)
         add_copying(self.view, (self, "comparison"))
         self.view.clicked.connect(self._choose)
@@ -234,8 +234,7 @@ class ComparePanel(Panel):
         self.table.rows = [row for row in rows if all(word in row.name.casefold() for word in words)]
         self.table.sort(header.sortIndicatorSection(), header.sortIndicatorOrder())
         self.table.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, len(self.table.titles) - 1)
-        for place in (WAITS_HERE, WAITS_THERE):
-            self.view.setColumnHidden(place, what != "units")
+        self._fitting.leave_out(() if what == "units" else (WAITS_HERE, WAITS_THERE))
         self.first.setVisible(found["first_difference"] is not None and self.model.session is not None)
         self.summary.setText(_summary(found, other.title))
 

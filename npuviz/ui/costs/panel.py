@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu
 from npuviz.base.units import format_count
 from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.costs.table import NAME, SHARE, CostRow, CostTable, rows_of
+from npuviz.ui.costs.table import BUSY, NAME, SHARE, WAITING, WORK, CostRow, CostTable, rows_of
 from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import choice, column, filter_line, line, summary_line
@@ -50,7 +50,7 @@ class CostsPanel(Panel):
         )
         self.view.horizontalHeader().setSortIndicator(SHARE, Qt.SortOrder.DescendingOrder)
         self.view.setSortingEnabled(True)
-        fit_columns(self.view, NAME_WIDTH)
+        fit_columns(self.view, NAME_WIDTH, spare=(WORK, WAITING, BUSY))
         add_copying(self.view, (self, "costs"), self._add_actions)
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)

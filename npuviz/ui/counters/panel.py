@@ -3,7 +3,7 @@
 from PySide6.QtCore import QModelIndex
 
 from npuviz.base.units import format_count
-from npuviz.ui.counters.table import CounterRow, CounterTable, counter_rows
+from npuviz.ui.counters.table import LIMIT, LOWEST, MEAN, MEASURE, CounterRow, CounterTable, counter_rows
 from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import column, filter_line, line, summary_line
@@ -26,7 +26,7 @@ class CountersPanel(Panel):
             self.table, self.theme, "Counters", self, object_name="counters.table",
             is_single=True,
         )  # fmt: skip
-        fit_columns(self.view, NAME_WIDTH)
+        fit_columns(self.view, NAME_WIDTH, spare=(LIMIT, MEASURE, LOWEST, MEAN))
         add_copying(self.view, (self, "counters"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)

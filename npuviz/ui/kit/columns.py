@@ -1,26 +1,42 @@
 """Columns of tables: as many as there is room for are seen whole, the others by scrolling."""
 
-from PySide6.QtCore import QEvent, QObject, QTimer
-from PySide6.QtWidgets import QHeaderView, QTableView
+from collections.abc import Collection, Sequence
+
+from PySide6.QtCore import QEvent, QObject, QSize, QTimer
+from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 from shiboken6 import isValid
 
+from npuviz.ui.kit.row_model import Index
+
+SPARED = "spared_columns"
+"""Property of tables: columns that are hidden for want of room."""
 MIN_NAME_WIDTH = 112
 
 
-def fit_columns(view: QTableView, first: int) -> None:
+def fit_columns(view: QTableView, first: int, spare: Sequence[int] = (), most: int = 0) -> "Fitting":
     """Give all columns but the first what they need, and the first one `first` pixels where there is room.
 
     Where there is not, the first column ends where a column at the right edge is seen whole: it shrinks to
     MIN_NAME_WIDTH to make room for one more, and takes `first` while all are seen, or while MIN_NAME_WIDTH
     of a wider one are. With room left it is as wide as its texts. A width that the user gives it with the
     mouse stays.
+
+    spare  columns that are hidden one after the other while the rest does not fit; copies have them
+    most   pixels that columns of text take at most, 0: all that they need
     """
     header = view.horizontalHeader()
     header.setStretchLastSection(False)
     header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
     header.setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
     header.resizeSection(0, first)
-    _Fitting(view, first)
+    if most:
+        view.setItemDelegate(_Bounded(most, view))
+    return Fitting(view, first, spare)
+
+
+def is_spared(view: QTableView, column: int) -> bool:
+    """Whether a column is hidden only because there is no room for it."""
+    return column in (view.property(SPARED) or ())
 
 
 def hide_without_room(view: QTableView, column: int, least: int) -> None:
@@ -78,22 +94,43 @@ class _Hiding(QObject):
         self._is_fitting = False
 
 
-class _Fitting(QObject):
+class _Bounded(QStyledItemDelegate):
+    """Texts that ask for no more than so many pixels; what is longer ends in an ellipsis."""
+
+    def __init__(self, most: int, parent: QTableView) -> None:
+        super().__init__(parent)
+        self._most = most
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        found = super().sizeHint(option, index)
+        return QSize(min(found.width(), self._most), found.height()) if index.column() else found
+
+
+class Fitting(QObject):
     """Fits the first column while room and contents change.
 
     It belongs to the table: with a header that nobody else holds in Python it would be collected.
     """
 
-    def __init__(self, view: QTableView, first: int) -> None:
+    def __init__(self, view: QTableView, first: int, spare: Sequence[int]) -> None:
         header = view.horizontalHeader()
         super().__init__(view)
-        self._view, self._first = view, first
+        self._view, self._first, self._spare = view, first, tuple(spare)
+        self._left_out: frozenset[int] = frozenset()
+        self._widths: dict[int, int] = {}
         self._is_fitting = self._is_chosen = False
         # Qt crashes when a column changes while it lays out the others: afterwards, once.
         self._later = QTimer(self, singleShot=True, interval=0)
         self._later.timeout.connect(self._fit)
         header.sectionResized.connect(self._resized)
         view.viewport().installEventFilter(self)
+
+    def leave_out(self, columns: Collection[int]) -> None:
+        """Hide these columns, whatever room there is, and no others."""
+        for column in self._left_out | frozenset(columns):
+            self._view.setColumnHidden(column, column in columns)
+        self._left_out = frozenset(columns)
+        self._later.start()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Resize and isValid(self._later):
@@ -108,14 +145,46 @@ class _Fitting(QObject):
             self._is_chosen = True
 
     def _fit(self) -> None:
-        if self._is_chosen or not isValid(self._view):
+        if not isValid(self._view):
             return
-        header = self._view.horizontalHeader()
-        sizes = [header.sectionSize(header.logicalIndex(place)) for place in range(1, header.count())]
         self._is_fitting = True
-        room, first = self._view.viewport().width(), self._first
-        if first + sum(sizes) < room:
-            # Room that is left goes to names that would be cut.
-            first = max(first, min(self._view.sizeHintForColumn(0), room - sum(sizes)))
-        header.resizeSection(0, name_width(room, sizes, first))
+        room, sizes = self._view.viewport().width(), self._spare_columns()
+        if not self._is_chosen:
+            first = self._first
+            if first + sum(sizes) < room:
+                # Room that is left goes to names that would be cut.
+                first = max(first, min(self._view.sizeHintForColumn(0), room - sum(sizes)))
+            self._view.horizontalHeader().resizeSection(0, name_width(room, sizes, first))
         self._is_fitting = False
+
+    def _width(self, column: int) -> int:
+        """Pixels that a column takes, or would take if it was not hidden."""
+        header = self._view.horizontalHeader()
+        if not self._view.isColumnHidden(column):
+            return header.sectionSize(column)
+        if header.sectionResizeMode(column) == QHeaderView.ResizeMode.ResizeToContents:
+            return max(self._view.sizeHintForColumn(column), header.sectionSizeHint(column))
+        return self._widths.get(column, 0)
+
+    def _spare_columns(self) -> list[int]:
+        """Hide what there is no room for, show the rest; returns the widths of the others in their order."""
+        view, header = self._view, self._view.horizontalHeader()
+        order = [header.logicalIndex(place) for place in range(1, header.count())]
+        sizes: dict[int, int] = {}
+        for column in order:
+            if column not in self._left_out and (column in self._spare or not view.isColumnHidden(column)):
+                sizes[column] = self._width(column)
+        name = header.sectionSize(0) if self._is_chosen else MIN_NAME_WIDTH
+        spared: list[int] = []
+        for column in self._spare:
+            if name + sum(sizes.values()) <= view.viewport().width():
+                break
+            if sizes.pop(column, 0):
+                spared.append(column)
+        for column in self._spare:
+            if column not in self._left_out:
+                if not view.isColumnHidden(column):
+                    self._widths[column] = header.sectionSize(column)
+                view.setColumnHidden(column, column in spared)
+        view.setProperty(SPARED, spared)
+        return list(sizes.values())

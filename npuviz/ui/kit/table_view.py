@@ -9,6 +9,7 @@ from PySide6.QtGui import QKeySequence, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QMenu, QTableView, QWidget
 
 from npuviz.base.units import THIN_SPACE
+from npuviz.ui.kit.columns import is_spared
 from npuviz.ui.kit.parts import add_keys, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.theme.theme import Theme
@@ -71,7 +72,7 @@ def on_key(
 
 
 def csv_of(view: QTableView, selected_only: bool = False) -> str:
-    """CSV of the visible columns, with their titles; numbers without thin spaces.
+    """CSV of the columns that are shown or would be with more room, with titles; numbers without thin spaces.
 
     selected_only  only selected rows. Stops after MAX_CELLS cells and says so in a last line.
     """
@@ -79,7 +80,8 @@ def csv_of(view: QTableView, selected_only: bool = False) -> str:
     rows = list(range(model.rowCount(QModelIndex())))
     if selected_only:
         rows = sorted({index.row() for index in view.selectionModel().selectedIndexes()})
-    columns = [c for c in range(model.columnCount(QModelIndex())) if not view.isColumnHidden(c)]
+    count = model.columnCount(QModelIndex())
+    columns = [c for c in range(count) if not view.isColumnHidden(c) or is_spared(view, c)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     horizontal, display = Qt.Orientation.Horizontal, Qt.ItemDataRole.DisplayRole

@@ -1,10 +1,11 @@
 """The search panel: where a text stands in operators, tensors, units, log, hazards and instructions."""
 
-from typing import Any
+from typing import Any, cast
 
 from PySide6.QtCore import QModelIndex, Qt, QTimer
 from PySide6.QtGui import QBrush
-from PySide6.QtWidgets import QHeaderView, QMenu
+from PySide6.QtWidgets import QApplication, QHeaderView, QMenu, QWidget
+from shiboken6 import isValid
 
 from npuviz.base.units import format_count
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -56,6 +57,7 @@ class SearchPanel(Panel):
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
         self._search: RunSearch | None = None
+        self._before: QWidget | None = None
         self.field = filter_line(
             self,
             "Search the run",
@@ -88,7 +90,9 @@ class SearchPanel(Panel):
         self._slice = QTimer(self, interval=0)
         self._slice.timeout.connect(self._advance)
         self.field.returnPressed.connect(self._enter)
-        add_keys(self, (("Esc", self.stop),))
+        add_keys(self, (("Esc", self._escape),))
+        self._application = cast(QApplication, QApplication.instance())
+        self._application.focusChanged.connect(self._remember)
         bar = line(self.field, (self.status, 1), margins=(8, 2, 8, 2))
         self.set_pages(self.invitation(NOTHING_OPEN), column(bar, (self.view, 1), parent=self))
         self.setFocusProxy(self.field)
@@ -108,6 +112,7 @@ class SearchPanel(Panel):
     def dispose(self) -> None:
         self._soon.stop()
         self._slice.stop()
+        self._application.focusChanged.disconnect(self._remember)
         super().dispose()
 
     @property
@@ -141,6 +146,24 @@ class SearchPanel(Panel):
             self.status.setText(
                 f"{format_count(len(self.table.rows))} found, stopped at {format_count(read)}"
             )
+
+    def _escape(self) -> None:
+        """One thing after the other: look no further, back to the field, empty it, back to where one was."""
+        before = self._before
+        if not self.is_settled:
+            self.stop()
+        elif not self.field.hasFocus():
+            self.field.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.field.selectAll()
+        elif self.field.text():
+            self.field.clear()
+        elif before is not None and isValid(before) and before.isVisible():
+            before.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _remember(self, old: QWidget | None, new: QWidget | None) -> None:
+        """Keep what had the focus before something in here got it."""
+        if old is not None and new is not None and self.isAncestorOf(new) and not self.isAncestorOf(old):
+            self._before = old
 
     def _typed(self, _text: str) -> None:
         self._soon.start()

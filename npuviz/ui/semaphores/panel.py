@@ -1,19 +1,21 @@
 """The semaphores panel: what they count, who updates them, and who waits for what."""
 
 from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import QHeaderView
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import HasSemaphores
 from npuviz.sim.stop import StopKind
+from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.semaphores.delegate import SemaphoreDelegate
-from npuviz.ui.semaphores.table import SemaphoreRow, SemaphoreTable, rows_of
+from npuviz.ui.semaphores.table import INSTRUCTION, UPDATER, USE, SemaphoreRow, SemaphoreTable, rows_of
 from npuviz.workbench.selection import Selection, selected
 
 EMPTY_TEXT = "Semaphores show what the units of a machine wait for. The machine that is open uses none."
-WIDTHS = (104, 56, 112, 92, 104, 92)
+WIDTHS = (112, 52, 88, 80, 104, 92, 104)
 
 
 class SemaphoresPanel(Panel):
@@ -27,10 +29,15 @@ class SemaphoresPanel(Panel):
         self.table = SemaphoreTable(self)
         self._delegate = SemaphoreDelegate(context.theme)
         self.view = make_table(
-            self.table, self.theme, "Semaphores", self, object_name="semaphores.table", widths=WIDTHS,
-            is_single=True,
+            self.table, self.theme, "Semaphores", self, object_name="semaphores.table", is_single=True,
         )  # fmt: skip
         self.view.setItemDelegate(self._delegate)
+        fit_columns(self.view, WIDTHS[0], spare=(UPDATER, USE, INSTRUCTION))
+        header = self.view.horizontalHeader()
+        for place, width in enumerate(WIDTHS[1:], 1):
+            # What they hold changes at every step: the columns stay where they are.
+            header.setSectionResizeMode(place, QHeaderView.ResizeMode.Interactive)
+            header.resizeSection(place, width)
         add_copying(self.view, (self, "semaphores"))
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)

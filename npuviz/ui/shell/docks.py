@@ -78,8 +78,12 @@ class Docks:
 
     def layouts(self) -> list[Layout]:
         """The layouts that make sense for the machine that is open."""
-        features = self._context.model.features
-        return [layout for layout in LAYOUTS if all(name in features for name in layout.features)]
+        model = self._context.model
+        found = [layout for layout in LAYOUTS if all(name in model.features for name in layout.features)]
+        if model.opened is not None and model.reader is None:
+            # Nothing runs and nothing was recorded: panels of machines would be empty.
+            found = [layout for layout in found if layout.features] or found
+        return found
 
     def make_panels(self) -> list[Panel]:
         """Create the panels that do not exist yet, and return those: they have not seen the session."""

@@ -445,6 +445,8 @@ class TimelineCanvas(Canvas):
             font = self.theme.font_ui(11)
             self._raster = TimelineRaster(self.reader, index, self._style, font, self._name_of)
             self.state.index = index
+        # A measurement is in the words of the colouring it was made with.
+        self._measure()
         self._lay_out()
 
     def _lay_out(self) -> None:

@@ -61,3 +61,24 @@ def test_nothing_found_is_said_and_another_model_begins_afresh(toy: Driver, pane
     toy.do("file.close")
     assert panel.is_empty
     assert panel.table.rows == []
+
+
+def test_escape_leads_out_step_by_step(toy: Driver) -> None:
+    toy.window.activateWindow()
+    toy.window.docks.show_panel("program")
+    before = toy.window.focusWidget()
+    QTest.keySequence(toy.window, "Ctrl+Shift+F")
+    panel = toy.window.docks.panels["search"]
+    assert isinstance(panel, SearchPanel)
+    node = toy.session.program.graph.nodes[0]
+    search(toy, panel, node.name)
+    QTest.keyClick(panel.field, Qt.Key.Key_Return)
+    assert panel.view.hasFocus()
+    QTest.keyClick(panel.view, Qt.Key.Key_Escape)
+    assert panel.field.hasFocus()
+    assert panel.field.text() == node.name
+    QTest.keyClick(panel.field, Qt.Key.Key_Escape)
+    toy.qtbot.waitUntil(lambda: panel.is_settled)
+    assert panel.field.text() == ""
+    QTest.keyClick(panel.field, Qt.Key.Key_Escape)
+    assert toy.window.focusWidget() is before

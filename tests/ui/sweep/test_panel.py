@@ -94,8 +94,11 @@ def test_a_folder_opens_with_a_layout_of_its_own_and_leaves_it(driver: Driver, t
     docks = driver.window.docks
     assert [name for name, dock in docks.all.items() if not dock.isHidden()] == ["sweep"]
     assert docks.focused_panel() == "sweep"
+    assert [layout.name for layout in docks.layouts()] == ["sweep"], "no layout of empty panels"
+    assert not driver.action("view.layout.stepping").isEnabled()
     assert driver.window.windowTitle().startswith("grid")
     driver.open(toy_file(tmp_path))
     assert docks.all["sweep"].isHidden()
+    assert "sweep" not in [layout.name for layout in docks.layouts()]
     assert not docks.all["timeline"].isHidden()
     assert driver.window.settings.get("layout") is None or docks.layout_name != "sweep"

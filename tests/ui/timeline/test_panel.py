@@ -491,3 +491,21 @@ def test_closing_the_session_empties_it(stage: Stage) -> None:
     stage.context.model.show_opened(None)
     assert view_of(stage).reader is None
     stage.panel.grab()
+
+
+def test_a_measurement_follows_the_colouring(stage: Stage) -> None:
+    """One in the categories of another colouring was painted with colours that are not there."""
+    stage.open_toy(run_to=300)
+    view = view_of(stage)
+    tracks = tuple(track.id for track in view.tracks)
+    view.set_by_operator(True)
+    view.set_range(Range(0, 300, tracks, 0, 0), True)
+    for by_operator in (False, True):
+        view.set_by_operator(by_operator)
+        assert view.state.index is not None
+        assert view.state.measurement is not None
+        known = view.state.index.categories.names
+        assert view.state.measurement.shares
+        for share in view.state.measurement.shares:
+            assert share.name == known[share.category]
+        view.grab()
