@@ -47,17 +47,18 @@ def _all(value: Any, source: str) -> Figure:
     return Figure((value,) * _COUNT, (source,) * _COUNT)
 
 
-def _element_ns(achieved: float, peak: float) -> float:
-    """Overhead of a DMA element from the achieved rate of 32 KiB in 4 elements and a semaphore write.
+_V2_ELEMENT_NS = 16.0
+
+
+def _rate(achieved: float) -> float:
+    """Bytes a nanosecond in an element, with which 32 KiB in 4 elements and a semaphore write reach a rate.
 
     Ref: DMA-O, 1416 ns for 32 KiB on NC-v3 (23 B/ns) and the rates of the other generations.
     """
-    return round((32 * KIB / achieved - 32 * KIB / peak) / 5, 2)
+    return round((32 * KIB + 4) / (32 * KIB / achieved - 5 * _V2_ELEMENT_NS), 2)
 
 
-_V2_ELEMENT_NS = 16.0
-_V2_DMA_RATE = round((32 * KIB + 4) / (32 * KIB / 17 - 5 * _V2_ELEMENT_NS), 2)
-"""With which 32 KiB in 4 elements and a semaphore write come to 17 B/ns. Ref: DMA-O."""
+_V2_DMA_RATE = _rate(17)
 _V1_CLOCK = "Assumed: 1 GHz; a row of the array every second cycle then gives the documented 16 TFLOPS"
 _V1_LIKE_V2 = "Assumed: as NC-v2, no public figure"
 _V4_LIKE_V3 = "Assumed: as NC-v3, no public figure"
@@ -95,18 +96,18 @@ FIGURES: Mapping[str, Figure] = {
     "num_dma_engines": _each((3, 16, 16, 16), "HWDOC: 3 a core, 12 a chip", "DMA-O"),
     "max_queues": _each((1, 16, 16, 16), "NEFFDOC: num_queues must be 1", "NEFFDOC: at most 16"),
     "dma_peak_bytes_per_ns": _each(
-        (4.47, _V2_DMA_RATE, 27.2, 38.4),
+        (4.47, _V2_DMA_RATE, _rate(23.1412), _rate(33)),
         "Assumed: the documented 50 GiB/s of device memory, divided by 12 engines",
         "DMA-O: 17 B/ns achieved, less the overhead of elements",
-        "DMA-O",
-        "DMA-O",
+        "DMA-O: 1416 ns for 32 KiB in 4 elements and the semaphore write, less the overhead of elements",
+        "DMA-O: 33 B/ns achieved, less the overhead of elements",
     ),
     "dma_element_ns": _each(
-        (_V2_ELEMENT_NS, _V2_ELEMENT_NS, _element_ns(23.1412, 27.2), _element_ns(33, 38.4)),
+        (_V2_ELEMENT_NS,) * 4,
         _V1_LIKE_V2,
         "BENCH: profiles of bmm and matmul on trn1, 258 and 263 GB/s in elements of 4 KiB",
-        "DMA-O: 1416 ns for 32 KiB in 4 elements and the semaphore write, overhead per element derived",
-        "DMA-O: 33 B/ns achieved, overhead per element derived",
+        "Assumed: as NC-v2; DMA-B: 2 KiB come near the full rate, 4 KiB reach it",
+        "Assumed: as NC-v2; DMA-B: 2 KiB come near the full rate, 4 KiB reach it",
     ),
     "dma_max_element_bytes": _all(64 * KIB, "DRV: at most 64 KiB a descriptor"),
     "dma_start_ns": _each((1300,) * 4, "Assumed: as later generations", "DMA-B: semaphore to start"),

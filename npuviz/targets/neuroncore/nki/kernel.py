@@ -216,7 +216,7 @@ def _converted(
     if isinstance(value, tuple):
         parts = [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(value, list) and any(isinstance(part, np.ndarray) for part in value):
+    if isinstance(value, list) and _has_arrays(value):
         return [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
     array = array_of(value)
     if array is None:
@@ -230,6 +230,13 @@ def _converted(
     inputs[name] = np.ascontiguousarray(array).astype(kind, copy=False).reshape(array.shape)
     stores.append(made.storage)
     return made
+
+
+def _has_arrays(value: Any) -> bool:
+    """Whether lists and tuples, one inside of the other, lead to an array."""
+    if isinstance(value, list | tuple):
+        return any(_has_arrays(part) for part in value)
+    return isinstance(value, np.ndarray)
 
 
 def array_of(value: Any) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
+from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
@@ -22,8 +23,6 @@ from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
-COMPILER_BYTES = 16 * 1024
-"""Of each SBUF partition that the compiler keeps. Ref: SDK226, sbuf.alloc; KLR Trace.lean."""
 MAX_SHOWN = 5
 """Live tiles that a capacity error names."""
 

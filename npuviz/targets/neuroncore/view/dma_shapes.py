@@ -8,7 +8,7 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Descriptor, Transfer
 
 SMALL_BYTES = 512
-"""Elements below this many bytes leave most of a DMA engine's rate unused. Ref: DMA-O, PERF."""
+"""Elements below this are marked. Assumed: DMA-B has less than 256 bound by overhead, 2 KiB near the rate."""
 COST_UNIT = 1024
 """Of element_cost, in a cycle."""
 

@@ -1,8 +1,14 @@
 # What functions of nl and nisa compute: masks, names and signatures.
+from pathlib import Path
+
+import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.machine.dma_elements import elements_of
+from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
 
@@ -138,3 +144,99 @@ def kernel(a, path):
     assert np.array_equal(ran(tmp_path, text, {"a": a}, path=str(tmp_path / "b.npy")), a + b)
     with pytest.raises(KernelError, match=r"kernel.py:9: nl.shared_constant '.*none.npy': no .npy file"):
         ran(tmp_path, text, {"a": a}, path=str(tmp_path / "none.npy"))
+
+
+@pytest.mark.parametrize("shape", [(96, 64), (300, 128)])
+def test_a_transposing_load_of_float32_moves_rows_and_turns_them_on_pe(
+    tmp_path: Path, shape: tuple[int, int]
+) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((a.shape[1], a.shape[0]), dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load_transpose2d(a))
+    return out
+"""
+    )
+    a = random(*shape)
+    spec, program = loaded(tmp_path, text, {"a": a}, preset="trn2")
+    np.testing.assert_array_equal(outputs_of(spec, program)[0], a.T)
+    assert isinstance(program.payload, Payload)
+    tables = program.payload.tables
+    loads = [t for t in tables.transfers if t.descriptors[0].to.variable < 0]
+    assert {elements_of(d, spec)[1] for t in loads for d in t.descriptors} == {4 * shape[1]}
+    half = a.astype(ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(ran(tmp_path, text, {"a": half}, preset="trn2"), half.T)
+
+
+def test_a_number_is_stored_to_a_row_and_to_an_element_of_hbm(tmp_path: Path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((2, 8, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+    for k in nl.affine_range(2):
+        nl.store(out[0, k * 4 : (k + 1) * 4, 0], value=0.5)
+        nl.store(out[1, k * 4 : (k + 1) * 4, 0], value=0.25)
+    nl.store(dst=out[0, 0, 0], value=2.0)
+    return out
+"""
+    )
+    wanted = np.repeat(np.array([[0.5], [0.25]], np.float32), 8, 1)[..., None]
+    wanted[0, 0, 0] = 2.0
+    np.testing.assert_array_equal(ran(tmp_path, text, {"a": random(1, 1)}), wanted)
+
+
+def test_arrays_may_stand_in_tuples_of_a_list(tmp_path: Path) -> None:
+    a, b = random(4, 8), random(4, 8, seed=1)
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        FIRST
+        + """
+@nki.jit(mode="simulation")
+def kernel(pairs):
+    out = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+    for one, other in pairs:
+        nl.store(out, nl.load(one) + nl.load(other))
+    return out
+"""
+    )
+    with stand_ins():
+        found = imported(path).kernel([(a, b), (b, b)])
+    np.testing.assert_array_equal(found, b + b)
+
+
+def test_indices_of_a_tile_may_follow_a_number(tmp_path: Path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a, rows):
+    out = nl.ndarray((2, 16, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    at = nl.load(rows)
+    for part in range(2):
+        nl.store(out[1 - part, at], value=nl.load(a[part, at]))
+    return out
+"""
+    )
+    a = random(2, 16, 8)
+    rows = np.random.default_rng(1).permutation(16).astype(np.uint32)[:, None]
+    np.testing.assert_array_equal(ran(tmp_path, text, {"a": a, "rows": rows}), a[::-1])
+
+
+@pytest.mark.parametrize(("preset", "size"), [("trn1", 180_224), ("trn2", 212_984), ("trn3", 245_752)])
+def test_the_compiler_keeps_a_part_of_sbuf(tmp_path: Path, preset: str, size: int) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.shared_hbm)
+    nl.store(out, nisa.memset((1, 1), value=nl.tile_size.total_available_sbuf_size, dtype=nl.int32))
+    return out
+"""
+    )
+    assert ran(tmp_path, text, {"a": random(1, 1)}, preset=preset).item() == size

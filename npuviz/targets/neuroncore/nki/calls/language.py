@@ -117,10 +117,17 @@ class TileSize:
     sbuf_size_bytes = sbuf_fmax_bytes = sbuf_fmax = total_available_sbuf_size
 
 
+COMPILER_BYTES = 16 * 1024
+"""Of each SBUF partition that the compiler keeps. Ref: SDK226, sbuf.alloc; KLR Trace.lean (180,224, 212,984 and
+245,752 bytes are left on trn1, trn2 and trn3)."""
+
+
 def _sbuf_bytes() -> int:
     from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 
-    return spec_in_use().sbuf_usable_bytes
+    spec = spec_in_use()
+    kept = spec.sbuf_reserved_bytes if spec.version > 2 else 0
+    return spec.sbuf_partition_bytes - COMPILER_BYTES - kept
 
 
 tile_size = TileSize()
@@ -424,7 +431,7 @@ def load_transpose2d(src: Any, dtype: Any = None, mask: Any = None, **_: Any) ->
         )
     if mask is not None:
         src = src.boxed(box_of(mask, src.shape))
-    return move.dma_transpose(None, src, (1, 0), dtype)
+    return move.load_transposed(src, dtype)
 
 
 def copy(src: Any = None, dtype: Any = None, mask: Any = None, *, x: Any = None, **_: Any) -> Tensor:

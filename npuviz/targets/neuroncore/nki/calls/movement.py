@@ -5,7 +5,7 @@ from math import prod
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.calls.operands import engine_of, run, tile
-from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -38,6 +38,8 @@ def store(dst: object, value: object, mask: object = None) -> None:
         raise KernelError(f"nl.store: expected a tensor in HBM, found {dst!r}", "err_unsupported_memory")
     recording = current()
     if number(value) is not None:
+        if dst.ndim < 2 and dst.row_index is None:  # a tile has a partition dimension
+            dst = dst.viewed((1, *(dst.shape or (1,))), (0, *(dst.steps or (1,))))
         made = recording.new(_tile_shape(dst.shape), dst.dtype, SBUF)
         recording.step("memset", made, (), value=number(value))
         value = made
@@ -185,6 +187,26 @@ def memset(
         raise KernelError(f"memset with {value!r}: expected a number")
     sizes = dst.shape if isinstance(dst, Tensor) else tuple(shape)
     return run("memset", dst, sizes, dtype or FLOAT32, (), mask, value=found)
+
+
+def load_transposed(src: Tensor, dtype: object = None) -> Tensor:
+    """HBM to a new SBUF tile, transposed: float32 in rows, turned on PE, what PE has no room for by DMA."""
+    recording = current()
+    wanted = dtype_of(dtype or src.dtype)
+    is_fitting = src.ndim == 2 and 32 < src.shape[1] <= NUM_PARTITIONS
+    if wanted != FLOAT32 or src.dtype != FLOAT32 or not is_fitting or recording.is_placed:
+        return dma_transpose(None, src, (1, 0), dtype)
+    recording.note(
+        "load_transpose2d of float32 loads rows and turns them on PE, of other types it is a transposing DMA "
+        "(assumed: the vendor's DMA turns elements of 2 bytes only)"
+    )
+    rows, columns = src.shape
+    made = recording.new((columns, rows), wanted, SBUF)
+    for first in range(0, rows, NUM_PARTITIONS):
+        end = min(first + NUM_PARTITIONS, rows)
+        turned = nc_transpose(None, load(src.slice(0, first, end)))
+        tensor_copy(made.slice(1, first, end), turned)
+    return made
 
 
 def nc_transpose(

@@ -127,8 +127,15 @@ def _by_index(tensor: Tensor, items: list[Any]) -> Tensor:
     return _at(tensor, shape, expressions)
 
 
+def _is_whole(item: object) -> bool:
+    """Whether an item of a subscript is a number of Python or numpy, not a tile or an index."""
+    return hasattr(item, "__index__") and not isinstance(item, Tensor | Index | bool)
+
+
 def _by_rows(tensor: Tensor, items: list[Any]) -> Tensor:
-    """Rows by indices that a tile holds: t[index[i_p, 0], i_f] of HBM."""
+    """Rows by indices that a tile holds: t[index[i_p, 0], i_f] of HBM; numbers before them choose a part."""
+    while not tensor.is_on_chip and items and _is_whole(items[0]) and tensor.ndim > 1:
+        tensor, items = tensor[whole(items[0])], items[1:]
     if tensor.is_on_chip or not isinstance(items[0], Tensor):
         raise KernelError(
             f"{tensor!r}: indices of a tile pick rows of a tensor in HBM, in its first dimension",
