@@ -118,8 +118,8 @@ class TileSize:
 
 
 COMPILER_BYTES = 16 * 1024
-"""Of each SBUF partition that the compiler keeps. Ref: SDK226, sbuf.alloc; KLR Trace.lean (180,224, 212,984 and
-245,752 bytes are left on trn1, trn2 and trn3)."""
+"""Of each SBUF partition that the compiler keeps. Ref: SDK226, sbuf.alloc; KLR Trace.lean (180,224, 212,984
+and 245,752 bytes are left on trn1, trn2 and trn3)."""
 
 
 def _sbuf_bytes() -> int:
