@@ -24,6 +24,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE, range_of_kernel
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
+from npuviz.targets.neuroncore.nki.record.output_writes import note_double_writes
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
 from npuviz.targets.neuroncore.nki.record.syntax import as_traced
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
@@ -131,6 +132,8 @@ class Kernel:
             )
         if self.version == 1:
             self._note_parameters(recording, stores, outputs)
+            written = {each.id: each for each in (*stores, *(out.storage for out in outputs))}
+            note_double_writes(recording, written.values())
         return Traced(recording, inputs, tuple(stores), tuple(outputs), isinstance(result, tuple | list))
 
     def _without_output(self, text: str) -> KernelError:

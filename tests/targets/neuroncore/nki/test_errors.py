@@ -145,3 +145,38 @@ def test_shared_memory_in_a_loop_is_a_warning(tmp_path) -> None:
     _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
     (found,) = [note.text for note in program.notes if "shared_hbm_must" in note.text]
     assert "kernel.py:11: b in nl.shared_hbm is made in a loop" in found
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("for i in nl.affine_range(4):\n        nl.store(b[0:64], nl.load(a[0:64]))", 64 * 64),
+        (
+            "for i in nl.affine_range(2):\n        nl.store(b[32 * i : 32 * i + 64], nl.load(a[0:64]))",
+            32 * 64,
+        ),
+        ("for i in nl.sequential_range(4):\n        nl.store(b[0:64], nl.load(a[0:64]))", 0),
+        ("for i in nl.affine_range(2):\n        nl.store(b[64 * i : 64 * i + 64], nl.load(a[0:64]))", 0),
+        (
+            "for i in nl.affine_range(2):\n        nl.store(b[64 * i : 64 * i + 64], value=0.0)\n"
+            "    for i in nl.affine_range(2):\n        nl.store(b[64 - 64 * i :][:64], nl.load(a[:64]))",
+            0,
+        ),
+    ],
+)
+def test_an_output_that_two_turns_write_is_a_warning(tmp_path, body, count) -> None:
+    text = f"{HEAD}@nki.jit\ndef kernel(a):\n    b = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n"
+    text += f"    {body}\n"
+    _, program = loaded(tmp_path, f"{text}    return b\n", {}, **{"shape.a": "128x64"})
+    found = [note.text for note in program.notes if "output_dependencies" in note.text]
+    assert bool(found) == bool(count)
+    assert all(f"kernel.py:12: b has {count} elements" in text and "(kernel.py:12)" in text for text in found)
+
+
+def test_an_output_that_two_instances_write_is_a_warning(tmp_path) -> None:
+    text = f"{HEAD}@nki.jit\ndef kernel(a):\n    b = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n"
+    text += "    nl.store(b, nl.load(a))\n    return b\n"
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64", "grid": "2"})
+    assert [note.code for note in program.notes if "dependencies" in note.text] == [
+        "err_unexpected_output_dependencies"
+    ]
