@@ -100,12 +100,23 @@ class RecordedAccesses:
     """What a stretch of a run touched, each piece of work once, in its order.
 
     order  (n, 3) int64 as `HasAccessOrder.access_order`; begin, end  cycles of the stretch
+    reads  (m, 4) int64, in that order: place, what is equal for the same read in another run of the program,
+           row of the table, 32 bits of the value
+    turns  (k, 4) int64: the same of work that takes what comes, in the order in which it comes: place, where,
+           row of the table, and what took what
+    leaves (k, 6) int64: place, command and part of what leaves the machine there, its memory, first byte, and
+           bytes of a word
+    timed  (t,) int64: places of work that reads a timer
     """
 
     table: AccessTable
     order: np.ndarray
     begin: int
     end: int
+    reads: np.ndarray
+    turns: np.ndarray
+    leaves: np.ndarray
+    timed: np.ndarray
 
 
 @runtime_checkable
@@ -118,6 +129,10 @@ class RecordsAccesses(Protocol):
 
     def record_accesses(self, until: int) -> RecordedAccesses:
         """Run from now to a cycle, at which it has been before, and tell what was touched."""
+        ...
+
+    def results(self) -> np.ndarray:
+        """(n, 4) int64 of what has left the machine up to now: command, part, number of a word, bits."""
         ...
 
 

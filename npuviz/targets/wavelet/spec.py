@@ -1,7 +1,7 @@
 """What is fixed about one wafer: figures with their sources, changed by settings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +11,7 @@ from npuviz.base.errors import UsageError
 from npuviz.base.names import is_number
 from npuviz.formats.json_text import read_json_object
 from npuviz.program.program import Note
+from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.settings import SpecSettings
 from npuviz.sim.target import LoadRequest, Setting
 from npuviz.targets.wavelet.costs import (
@@ -65,6 +66,7 @@ class WaveletSpec:
     watch    PEs with tracks: "all", "corner" (the first 64), or "0,0:4,4:1,3" in program coordinates
     trail    wavelet hops remembered
     limit    cycles after which a run counts as one that never ends
+    latency_seed  0: these times; else links, ramps, tasks, operations and launches take longer, see jitter.py
     """
 
     arch: Literal["wse2", "wse3"]
@@ -96,6 +98,7 @@ class WaveletSpec:
     load_window: Annotated[int, Ge(16), Le(1 << 20)] = 512
     trail: Annotated[int, Gt(0), Le(1 << 22)] = 4096
     limit: Annotated[int, Ge(1), Le(1 << 50)] = 1_000_000_000
+    latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
     watch: str = ""
     costs: str = ""
     rates: str = ""

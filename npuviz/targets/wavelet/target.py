@@ -1,6 +1,7 @@
 """The wavelet target: CSL programs on a grid of processing elements with routers (WSE-2, WSE-3)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from npuviz.base.errors import TargetError
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
 from npuviz.sim.check_result import CheckResult
+from npuviz.sim.latencies import Varied
 from npuviz.sim.machine import Machine
 from npuviz.sim.remedy import Remedy
 from npuviz.sim.target import LoadRequest, Sample, Setting
@@ -72,6 +74,22 @@ class WaveletTarget:
         from npuviz.targets.wavelet.load.loader import load
 
         return load(request, progress)
+
+    def with_latency_seed(self, spec: Any, seed: int) -> Any:
+        """The spec with this seed."""
+        return replace(spec, latency_seed=seed)
+
+    def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
+        """Links, ramps, tasks, operations and launches."""
+        from npuviz.targets.wavelet.machine.latencies import varied
+
+        return varied(program)
+
+    def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
+        """Times that no seed changes."""
+        from npuviz.targets.wavelet.machine.latencies import NOT_VARIED
+
+        return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
         """A machine at cycle 0."""

@@ -32,10 +32,15 @@ LEAST_CYCLES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A piece of work that reads or writes, at a cycle of a run; cycle -1: it does not come."""
+    """A piece of work that reads or writes, at a cycle of a run; cycle -1: it does not come.
+
+    unit  its name, where the program does not know which of several it is; text  stands for an instruction
+    """
 
     instruction: int
     cycle: int
+    unit: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Race:
 
     nominal, other  the read in both runs; memory, address  where what it reads begins
     wrote_nominal, wrote_other  who had written it last, in both runs, where that differs
+    place     what is read, where the description has no memory for it; values  in both runs, for people
+    come_at   when the nominal writers come in the other run, where that is known already
     """
 
     nominal: Access
@@ -53,6 +60,9 @@ class Race:
     size_bytes: int
     wrote_nominal: tuple[Access, ...]
     wrote_other: tuple[Access, ...]
+    place: str = ""
+    values: tuple[str, str] = ("", "")
+    come_at: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,16 @@ class Racer:
     def nominal(self) -> Run:
         """The run with the nominal latencies."""
         return self._run(0, None)
+
+    @property
+    def num_reads(self) -> int:
+        """Pieces of work whose reads are compared."""
+        return len(self.nominal.versions.order)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What is not compared, in words."""
+        return self.table.left_out
 
     @cached_property
     def table(self) -> AccessTable:
@@ -234,7 +254,7 @@ class Racer:
         return found
 
 
-def load_racer(path: Path, options: OpenOptions) -> Racer:
+def load_target(path: Path, options: OpenOptions) -> tuple[VariesLatencies, Any, Program]:
     """Read and compile a program. Raises NpuvizError, or OSError from reading."""
     target = choose_target(path, options.target, options.preset)
     if not isinstance(target, VariesLatencies):
@@ -244,4 +264,4 @@ def load_racer(path: Path, options: OpenOptions) -> Racer:
     with reading(path):
         spec, program = target.load(options.request(path), NoProgress())
     target.warm_up(NoProgress())
-    return Racer(target, spec, program)
+    return target, spec, program

@@ -12,10 +12,11 @@ from npuviz.sim.latencies import LATENCY_SEED, MOST_SEED
 from npuviz.sim.machine import Machine
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.processes import in_processes
-from npuviz.workbench.races.runs import Access, Race, Racer, SeedResult, load_racer
+from npuviz.workbench.races.recorded import RecordedRacer, load_racer
+from npuviz.workbench.races.runs import Access, Race, Racer, SeedResult
 
 MOST_SEEDS = 100_000
-_racer: Racer | None = None
+_racer: Racer | RecordedRacer | None = None
 """Of a worker process: what it runs."""
 
 
@@ -57,7 +58,7 @@ def _one(seed: int) -> SeedResult:
 # What was found ---------------------------------------------------------------------------------
 
 
-def races_report(path: Path, racer: Racer, results: Sequence[SeedResult]) -> dict[str, Any]:
+def races_report(path: Path, racer: Racer | RecordedRacer, results: Sequence[SeedResult]) -> dict[str, Any]:
     """What runs under seeds showed, for JSON."""
     cycles = [each.cycles for each in results]
     return {
@@ -71,8 +72,8 @@ def races_report(path: Path, racer: Racer, results: Sequence[SeedResult]) -> dic
             for each in racer.target.varied(racer.spec, racer.program)
         ],
         "not_varied": list(racer.target.not_varied(racer.spec, racer.program)),
-        "not_compared": list(racer.table.left_out),
-        "reads": len(racer.nominal.versions.order),
+        "not_compared": list(racer.left_out),
+        "reads": racer.num_reads,
         "other_order": {
             "seeds": sum(each.changed > 0 for each in results),
             "reads": sum(each.changed for each in results),
@@ -90,7 +91,7 @@ def races_report(path: Path, racer: Racer, results: Sequence[SeedResult]) -> dic
     }  # fmt: skip
 
 
-def _races(path: Path, racer: Racer, results: Sequence[SeedResult]) -> list[dict[str, Any]]:
+def _races(path: Path, racer: Racer | RecordedRacer, results: Sequence[SeedResult]) -> list[dict[str, Any]]:
     """One row for each instruction that reads another value, with the first seed that shows it."""
     seeds: dict[int, list[int]] = {}
     first: dict[int, tuple[int, Race]] = {}
@@ -105,32 +106,34 @@ def _races(path: Path, racer: Racer, results: Sequence[SeedResult]) -> list[dict
     ]
 
 
-def _race_row(path: Path, racer: Racer, seed: int, race: Race) -> dict[str, Any]:
+def _race_row(path: Path, racer: Racer | RecordedRacer, seed: int, race: Race) -> dict[str, Any]:
     machine = racer.nominal.machine
     memories = machine.description.memories
     known = 0 <= race.memory < len(memories)
-    comes = racer.write_cycles(seed, race.wrote_nominal)
+    comes = race.come_at if race.come_at is not None else racer.write_cycles(seed, race.wrote_nominal)
     return {
         "seed": seed,
         "reader": _access_row(machine, racer.program, race.other),
-        "memory": memories[race.memory].name if known else "",
+        "memory": race.place or (memories[race.memory].name if known else ""),
         "address": race.address,
         "size_bytes": race.size_bytes,
         "nominal": {
             "cycle": race.nominal.cycle,
+            "value": race.values[0] or None,
             "written_by": [_access_row(machine, racer.program, each) for each in race.wrote_nominal],
             "replay": _replay(path, racer, 0),
         },
         "other": {
             "cycle": race.other.cycle,
+            "value": race.values[1] or None,
             "written_by": [_access_row(machine, racer.program, each) for each in race.wrote_other],
-            "nominal_writers_come_at": comes,
+            "nominal_writers_come_at": list(comes),
             "replay": _replay(path, racer, seed),
         },
     }
 
 
-def _replay(path: Path, racer: Racer, seed: int) -> str:
+def _replay(path: Path, racer: Racer | RecordedRacer, seed: int) -> str:
     return f"npuviz debug {path} --target {racer.target.id} --set {LATENCY_SEED}={seed}"
 
 
@@ -138,12 +141,12 @@ def _access_row(machine: Machine, program: Program, access: Access) -> dict[str,
     listing = program.listing
     row: dict[str, Any] = {"instruction": access.instruction, "cycle": access.cycle}
     if not 0 <= access.instruction < len(listing):
-        return row | {"unit": "", "text": "", "operator": "", "line": ""}
+        return row | {"unit": access.unit, "text": access.text, "operator": "", "line": ""}
     found = listing.describe(access.instruction)
     units = machine.description.units
     nodes = program.graph.nodes
     return row | {
-        "unit": units[found.unit].name if 0 <= found.unit < len(units) else "",
+        "unit": access.unit or (units[found.unit].name if 0 <= found.unit < len(units) else ""),
         "text": found.text,
         "operator": nodes[found.node].name if 0 <= found.node < len(nodes) else "",
         "line": line_of(listing, access.instruction),
@@ -178,6 +181,8 @@ def races_text(found: dict[str, Any]) -> str:
 def _race_lines(race: dict[str, Any], seeds: int) -> list[str]:
     reader, nominal, other = race["reader"], race["nominal"], race["other"]
     place = f"{race['memory']} {race['address']:#x}, {race['size_bytes']} bytes"
+    if nominal["value"]:
+        place = f"{race['memory']}: {nominal['value']}, then {other['value']}"
     lines = [
         f"Race: {_named(reader)} reads another value ({place}); {len(race['seeds'])} of {seeds} seeds",
         f"  nominal run, cycle {nominal['cycle']}: written last by {_list(nominal['written_by'])}",

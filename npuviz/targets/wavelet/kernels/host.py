@@ -21,7 +21,9 @@ from npuviz.targets.wavelet.kernels.host_commands import (
     HOST_STREAM_OUT,
     SYMBOL,
 )
+from npuviz.targets.wavelet.kernels.jitter import MORE_LAUNCH, UNIT_LAUNCH, more_cycles
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, store_16, store_32
+from npuviz.targets.wavelet.kernels.processor.task import LAUNCH_SHIFT
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -123,11 +125,13 @@ def _start_on(machine, command, index, target, t):
     pe = BLOCK(wafer, block_of(wafer, program, node))
     layout = LAYOUT(program, pe.layout)
     if kind == HOST_LAUNCH:
-        pe.launch = function
         pe.launch_command = index
         pe.launch_args = command.data
         pe.launch_count = command.args
-        wake_processor(wafer, pe, t + program.host_launch)
+        more = more_cycles(machine, node, UNIT_LAUNCH, MORE_LAUNCH)
+        due = t + program.host_launch + more
+        pe.launch = function | (due << LAUNCH_SHIFT) if more else function
+        wake_processor(wafer, pe, due)
         return 1
     color = command.color
     place = layout.channel[color]

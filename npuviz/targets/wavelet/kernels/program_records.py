@@ -18,6 +18,7 @@ PROGRAM = Record(
     hop="cycles of a word from router to router",
     ramp="cycles between router and processor",
     turn="more cycles where it changes its direction",
+    seed="of latencies, 0: the nominal ones",
     link="1/1000 cycles per word and link",
     _11=Gap(1),
     output="cycles from the step of an operation to its word at the ramp",

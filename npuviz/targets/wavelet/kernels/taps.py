@@ -9,7 +9,8 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import is_watched, record_row, stop_row
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.dsd.operand import target_of
+from npuviz.targets.wavelet.kernels.dsd.operand import is_inside, target_of
+from npuviz.targets.wavelet.kernels.memory import load_16, load_32
 from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     FIFO,
@@ -39,6 +40,8 @@ NUM_WORKS = 6
 READ_MEMORY, WRITE_MEMORY, READ_WORD, WRITE_WORD = 8, 9, 10, 11
 READ_REGISTER, WRITE_REGISTER, READ_CELL, WRITE_CELL, READ_HOST = 12, 13, 14, 15, 16
 
+VALUE_SHIFT = 24
+"""In the last word of a row about a word or memory that is read 32 bits of what it was follow the count."""
 LOW_HALF, HIGH_HALF = 2, 3
 """How much of a word is touched, where it is not all of it (ONE)."""
 
@@ -69,6 +72,23 @@ def touch(machine, node, what, begin, count):
 
 
 @inlined
+def with_value(count, value):
+    """How much is touched, and what it was."""
+    return count | ((value & 0xFFFF_FFFF) << VALUE_SHIFT)
+
+
+@kernel
+def touch_read(machine, pe, address, size):
+    """The work under way reads memory."""
+    value = 0
+    if is_inside(pe, address, size):
+        value = load_16(machine.wafer, pe.memory, address)
+        if size > 2:
+            value = load_32(machine.wafer, pe.memory, address)
+    touch(machine, pe.node, READ_MEMORY, address, with_value(size, value))
+
+
+@inlined
 def cell_of(node, number, place):
     """A cell of a thread."""
     return (node << 8) | (number << 4) | place
@@ -92,13 +112,14 @@ def touch_source(machine, pe, operand):
     """The element of a memory, a FIFO or a queue that is read next."""
     kind = operand.kind
     if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
-        touch(machine, pe.node, READ_MEMORY, operand.address, operand.bytes)
+        touch_read(machine, pe, operand.address, operand.bytes)
     elif kind == KIND_INPUT:
-        touch(machine, pe.node, READ_WORD, head_entry(QUEUE(machine.wafer, operand.record)).identity, ONE)
+        entry = head_entry(QUEUE(machine.wafer, operand.record))
+        touch(machine, pe.node, READ_WORD, entry.identity, with_value(ONE, entry.payload))
     elif kind == KIND_FIFO:
         settings = FIFO_SETTINGS(machine.program, CODE(machine.program, pe.code).fifos, operand.queue)
         at = settings.address + FIFO(machine.wafer, operand.record).read
-        touch(machine, pe.node, READ_MEMORY, at, operand.bytes)
+        touch_read(machine, pe, at, operand.bytes)
 
 
 @kernel
@@ -138,10 +159,10 @@ def tap_plain(machine, pe, thread, count):
             operand = thread.operands[i]
             kind = operand.kind
             if kind == KIND_LINE:
-                touch(machine, node, READ_MEMORY, operand.address + k * operand.step, operand.bytes)
+                touch_read(machine, pe, operand.address + k * operand.step, operand.bytes)
             elif kind == KIND_INPUT:
                 entry = entry_behind(QUEUE(machine.wafer, operand.record), k)
-                touch(machine, node, READ_WORD, entry.identity, ONE)
+                touch(machine, node, READ_WORD, entry.identity, with_value(ONE, entry.payload))
             elif kind == KIND_VALUE:
                 touch(machine, node, READ_CELL, cell_of(node, number, i), ONE)
         target = thread.operands[0]
@@ -174,12 +195,13 @@ def tap_element(machine, pe, thread, is_written, is_last):
     for i in range(begin, 4):
         operand = thread.operands[i]
         if operand.kind == KIND_INPUT and operand.per_word == 2 and operand.index[0] == 0:
-            identity = head_entry(QUEUE(machine.wafer, operand.record)).identity
+            entry = head_entry(QUEUE(machine.wafer, operand.record))
+            identity, payload = entry.identity, entry.payload
             tap_work(machine, node, WORK_ELEMENT, number, thread.line)
-            touch(machine, node, READ_WORD, identity, LOW_HALF)
+            touch(machine, node, READ_WORD, identity, with_value(LOW_HALF, payload & 0xFFFF))
             touch(machine, node, WRITE_CELL, base + i + CELL_LOW, ONE)
             tap_work(machine, node, WORK_ELEMENT, number, thread.line)
-            touch(machine, node, READ_WORD, identity, HIGH_HALF)
+            touch(machine, node, READ_WORD, identity, with_value(HIGH_HALF, (payload >> 16) & 0xFFFF))
             touch(machine, node, WRITE_CELL, base + i + CELL_HIGH, ONE)
     tap_work(machine, node, WORK_ELEMENT, number, thread.line)
     for i in range(begin, 4):
@@ -206,22 +228,24 @@ def tap_element(machine, pe, thread, is_written, is_last):
 
 @kernel
 def tap_arguments(machine, pe, what, source, count):
-    """A task begins with arguments: from a word (READ_WORD), or from the host, one word each (READ_HOST)."""
-    if what == READ_WORD and count == 2:
-        for i in range(count):
-            tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
-            touch(machine, pe.node, what, source, LOW_HALF + i)
-            touch(machine, pe.node, WRITE_REGISTER, pe.frame + i, ONE)
-        return
-    if what == READ_WORD:
+    """A task begins with arguments: from a word (READ_WORD), or from the host, one word each (READ_HOST).
+
+    source  identity and payload of the word, or where the words of the host begin, and 0
+    """
+    begin, value = source
+    if what == READ_WORD and count != 2:
         tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
-        touch(machine, pe.node, what, source, ONE)
+        touch(machine, pe.node, what, begin, with_value(ONE, value))
         if count > 0:
             touch(machine, pe.node, WRITE_REGISTER, pe.frame, count)
         return
     for i in range(count):
         tap_work(machine, pe.node, WORK_TASK, pe.frame, pe.line)
-        touch(machine, pe.node, what, source + i, ONE)
+        if what == READ_WORD:
+            half = (value >> (16 * i)) & 0xFFFF
+            touch(machine, pe.node, what, begin, with_value(LOW_HALF + i, half))
+        else:
+            touch(machine, pe.node, what, begin + i, ONE)
         touch(machine, pe.node, WRITE_REGISTER, pe.frame + i, ONE)
 
 

@@ -202,7 +202,72 @@ def accesses_of(source: Source, memories: dict[int, int], span: tuple[int, int])
     )
     order = np.empty((len(works), 3), np.int64)
     order[:, 0], order[:, 1], order[:, 2] = np.arange(len(works)), READS | WRITES, works[:, 1]
-    return RecordedAccesses(table, order, *span)
+    place_of_tap = np.empty(len(by_owner), np.int64)
+    place_of_tap[by_owner] = np.arange(len(by_owner))
+    taps_ = rows[~is_work], what[~is_work], owner[~is_work]
+    return RecordedAccesses(
+        table,
+        order,
+        *span,
+        reads=_reads(works, taps_, place_of_tap),
+        turns=_turns(works, taps_, place_of_tap),
+        leaves=_leaves(source, works, taps_, touched[place_of_tap[: len(taps_[2])]]),
+        timed=_timed(works, source.listing.code),
+    )
+
+
+Taps = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows of what is touched, what each is, and the work that it belongs to."""
+
+
+def _reads(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarray:
+    """Reads of words and memory whose values are known; equal: PE, instruction, and which of its reads."""
+    rows, what, owner = taps_
+    mine = np.flatnonzero((what == taps.READ_WORD) | (what == taps.READ_MEMORY))
+    work = works[owner[mine]]
+    is_host = np.isin((work[:, 0] >> 48) & 0xFF, (taps.WORK_HOST_IN, taps.WORK_HOST_OUT))
+    mine, work = mine[~is_host], work[~is_host]
+    of = owner[mine]
+    begins = np.r_[True, of[1:] != of[:-1]] if len(of) else np.zeros(0, np.bool_)
+    number = np.arange(len(of)) - np.maximum.accumulate(np.where(begins, np.arange(len(of)), 0))
+    same = ((work[:, 0] & 0xFFFFFF) << 36) | ((work[:, 3] & 0xFFFFFFF) << 8) | ((work[:, 0] >> 48) & 7) << 4
+    value = (rows[mine, 3] >> taps.VALUE_SHIFT) & 0xFFFFFFFF
+    return np.column_stack([of, same | np.minimum(number, 15), place_of_tap[mine], value])
+
+
+def _turns(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarray:
+    """Words that start tasks, by PE: it takes them one after the other."""
+    rows, what, owner = taps_
+    is_task = ((works[owner, 0] >> 48) & 0xFF) == taps.WORK_TASK
+    mine = np.flatnonzero((what == taps.READ_WORD) & is_task)
+    work = works[owner[mine]]
+    value = (rows[mine, 3] >> taps.VALUE_SHIFT) & 0xFFFFFFFF
+    taken = (work[:, 3] << 32) | value
+    return np.column_stack([owner[mine], work[:, 0] & 0xFFFFFF, place_of_tap[mine], taken])
+
+
+def _leaves(source: Source, works: np.ndarray, taps_: Taps, touched: np.ndarray) -> np.ndarray:
+    """What the host takes: commands, the PE's number in its region, and where the words lie."""
+    _, _, owner = taps_
+    work = works[owner]
+    mine = np.flatnonzero(((work[:, 0] >> 48) & 0xFF) == taps.WORK_HOST_OUT)
+    nodes, commands = source.engine.program.nodes, source.engine.commands
+    found = np.zeros((len(mine), 6), np.int64)
+    for row, at in enumerate(mine.tolist()):
+        node, command = int(work[at, 0]) & 0xFFFFFF, int(work[at, 2])
+        x, y, width, _ = commands[command].region
+        part = (int(nodes.y[node]) - y) * width + int(nodes.x[node]) - x
+        size = 2 if commands[command].is_16bit else 4
+        found[row] = owner[at], command, part, touched[at, 0], touched[at, 4], size
+    return found
+
+
+def _timed(works: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """Places of instructions that read a timer or a counter of cycles."""
+    scalar = np.flatnonzero(((works[:, 0] >> 48) & 0xFF) == taps.WORK_SCALAR)
+    rows = code[works[scalar, 3]]
+    reads = np.isin(rows[:, isa.C_IMM], (isa.S_TSC_READ, isa.S_PERF_READ)) & (rows[:, isa.C_OP] == isa.OP_SYS)
+    return scalar[reads]
 
 
 def _touched(
@@ -223,9 +288,10 @@ def _touched(
         ((taps.READ_HOST,), HOST),
     ):
         memory[np.isin(what, kinds)] = number
-    low, high = rows[:, 2].copy(), rows[:, 2] + rows[:, 3]
+    count = rows[:, 3] & ((1 << taps.VALUE_SHIFT) - 1)
+    low, high = rows[:, 2].copy(), rows[:, 2] + count
     words = memory == WORDS
-    identity, part = rows[words, 2], rows[words, 3]
+    identity, part = rows[words, 2], count[words]
     low[words] = 2 * (identity & ~HOST_WORD) + (part == taps.HIGH_HALF)
     low[words] |= np.where(identity & HOST_WORD, HOST_HALF, 0)
     high[words] = low[words] + np.where(part == 1, 2, 1)

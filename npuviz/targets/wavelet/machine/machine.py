@@ -36,7 +36,7 @@ from npuviz.targets.wavelet.view.listing import WaveletListing
 from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.view.probes import make_probes
 from npuviz.targets.wavelet.view.watched import watched_places
-from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
+from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, STREAMS_OUT, HostCommand, Symbol, Wafer
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +273,16 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
     def work_so_far(self) -> int:
         """Instructions and elements of operations up to now."""
         return self.engine.counter(sk.BAND.instructions) + self.engine.counter(sk.BAND.elements)
+
+    def results(self) -> np.ndarray:
+        """(n, 4) int64: what commands that are done brought from PEs; part: the PE's number in the region."""
+        parts = [np.zeros((0, 4), np.int64)]
+        for index, command in enumerate(self.engine.commands):
+            if command.kind in (HOST_COPY_OUT, *STREAMS_OUT) and self.is_done(index):
+                words = self.engine.result(index).reshape(-1, command.words)
+                part, number = np.divmod(np.arange(words.size), max(command.words, 1))
+                parts.append(np.column_stack([np.full(words.size, index), part, number, words.reshape(-1)]))
+        return np.concatenate(parts)
 
     def record_accesses(self, until: int) -> RecordedAccesses:
         """Run from now to a cycle, and tell what every PE touched."""

@@ -179,6 +179,7 @@ class ProgramWords:
             hop=spec.hop,
             ramp=spec.ramp,
             turn=spec.turn,
+            seed=spec.latency_seed,
             link=round(spec.link_interval * 1000),
             output=spec.output_latency,
             load_use=spec.load_use,

@@ -25,6 +25,7 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
 )
 from npuviz.targets.wavelet.kernels.dsd.start import claim, release, set_up, thread_of
 from npuviz.targets.wavelet.kernels.faults import FAULT_DSR
+from npuviz.targets.wavelet.kernels.jitter import MORE_START, UNIT_START, more_cycles
 from npuviz.targets.wavelet.kernels.processor.task import registers_of
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, OPERATION
 from npuviz.targets.wavelet.kernels.records import (
@@ -227,6 +228,8 @@ def start_operation(machine, pe, operation, t):
         wait = program.load_use - 1 - pe.bubble
         dispatch = t + loads + (wait if wait > 0 else 0)
     pe.bubble = 0
+    if is_async:
+        dispatch += more_cycles(machine, pe.node, UNIT_START + number, MORE_START)
     step_from(pe, number, dispatch)
     begin_thread(thread, t, dispatch)
     if is_async and is_recording(machine):

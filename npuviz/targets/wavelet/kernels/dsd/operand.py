@@ -16,6 +16,7 @@ from npuviz.targets.wavelet.kernels.faults import (
     FAULT_QUEUE,
     FAULT_SHAPE,
 )
+from npuviz.targets.wavelet.kernels.jitter import MORE_RAMP, UNIT_RAMP, more_cycles
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
 from npuviz.targets.wavelet.kernels.records import (
@@ -392,7 +393,7 @@ def send_word(machine, pe, operand, element, t):
     if ready < pe.ramp:
         ready = pe.ramp
     pe.ramp = ready + 1
-    ready += program.ramp
+    ready += program.ramp + more_cycles(machine, pe.node, UNIT_RAMP, MORE_RAMP)
     identity = (pe.node << 32) | pe.sequence
     pe.sent[pe.sequence & (SENT_WORDS - 1)] = ((t + 1) << 4) | last_thread(pe)
     pe.sequence += 1

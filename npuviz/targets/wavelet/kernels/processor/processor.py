@@ -8,7 +8,13 @@ from npuviz.targets.wavelet.kernels.dsd.steps import can_step, finish_operation,
 from npuviz.targets.wavelet.kernels.isa import OP_MAP_WRITE
 from npuviz.targets.wavelet.kernels.processor.scalar import scalar_step
 from npuviz.targets.wavelet.kernels.processor.system import queue_level
-from npuviz.targets.wavelet.kernels.processor.task import NO_TASK, may_start, pick_task, start_task
+from npuviz.targets.wavelet.kernels.processor.task import (
+    LAUNCH_SHIFT,
+    NO_TASK,
+    may_start,
+    pick_task,
+    start_task,
+)
 from npuviz.targets.wavelet.kernels.program_records import CODE, INSTRUCTION, LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -301,8 +307,10 @@ def _run_thread(machine, pe, number, t):
 
 @kernel
 def _next_arrival(program, pe, t):
-    """Earliest cycle at which a word of an input queue can be looked at, of those still on the ramp."""
+    """Earliest cycle at which a word that is still on the ramp, or a launch, can be looked at."""
     from_queue = FAR
+    if pe.launch >= 0 and pe.launch >> LAUNCH_SHIFT > t:
+        from_queue = pe.launch >> LAUNCH_SHIFT
     mask = pe.filled & ~pe.claimed
     while mask:
         k = trailing_zeros(mask)

@@ -69,6 +69,7 @@ from npuviz.targets.wavelet.kernels.taps import (
     tap_cursor,
     tap_scalar,
     touch,
+    touch_read,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import (
@@ -242,8 +243,10 @@ def _memory_instruction(machine, pe, registers, instruction, t):
         if is_tapped(machine):
             if op == isa.OP_COPY:
                 touch(machine, pe.node, READ_MEMORY, registers[base] + imm, size)
-            what = READ_MEMORY if test == STOP_MEMORY_READ else WRITE_MEMORY
-            touch(machine, pe.node, what, address, size)
+            if test == STOP_MEMORY_READ:
+                touch_read(machine, pe, address, size)
+            else:
+                touch(machine, pe.node, WRITE_MEMORY, address, size)
     if op == isa.OP_LD:
         _load(machine, pe, registers, instruction, _address(registers, base, imm))
     elif op == isa.OP_ST:

@@ -8,6 +8,7 @@ from npuviz.sim.parts.watch_kernels import is_recording
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.causes import record_task_start
 from npuviz.targets.wavelet.kernels.dsd.operand import pop_queue
+from npuviz.targets.wavelet.kernels.jitter import MORE_TASK, UNIT_TASK, more_cycles
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
 from npuviz.targets.wavelet.kernels.records import (
@@ -29,6 +30,9 @@ from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_pro
 TEARDOWN_ID = 29
 LAUNCH_ID = np.int64(28)
 """Place of launched functions in the order of ids; the host library has it. Ref: TID."""
+LAUNCH_SHIFT = 20
+"""In what a PE is to launch: the function, and behind it the cycle from which on, where the wheel may be too
+short to wait for that."""
 NO_TASK = -1
 PICK_LOCAL = 1
 PICK_DATA = 2
@@ -140,7 +144,8 @@ def pick_task(machine, pe, t):
         if _is_better(rank, best):
             best = rank
             found = pick | (k << 8)
-    if pe.launch >= 0 and _is_better(turn_of(LAUNCH_ID, after, 64), best):
+    is_launched = pe.launch >= 0 and pe.launch >> LAUNCH_SHIFT <= t
+    if is_launched and _is_better(turn_of(LAUNCH_ID, after, 64), best):
         best = turn_of(LAUNCH_ID, after, 64)
         found = PICK_LAUNCH
     if pe.teardown and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
@@ -201,7 +206,7 @@ def _begin(machine, pe, function, task, t):
     pe.task = task
     pe.task_start = t
     pe.run_start = t
-    pe.ready = t + program.task_start
+    pe.ready = t + program.task_start + more_cycles(machine, pe.node, UNIT_TASK, MORE_TASK)
     pe.task_count += 1
     pe.line = code.first + pe.pc
     band_of(wafer, pe).tasks += 1
@@ -259,7 +264,7 @@ def start_task(machine, pe, pick, t):
             record_task_start(machine, pe, pe.ready, NO_WORD, t)
         _begin(machine, pe, program[code.local + number], (isa.ID_LOCAL << 16) | number, t)
     elif what == PICK_LAUNCH:
-        function = pe.launch
+        function = pe.launch & ((1 << LAUNCH_SHIFT) - 1)
         pe.launch = -1
         if is_recording(machine):
             record_task_start(machine, pe, pe.ready, BY_HOST, t)
@@ -267,7 +272,7 @@ def start_task(machine, pe, pick, t):
         for i in range(pe.launch_count):
             registers[i] = machine.host[pe.launch_args + i]
         if is_tapped(machine):
-            tap_arguments(machine, pe, READ_HOST, pe.launch_args, pe.launch_count)
+            tap_arguments(machine, pe, READ_HOST, (pe.launch_args, ZERO), pe.launch_count)
     elif what == PICK_TEARDOWN:
         pe.teardown &= ~(1 << number)
         if is_recording(machine):
@@ -309,4 +314,4 @@ def start_task(machine, pe, pick, t):
         pe.event_id = identity
         _arguments(task, registers, payload & 0xFFFF_FFFF, is_control)
         if is_tapped(machine):
-            tap_arguments(machine, pe, READ_WORD, identity, task.arguments)
+            tap_arguments(machine, pe, READ_WORD, (identity, payload & 0xFFFF_FFFF), task.arguments)

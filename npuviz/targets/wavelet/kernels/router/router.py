@@ -7,6 +7,7 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched, watch_queue
+from npuviz.targets.wavelet.kernels.jitter import MORE_LINK, MORE_RAMP, UNIT_LINK, UNIT_QUEUE, more_cycles
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -166,7 +167,7 @@ def _to_processor(machine, pe, channel, word, t):
         return
     number = channel.queue
     queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
-    ready = t + program.ramp
+    ready = t + program.ramp + more_cycles(machine, pe.node, UNIT_QUEUE, MORE_RAMP)
     push_queue(pe, queue, payload, identity, ready)
     if is_watched(machine):
         _watch_arrival(machine, pe, channel, payload & MARKED, t)
@@ -188,7 +189,7 @@ def _send_over(machine, pe, channel, port, word):
         _leave_fabric(wafer, pe, color, port, word)
         return
     neighbour = BLOCK(wafer, link.block)
-    ready = t + program.hop
+    ready = t + program.hop + more_cycles(machine, pe.node, UNIT_LINK + port, MORE_LINK)
     arriving = Word(word.payload, word.identity, ready)
     if program.swap:
         mask = _swapped(program, neighbour, color, port)

@@ -1,0 +1,250 @@
+"""Races of machines that know what their work touches only while it runs.
+
+Results are compared first: what leaves the machine, and how it ends. Where they differ, both runs are gone
+through to see what they read, and the first read of another value is the race. What depends on a timer
+differs of itself and counts for nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from npuviz.program.program import Program
+from npuviz.sim.access_order import WRITES, RecordedAccesses, RecordsAccesses
+from npuviz.sim.latencies import VariesLatencies
+from npuviz.sim.machine import Machine
+from npuviz.sim.replay.uses import PRODUCER, ROW, Uses, uses_of
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.workbench.opening import OpenOptions
+from npuviz.workbench.races.runs import (
+    LEAST_CYCLES,
+    LONGER,
+    Access,
+    Race,
+    Racer,
+    SeedResult,
+    load_target,
+)
+
+Followed = tuple[RecordedAccesses, Uses]
+"""What a run touched, and who used what of it."""
+MOST_CHECKED = 256
+"""Results of a run that differ for which it is found out whether they depend on a timer."""
+_BANK = 1 << 62
+_LEFT_OUT = ("reads of runs whose results are equal",)
+
+
+@dataclass
+class RecordedRun:
+    """A run that has ended. accesses  what it touched, with its uses; None before somebody asks"""
+
+    machine: Machine
+    stop: StopReason
+    results: np.ndarray
+    accesses: Followed | None = None
+
+
+class RecordedRacer:
+    """Runs one program under seeds, as Racer does."""
+
+    def __init__(self, target: VariesLatencies, spec: Any, program: Program) -> None:
+        self.target, self.program = target, program
+        self.spec = target.with_latency_seed(spec, 0)
+
+    @cached_property
+    def nominal(self) -> RecordedRun:
+        """The run with the nominal latencies."""
+        return self._run(0, None)
+
+    @property
+    def num_reads(self) -> int:
+        """Results that are compared: reads are only where they differ."""
+        return len(self.nominal.results)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What is not compared, in words."""
+        return _LEFT_OUT
+
+    def write_cycles(self, seed: int, accesses: tuple[Access, ...]) -> list[int]:
+        """Every race of this kind knows when its writers come."""
+        return [-1 for _ in accesses]
+
+    def at(self, seed: int) -> SeedResult:
+        """Run under a seed and compare with the nominal run."""
+        nominal = self.nominal
+        other = self._run(seed, max(LEAST_CYCLES, LONGER * nominal.stop.cycle))
+        stop = ""
+        if other.stop.kind != nominal.stop.kind:
+            late = f"does not end in {other.stop.cycle} cycles"
+            stop = late if other.stop.kind is StopKind.UNTIL else f"{other.stop.kind}: {other.stop.detail}"
+        same = nominal.results.shape == other.results.shape and np.array_equal(nominal.results, other.results)
+        if same and not stop:
+            return SeedResult(seed, other.stop.cycle)
+        if not stop and not self._differs(seed, nominal, other):
+            return SeedResult(seed, other.stop.cycle)
+        race = self._first_read(self._followed(0, nominal), self._followed(seed, other))
+        return SeedResult(seed, other.stop.cycle, stop, changed=int(race is not None), race=race)
+
+    # ---- inside
+
+    def _build(self, seed: int) -> Machine:
+        return self.target.build(self.target.with_latency_seed(self.spec, seed), self.program)
+
+    def _run(self, seed: int, until: int | None) -> RecordedRun:
+        machine = self._build(seed)
+        assert isinstance(machine, RecordsAccesses)
+        stop = machine.advance(until or 1 << 62, NO_STOPS, None)
+        results = machine.results()
+        return RecordedRun(machine, stop, results)
+
+    def _followed(self, seed: int, run: RecordedRun) -> Followed:
+        if run.accesses is None:
+            machine = self._build(seed)
+            assert isinstance(machine, RecordsAccesses)
+            found = machine.record_accesses(run.stop.cycle)
+            run.accesses = found, uses_of(found.table, found.order, {})
+        return run.accesses
+
+    def _differs(self, seed: int, nominal: RecordedRun, other: RecordedRun) -> bool:
+        """Whether some result differs that does not depend on a timer."""
+        if nominal.results.shape != other.results.shape:
+            return True
+        rows = np.flatnonzero((nominal.results != other.results).any(axis=1))
+        timed = [self._is_timed(run, nominal.results[rows]) for run in self._both(seed, nominal, other)]
+        return not (timed[0] | timed[1]).all()
+
+    def _both(self, seed: int, nominal: RecordedRun, other: RecordedRun) -> list[Followed]:
+        return [self._followed(0, nominal), self._followed(seed, other)]
+
+    def _is_timed(self, run: Followed, results: np.ndarray) -> np.ndarray:
+        """(n,) bool: results that depend on a timer; those behind the first MOST_CHECKED count as such."""
+        found, uses = run
+        reached = uses.reached(found.timed.tolist())
+        timed = np.ones(len(results), np.bool_)
+        for row, (command, part, number, _) in enumerate(results[:MOST_CHECKED].tolist()):
+            leaves = found.leaves[(found.leaves[:, 1] == command) & (found.leaves[:, 2] == part)]
+            place = self._maker(uses, leaves, number)
+            timed[row] = place >= 0 and bool(reached[place])
+        return timed
+
+    def _maker(self, uses: Uses, leaves: np.ndarray, number: int) -> int:
+        """Place of who made a word of a result, -1 if nobody did."""
+        if len(leaves) > 1:  # one piece of work a word
+            return int(leaves[number, 0]) if number < len(leaves) else -1
+        if not len(leaves):
+            return -1
+        place, _, _, memory, low, size = leaves[0].tolist()
+        maker = -1
+        for at, phase in uses.accesses(memory, low + number * size, _BANK):
+            if at >= place:
+                break
+            if phase == WRITES:
+                maker = at
+        return maker
+
+    def _first_read(self, before: Followed, behind: Followed) -> Race | None:
+        """The first read of the other run that sees another value than in the nominal one, None without.
+
+        Where all of them see the same, the first word that is taken before its turn.
+        """
+        for reads in ("reads", "turns"):
+            mine, theirs = (_untimed(*run, getattr(run[0], reads)) for run in (before, behind))
+            first = _first_change(mine, theirs)
+            if first is not None:
+                return self._race(before, mine[first[0]], behind, theirs[first[1]])
+        return None
+
+    def _race(
+        self,
+        before: Followed,
+        nominal: np.ndarray,
+        behind: Followed,
+        other: np.ndarray,
+    ) -> Race:
+        wrote = _writers(before, nominal), _writers(behind, other)
+        names = before[0].table.names
+        row = before[0].table.rows[int(nominal[2])].tolist()
+        assert names is not None
+        come = tuple(_comes(behind, access) for access in wrote[0])
+        return Race(
+            _access(before, int(nominal[0])),
+            _access(behind, int(other[0])),
+            row[0],
+            row[4],
+            row[5] - row[4],
+            *wrote,
+            place=names.place(row[0], row[4], row[5]),
+            values=(_value_text(int(nominal[3]) & 0xFFFFFFFF), _value_text(int(other[3]) & 0xFFFFFFFF)),
+            come_at=come,
+        )
+
+
+def _untimed(found: RecordedAccesses, uses: Uses, reads: np.ndarray) -> np.ndarray:
+    """Those of the reads of a run that do not depend on a timer."""
+    reached = uses.reached(found.timed.tolist())
+    return reads[~reached[reads[:, 0]]]
+
+
+def _first_change(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, int] | None:
+    """The same read in two runs that sees another value, the first one in the other run; None without."""
+    order, starts = _by_key(mine)
+    other_order, other_starts = _by_key(theirs)
+    first: tuple[int, int] | None = None
+    for key, (begin, end) in other_starts.items():
+        known = starts.get(key)
+        if known is None:
+            continue
+        count = min(end - begin, known[1] - known[0])
+        here, there = order[known[0] :][:count], other_order[begin:][:count]
+        changed = np.flatnonzero(mine[here, 3] != theirs[there, 3])
+        if len(changed):
+            at = int(changed[0])
+            if first is None or theirs[there[at], 0] < theirs[first[1], 0]:
+                first = int(here[at]), int(there[at])
+    return first
+
+
+def _by_key(reads: np.ndarray) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
+    """Rows in the order of their keys, then of the run; key -> where its rows begin and end there."""
+    order = np.argsort(reads[:, 1], kind="stable")
+    keys, begins = np.unique(reads[order, 1], return_index=True)
+    ends = [*begins[1:].tolist(), len(order)]
+    return order, dict(zip(keys.tolist(), zip(begins.tolist(), ends, strict=True), strict=True))
+
+
+def _access(run: Followed, place: int) -> Access:
+    found = run[0]
+    assert found.table.names is not None
+    instruction, unit = found.table.names.work(int(found.order[place, 0]))
+    return Access(instruction.index, int(found.order[place, 2]), unit, instruction.text)
+
+
+def _writers(run: Followed, read: np.ndarray) -> tuple[Access, ...]:
+    """Who had written what was read."""
+    sources: Sequence[Sequence[int]] = run[1].sources(int(read[0])).tolist()
+    places = [use[PRODUCER] for use in sources if use[ROW] == int(read[2]) and use[PRODUCER] >= 0]
+    return tuple(_access(run, place) for place in places)
+
+
+def _comes(run: Followed, access: Access) -> int:
+    """The last cycle at which the same instruction of the same unit ran in a run, -1 if it did not."""
+    places = run[1].places_of(access.instruction) if access.instruction >= 0 else np.zeros(0, np.int64)
+    cycles = [found.cycle for place in places.tolist() if (found := _access(run, place)).unit == access.unit]
+    return max(cycles, default=-1)
+
+
+def _value_text(bits: int) -> str:
+    number = float(np.array([bits], np.uint32).view(np.float32)[0])
+    return f"{bits:#x} ({number:g} as f32)" if 1e-30 < abs(number) < 1e30 else f"{bits:#x}"
+
+
+def load_racer(path: Path, options: OpenOptions) -> Racer | RecordedRacer:
+    """Read and compile a program. Raises NpuvizError, or OSError from reading."""
+    target, spec, program = load_target(path, options)
+    is_recorded = isinstance(target.build(spec, program), RecordsAccesses)
+    return RecordedRacer(target, spec, program) if is_recorded else Racer(target, spec, program)
