@@ -8,14 +8,14 @@ import numpy as np
 from npuviz.sim.latencies import VariesLatencies
 from npuviz.sim.replay.versions import changed_reads
 from npuviz.workbench.opening import OpenOptions
-from npuviz.workbench.races.runs import Racer, load_racer
+from npuviz.workbench.races.runs import Racer, load_target
 
 SAMPLES = Path(__file__).parents[1] / "sample_models"
 
 
 def sample(name: str, target: str, **settings: str) -> Racer:
     """A sample model on a target."""
-    return load_racer(SAMPLES / name, OpenOptions(target=target, settings=settings))
+    return Racer(*load_target(SAMPLES / name, OpenOptions(target=target, settings=settings)))
 
 
 def passes(whole: Racer, broken: Racer) -> bool:
