@@ -81,6 +81,13 @@ class ProbeTable:
             raise ValueError(f"probe {probe}: {error}") from None
 
 
+def positive_number(value: np.ndarray, least: float, largest: float) -> float:
+    """The number from `least` to `largest` that a probe is set to. Raises ValueError."""
+    if value.shape != () or value.dtype.kind not in "iuf" or not least <= float(value) <= largest:
+        raise ValueError(f"expected a number from {least:g} to {largest:g}")
+    return float(value)
+
+
 def whole_number(value: np.ndarray, largest: int) -> int:
     """The number from 0 to `largest` that a probe is set to. Raises ValueError."""
     if value.shape != () or value.dtype.kind not in "iu" or not 0 <= int(value) <= largest:

@@ -57,18 +57,23 @@ def _count_pending(machine, queue_number, before, t):
 
 
 @kernel
-def enqueue(machine, index, transfer_number, triggered, t):
-    """A trigger has been issued; its elements may be served some time after it completes."""
+def enqueue(machine, index, transfer_number, ends, t):
+    """A trigger has been issued; its elements may be served some time after it completes.
+
+    ends  of its issue, and of the trigger itself
+    """
     chip, program = machine.chip, machine.program
+    issued, triggered = ends
     transfer = TRANSFER(program, program.transfers, transfer_number)
     queue_number = transfer.queue
     queue = QUEUE(chip, chip.queues, queue_number)
     entry = queue.fifo[queue.count % FIFO_TRANSFERS]
-    ready = triggered + program.dma_start
+    ready = triggered + chip.dma_start
     entry.trigger = index
     entry.ready = ready
     entry.left = queue.rings
     entry.start = t
+    entry.issued = issued
     queue.count += 1
     pending = queue.count - queue.done
     if pending > queue.peak:
@@ -154,8 +159,7 @@ def _begin_quantum(machine, engine, number, place, t):
         _end_slice(machine, engine, number, t)
     if engine.slice < 0:
         if is_recording(machine) and was_idle:
-            done = entry.start + instruction_at(program, trigger).issue
-            record_cause(machine, program.track_engines + number, KIND_DMA_START, (done, t), trigger)
+            record_cause(machine, program.track_engines + number, KIND_DMA_START, (entry.issued, t), trigger)
         engine.slice = t
         engine.slice_trigger = trigger
         engine.slice_queue = queue_number
@@ -170,14 +174,14 @@ def _begin_quantum(machine, engine, number, place, t):
         served = ring.left
         if served > QUANTUM:
             served = int64(QUANTUM)
-        cost = (served * part_row.cost + 1023) >> 10
+        cost = (((served * part_row.cost + 1023) >> 10) * chip.dma_cost + 65535) >> 16
         engine.is_mark = 0
         moved = served * part_row.bytes
         engine.bytes += moved
         chip.bytes += moved
     else:
         served = int64(0)
-        cost = program.mark_cost
+        cost = (program.mark_cost * chip.dma_cost + 65535) >> 16
         engine.is_mark = 1
     engine.served = served
     engine.until = t + cost

@@ -43,6 +43,8 @@ CHIP = Record(
     transfers="transfers completed",
     bytes="bytes moved by DMA",
     macs="multiply-accumulates of completed instructions",
+    dma_start="base cycles from a trigger to the first element",
+    dma_cost="cycles of the DMA engines where the program says one, in 1/65536",
     at_least=40,
 )
 
@@ -58,6 +60,8 @@ FAULT_EVENT_CLEARED_TWICE = 4
 FAULT_BRANCH = 5
 
 FAR = 1 << 60
+ONE = 65536
+"""A cycle, in the units of costs that can be changed while a program runs."""
 MAX_SEMAPHORE = (1 << 32) - 1  # Assumed: semaphores have 32 bits.
 
 # --- one sequencer -------------------------------------------------------------------------------
@@ -88,7 +92,8 @@ SEQUENCER = Record(
     retry="time at which to look again, FAR if an update must come first",
     issued="instructions issued",
     barrier="barriers it has arrived at",
-    _17=Gap(3),
+    cost="cycles where the program says one, in 1/65536",
+    _17=Gap(2),
     flight=Rows(FLIGHT, FLIGHTS, "instructions in flight; the oldest is `head`"),
     registers=Words(64, "values of its registers"),
 )
@@ -125,6 +130,7 @@ TRANSFER_ENTRY = Record(
     ready="time from which elements may be served",
     left="rings that have not finished it",
     start="time of the trigger",
+    issued="end of its issue",
 )
 
 QUEUE = Record(
@@ -182,8 +188,7 @@ PROGRAM = Record(
     opened="list of allocations, by the instruction that first writes them",
     closed="list of allocations, by the instruction that uses them last",
     allocations="word of allocation 0",
-    dma_start="base cycles from a trigger to the first element",
-    _12=Gap(1),
+    _12=Gap(2),
     mark_cost="cycles of the semaphore write of a ring",
     track_engines="first track of the DMA engines",
     track_pending="first track of the queue sets' counters",

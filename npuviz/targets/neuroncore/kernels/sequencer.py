@@ -225,10 +225,11 @@ def _start(machine, number, sequencer, instruction, t):
     sequencer.state = BUSY
     sequencer.current = index
     sequencer.start = t
-    sequencer.until = t + instruction.issue
-    sequencer.busy += instruction.issue
+    occupied = (instruction.issue * sequencer.cost + 65535) >> 16
+    sequencer.until = t + occupied
+    sequencer.busy += occupied
     sequencer.issued += 1
-    done = t + instruction.latency
+    done = t + ((instruction.latency * sequencer.cost + 65535) >> 16)
     if done <= sequencer.done:
         done = sequencer.done + 1
     sequencer.done = done
@@ -260,7 +261,7 @@ def _start(machine, number, sequencer, instruction, t):
             if producer >= 0:
                 record_flow(machine, t, producer, index)
     if instruction.transfer >= 0:
-        enqueue(machine, index, instruction.transfer, done, t)
+        enqueue(machine, index, instruction.transfer, (sequencer.until, done), t)
     sequencer.pc = _control(chip, sequencer, instruction, index)
 
 

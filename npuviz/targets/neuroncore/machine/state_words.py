@@ -77,6 +77,7 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
     chip.log = shape.log
     chip.log_capacity = FIRST_LOG
     chip.again = sk.FAR
+    chip.dma_start, chip.dma_cost = spec.to_cycles(spec.dma_start_ns), sk.ONE
     s[shape.wakes + shape.sequencers : shape.wakes + shape.sequencers + shape.engines] = sk.FAR
     for number, (first, end) in enumerate(tables.sequencers.tolist()):
         sequencer = sk.SEQUENCER(s, shape.sequencer_words, number)
@@ -84,6 +85,7 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
         sequencer.end = end
         sequencer.current = sequencer.done = -1
         sequencer.retry = sk.FAR
+        sequencer.cost = sk.ONE
     for number in range(shape.engines):
         engine = sk.ENGINE(s, shape.engine_words, number)
         engine.queue = engine.slice = -1

@@ -1,10 +1,10 @@
-"""The probes of a NeuronCore machine; semaphores and registers can be written."""
+"""The probes of a NeuronCore machine; semaphores, registers, speeds and the start of a DMA can be written."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-from npuviz.sim.probe import ProbeTable, whole_number
+from npuviz.sim.probe import ProbeTable, positive_number, whole_number
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, NUM_REGISTERS
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
@@ -19,6 +19,12 @@ _TOTALS = (
 )
 
 
+SPEEDS = (1e-3, 1e3)
+"""Speeds of engines that can be set, 1 as specified."""
+MAX_LATENCY = 1_000_000_000
+"""Latest start of a DMA that can be set, in base cycles."""
+
+
 def make_probes(
     engine: Engine,
     observer: Observer,
@@ -26,7 +32,7 @@ def make_probes(
     accumulators: Callable[[int], np.ndarray],
 ) -> ProbeTable:
     """Queue sets, sequencers, semaphores, accumulators and totals."""
-    found = ProbeTable("semaphores and registers")
+    found = ProbeTable("semaphores, registers, speeds and dma.start")
     tables = engine.tables
     for queue in tables.queue_sets:
         name = f"Core[{queue.core}].{queue.name}"
@@ -59,7 +65,30 @@ def make_probes(
         )
     for name, word, title, measure in _TOTALS:
         found.add(name, title, lambda w=word: int(engine.state[w]), measure)
+    _add_dma(found, engine)
     return found
+
+
+def _add_dma(found: ProbeTable, engine: Engine) -> None:
+    def set_start(value: np.ndarray) -> None:
+        sk.CHIP(engine.state).dma_start = whole_number(value, MAX_LATENCY)
+
+    def set_speed(value: np.ndarray) -> None:
+        sk.CHIP(engine.state).dma_cost = _cost(value)
+
+    found.add(
+        "dma.start", "from a trigger to the first element", lambda: int(sk.CHIP(engine.state).dma_start),
+        "cycles", doc="from the next trigger on", write=set_start,
+    )  # fmt: skip
+    found.add(
+        "dma.speed", "speed of the DMA engines, 1 as specified",
+        lambda: sk.ONE / int(sk.CHIP(engine.state).dma_cost), doc="from the next elements on",
+        dtype="float64", write=set_speed,
+    )  # fmt: skip
+
+
+def _cost(value: np.ndarray) -> int:
+    return max(1, round(sk.ONE / positive_number(value, *SPEEDS)))
 
 
 def _add_sequencer(found: ProbeTable, observer: Observer, name: str, number: int, num_queues: int) -> None:
@@ -74,6 +103,13 @@ def _add_sequencer(found: ProbeTable, observer: Observer, name: str, number: int
             raise ValueError("registers have 32 bits")
         registers()[:] = value
 
+    def set_speed(value: np.ndarray) -> None:
+        observer.sequencer(number).cost = _cost(value)
+
+    found.add(
+        f"{name}.speed", "speed, 1 as specified", lambda: sk.ONE / int(observer.sequencer(number).cost),
+        group=name, doc="from the next instruction on", dtype="float64", write=set_speed,
+    )  # fmt: skip
     found.add(
         f"{name}.pipeline.occupancy",
         "in flight",

@@ -140,7 +140,7 @@ def job_step(machine, t):
         elif chip.job < chip.jobs:
             chip.job_state = JOB_DRIVER
             chip.job_start = t
-            chip.job_until = t + program.job_driver
+            chip.job_until = t + chip.job_driver
         else:
             chip.status = STATUS_FINISHED
     return has_started

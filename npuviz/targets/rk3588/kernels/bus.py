@@ -130,7 +130,7 @@ def begin_chunk(machine, t):
         left = stream.total - stream.done
         if left > 0:
             size = left if left < program.chunk else program.chunk
-            cost = (size * program.bus_cost + 65535) >> 16
+            cost = (size * chip.bus_cost + 65535) >> 16
             chip.bus_turn = turn
             chip.bus_stream = turn
             chip.bus_bytes = size

@@ -118,7 +118,7 @@ def begin_task(machine, number, core, t):
     core.next += 1
     core.phase = PHASE_REGISTERS
     core.start = t
-    core.until = t + program.task_overhead + program.task_driver
+    core.until = t + machine.chip.task_overhead
     for which in range(STREAMS):
         stream = core.streams[which]
         stream.total = 0
@@ -243,7 +243,7 @@ def _start_stripe(machine, number, core, task, t):
     core.core_state = CORE_BUSY
     core.atoms = atoms
     core.core_start = t
-    cycles = atoms * task.factor
+    cycles = (atoms * task.factor * machine.chip.core_cost + 65535) >> 16
     core.core_busy += cycles
     core.core_until = t + (cycles if cycles > 0 else 1)
     if core.group_start < 0:
@@ -270,8 +270,7 @@ def _end_output(machine, number, core, task, t):
 
 @kernel
 def _start_output(machine, number, core, task, t):
-    program = machine.program
-    if core.pending > program.backlog:
+    if core.pending > machine.chip.backlog:
         return
     stream = core.streams[STREAM_OPERAND]
     needed = task.operand_bytes * (core.out_drained + 1) // core.out_total
@@ -284,7 +283,7 @@ def _start_output(machine, number, core, task, t):
     for n in range(2 * core.stripes):
         core.ring[n] = core.ring[n + 2]
     if is_watched(machine):
-        queue = number * program.queues_per_core + 1
+        queue = number * machine.program.queues_per_core + 1
         watch_queue(machine, queue, core.stripes + 1, core.stripes, t)
     is_last = group == task.groups - 1
     cost = atoms * (task.out_cost_last if is_last else task.out_cost)

@@ -35,7 +35,12 @@ CHIP = Record(
     read_bytes="bytes read from DDR",
     write_bytes="bytes written to DDR",
     hang="task whose chip would hang, -1",
-    at_least=32,
+    bus_cost="cycles a byte, in 1/65536",
+    core_cost="cycles of CORE where the program says one, in 1/65536",
+    task_overhead="cycles between tasks, with those of a driver that starts every task",
+    job_driver="cycles of the driver before a job",
+    backlog="bytes the writer holds before the DPU waits",
+    at_least=40,
 )
 
 STATUS_RUNNING = 0
@@ -138,12 +143,7 @@ PROGRAM = Record(
     jobs="word of job 0",
     hosts="word of host call 0",
     hosts_count="host calls",
-    bus_cost="cycles a byte, in 1/65536",
     chunk="bytes the bus moves at a time",
-    task_overhead="cycles between tasks",
-    task_driver="more of them where the driver starts every task",
-    job_driver="cycles of the driver before a job",
-    backlog="bytes the writer holds before the DPU waits",
     stripe="atomics of a stripe",
     track_host="track",
     track_driver="track",

@@ -14,6 +14,8 @@ from npuviz.targets.rk3588.task.accesses import access_rows
 from npuviz.targets.rk3588.task.cost import Cost
 
 QUEUES_PER_CORE = 2
+ONE = 65536
+"""A cycle, in the units of `bus_cost` and `core_cost`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ def make_shape(spec: RknnSpec, tables: Tables, num_nodes: int) -> Shape:
 
 def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) -> np.ndarray:
     """(words,) int64: the state at cycle 0."""
+    spec = varied_spec(spec)
     s = np.zeros(shape.end, dtype=np.int64)
     header = {
         sk.CHIP.cores_count: spec.cores,
@@ -53,6 +56,11 @@ def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) ->
         sk.CHIP.bus_since: -1,
         sk.CHIP.hang: -1,
         sk.CHIP.fault_task: -1,
+        sk.CHIP.bus_cost: max(1, round(ONE / spec.bytes_per_cycle)),
+        sk.CHIP.core_cost: ONE,
+        sk.CHIP.task_overhead: spec.to_cycles(spec.task_ns) + spec.to_cycles(spec.task_driver_ns),
+        sk.CHIP.job_driver: spec.to_cycles(spec.job_driver_ns),
+        sk.CHIP.backlog: spec.backlog_bytes,
     }
     for word, value in header.items():
         s[word] = value
@@ -123,12 +131,7 @@ def build_program(
     words.add(sk.PROGRAM.hosts, _host_rows(tables, varied_hosts(spec, hosts)))
     words.add(sk.PROGRAM.accesses, accesses)
     words.set(sk.PROGRAM.hosts_count, len(tables.hosts))
-    words.set(sk.PROGRAM.bus_cost, max(1, round(65536 / spec.bytes_per_cycle)))
     words.set(sk.PROGRAM.chunk, spec.chunk_bytes)
-    words.set(sk.PROGRAM.task_overhead, spec.to_cycles(spec.task_ns))
-    words.set(sk.PROGRAM.task_driver, spec.to_cycles(spec.task_driver_ns))
-    words.set(sk.PROGRAM.job_driver, spec.to_cycles(spec.job_driver_ns))
-    words.set(sk.PROGRAM.backlog, spec.backlog_bytes)
     words.set(sk.PROGRAM.stripe, spec.stripe_atomics)
     words.set(sk.PROGRAM.track_host, numbering.host)
     words.set(sk.PROGRAM.track_driver, numbering.driver)

@@ -1,9 +1,11 @@
-"""The probes of an RK3588 machine; none can be written."""
+"""The probes of an RK3588 machine; what the run pays for DDR, CORE and the driver can be written."""
 
-from npuviz.sim.probe import ProbeTable
+import numpy as np
+
+from npuviz.sim.probe import ProbeTable, positive_number, whole_number
 from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.machine.engine import Engine
-from npuviz.targets.rk3588.machine.state_words import QUEUES_PER_CORE
+from npuviz.targets.rk3588.machine.state_words import ONE, QUEUES_PER_CORE
 from npuviz.targets.rk3588.view.description import STREAM_NAMES
 from npuviz.targets.rk3588.view.observe import Observer
 
@@ -18,11 +20,20 @@ _CHIP = (
     ("DDR.written", sk.CHIP.write_bytes, "bytes written", "bytes"),
     ("DDR.busy", sk.CHIP.bus_busy, "bus busy", "cycles"),
 )
+_LATENCIES = (
+    ("task_overhead", sk.CHIP.task_overhead, "between tasks", "cycles", "from the next task on"),
+    ("job_driver", sk.CHIP.job_driver, "driver before a job", "cycles", "from the next job on"),
+    ("backlog", sk.CHIP.backlog, "writes that the DPU may have waiting", "bytes", "from now on"),
+)
+MAX_LATENCY = 1_000_000_000
+"""Largest latency in cycles, and largest backlog in bytes, that can be set."""
+_RATES = (1e-3, 1e3)
+"""Bytes a cycle of DDR, and speeds of CORE, that can be set."""
 
 
 def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
     """Queues, progress and streams of every core, and totals of the chip."""
-    found = ProbeTable()
+    found = ProbeTable("ddr_bytes_per_cycle, core_speed, task_overhead, job_driver and backlog")
     for core in range(engine.spec.cores):
         name = f"Core[{core}]"
         for number, (queue, title, measure) in enumerate(_QUEUES):
@@ -48,4 +59,31 @@ def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
     found.add("job", "job", lambda: int(engine.state[sk.CHIP.job]), doc="running job, or the next")
     for name, word, title, measure in _CHIP:
         found.add(name, title, lambda w=word: int(engine.state[w]), measure, "DDR")
+    _add_rates(found, engine)
+    for name, word, title, measure, doc in _LATENCIES:
+        found.add(
+            name, title, lambda w=word: int(engine.state[w]), measure, "Latencies", doc,
+            write=lambda value, w=word: _set_word(engine, w, value),
+        )  # fmt: skip
     return found
+
+
+def _add_rates(found: ProbeTable, engine: Engine) -> None:
+    def set_bandwidth(value: np.ndarray) -> None:
+        engine.state[sk.CHIP.bus_cost] = max(1, round(ONE / positive_number(value, *_RATES)))
+
+    def set_speed(value: np.ndarray) -> None:
+        engine.state[sk.CHIP.core_cost] = max(1, round(ONE / positive_number(value, *_RATES)))
+
+    found.add(
+        "ddr_bytes_per_cycle", "DDR bandwidth", lambda: ONE / int(engine.state[sk.CHIP.bus_cost]),
+        "bytes a cycle", "Latencies", "from the next chunk on", dtype="float64", write=set_bandwidth,
+    )  # fmt: skip
+    found.add(
+        "core_speed", "speed of CORE, 1 as specified", lambda: ONE / int(engine.state[sk.CHIP.core_cost]),
+        group="Latencies", doc="from the next stripe on", dtype="float64", write=set_speed,
+    )  # fmt: skip
+
+
+def _set_word(engine: Engine, word: int, value: np.ndarray) -> None:
+    engine.state[word] = whole_number(value, MAX_LATENCY)

@@ -13,10 +13,11 @@ from npuviz.targets.systolic.tables import SystolicTables
 _VECTOR = (0.5, 4.0)
 _MEMORY = (0.5, 8.0)
 _HOST = (0.5, 2.0)
-_LATENCIES = (
+LATENCIES = (
     "add_latency", "mul_latency", "mac_latency", "div_latency", "exp_latency", "gelu_latency",
     "add_tree_latency", "scalar_sqrt_latency", "scalar_add_latency", "scalar_mul_latency",
 )  # fmt: skip
+"""Keys of the configuration file, at the LAT_ positions."""
 _OF_CORES, _OF_HOST = "vector and scalar units of each core, cycles an operation", "calls of the Host"
 _OF_MEMORY = "latency of DRAM and network"
 
@@ -30,7 +31,7 @@ def varied(spec: SystolicSpec, tables: SystolicTables) -> tuple[Varied, ...]:
     """What a seed changes in a run of a program."""
     hosts = int((tables.layers[:, tk.LAYER.host_cycles] > 0).sum())
     found = (
-        Varied(_OF_CORES, spec.num_cores * len(_LATENCIES), *_VECTOR),
+        Varied(_OF_CORES, spec.num_cores * len(LATENCIES), *_VECTOR),
         Varied(_OF_MEMORY, (spec.device is None) + (spec.flits is None), *_MEMORY),
         Varied(_OF_HOST, hosts, *_HOST),
     )
@@ -41,11 +42,11 @@ def varied_spec(spec: SystolicSpec) -> SystolicSpec:
     """The spec with the latencies of cores, DRAM and network changed as its seed says."""
     if not spec.latency_seed:
         return spec
-    draws, count = Draws(spec.latency_seed), len(_LATENCIES)
+    draws, count = Draws(spec.latency_seed), len(LATENCIES)
     units = np.repeat(np.arange(spec.num_cores), count)
     factors = draws.factors(Varied(_OF_CORES, len(units), *_VECTOR), units).reshape(-1, count)
     cores = tuple(
-        replace(core, **dict(zip(_LATENCIES, _scaled_core(core, row), strict=True)))
+        replace(core, **dict(zip(LATENCIES, _scaled_core(core, row), strict=True)))
         for core, row in zip(spec.cores, factors, strict=True)
     )
     dram, network = draws.factors(Varied(_OF_MEMORY, 2, *_MEMORY), (0, 1)).tolist()
@@ -59,7 +60,7 @@ def varied_spec(spec: SystolicSpec) -> SystolicSpec:
 
 
 def _scaled_core(core: object, factors: np.ndarray) -> list[int]:
-    values = np.array([getattr(core, name) for name in _LATENCIES], np.int64)
+    values = np.array([getattr(core, name) for name in LATENCIES], np.int64)
     return scaled(values, factors, 1).tolist()
 
 

@@ -1,4 +1,4 @@
-"""The probes of a systolic machine; the latency of a simple DRAM can be written."""
+"""The probes of a systolic machine; latencies of the vector units and of a simple DRAM can be written."""
 
 import numpy as np
 
@@ -8,10 +8,11 @@ from npuviz.sim.network import simple_kernels as ik
 from npuviz.sim.probe import ProbeTable, whole_number
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
+from npuviz.targets.systolic.machine.latencies import LATENCIES
 from npuviz.targets.systolic.view.observe import Observer
 
 MAX_LATENCY = 1_000_000
-"""Largest DRAM latency that can be set, in DRAM cycles."""
+"""Largest latency that can be set, of DRAM in DRAM cycles, of a vector unit in core cycles."""
 
 _QUEUES = (
     ("LD", sk.QUEUE_LD),
@@ -52,7 +53,7 @@ _BANKS = (
 
 def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
     """Queues and memories of every core, the scheduler, the network, the DRAM, and totals."""
-    found = ProbeTable("DRAM.latency of the simple DRAM")
+    found = ProbeTable("latencies of Core[...].VEC, and DRAM.latency of the simple DRAM")
     for core in range(engine.spec.num_cores):
         _add_core(found, observer, core)
     for name, word, title, measure, doc in _SCHEDULER:
@@ -96,6 +97,25 @@ def _add_core(found: ProbeTable, observer: Observer, core: int) -> None:
         ("macs", sk.CORE.macs, "multiply-accumulates retired", "MACs"),
     ):
         found.add(f"{name}.{label}", title, lambda w=word: int(observer.core(core)[w]), measure, name)
+    for place, label in enumerate(LATENCIES):
+        _add_latency(found, observer, core, (sk.CORE.latency + place, label))
+
+
+def _add_latency(found: ProbeTable, observer: Observer, core: int, what: tuple[int, str]) -> None:
+    word, label = what
+
+    def set_latency(value: np.ndarray) -> None:
+        observer.core(core)[word] = whole_number(value, MAX_LATENCY)
+
+    found.add(
+        f"Core[{core}].VEC.{label}",
+        f"{label.replace('_', ' ')} of the vector unit",
+        lambda: int(observer.core(core)[word]),
+        "cycles",
+        f"Core[{core}]",
+        "from the next vector instruction on",
+        write=set_latency,
+    )
 
 
 def _add_simple_dram(found: ProbeTable, engine: Engine, observer: Observer) -> None:

@@ -1,0 +1,52 @@
+"""Latencies and speeds changed while a program runs: what follows pays them, in any order of visits."""
+
+import pytest
+
+import npuviz
+from npuviz.base.errors import UsageError
+
+CASES = {
+    "neuroncore": (("Core[0].PE.speed", 0.02), ("dma.speed", 0.1), ("dma.start", 20_000)),
+    "rk3588": (("core_speed", 0.05), ("ddr_bytes_per_cycle", 0.5), ("task_overhead", 9000), ("backlog", 0)),
+    "systolic": (("Core[0].VEC.gelu_latency", 500), ("Core[0].VEC.add_latency", 400), ("DRAM.latency", 900)),
+}
+"""What slows a program down."""
+
+
+@pytest.mark.parametrize("target", list(CASES))
+def test_what_is_written_costs_from_then_on_and_the_old_future_stays(target: str) -> None:
+    with npuviz.open("tiny_transformer.onnx", target=target, settings={"batch": 1}) as found:
+        session = found.session
+        found.run()
+        end, middle = found.cycle, found.cycle // 3
+        ends: list[int] = []
+        for name, value in CASES[target]:
+            session.restart()
+            found.goto(middle)
+            before = session.machine.digest()
+            found.write(name, value)
+            assert session.read(name) == pytest.approx(value, rel=1e-3)
+            assert session.machine.digest() != before
+            found.run()
+            ends.append(found.cycle)
+            last = session.machine.digest()
+            found.goto(middle // 2)
+            assert session.read(name) != value
+            found.goto(middle + (found.session.end_cycle or 0) // 8)
+            found.goto(1 << 60)
+            assert (found.cycle, session.machine.digest()) == (ends[-1], last)
+        assert all(each > end for each in ends), (end, ends)
+        assert len(session.branches) == len(ends)
+        found.switch(1)
+        found.goto(1 << 60)
+        assert found.cycle == end
+
+
+@pytest.mark.parametrize("target", list(CASES))
+def test_bad_numbers_are_refused_with_the_range(target: str) -> None:
+    with npuviz.open("tiny_transformer.onnx", target=target, settings={"batch": 1}) as found:
+        for name, value in CASES[target]:
+            for bad in (-1, 1e12, float("nan"), [1, 2], "fast"):
+                with pytest.raises((ValueError, UsageError), match=rf"{name.split('.')[-1]}.*expected a"):
+                    found.write(name, bad)
+            assert found.session.read(name) != value
