@@ -31,7 +31,7 @@ COUNTING = "following causes\u2026"
 PATH, OF_UNITS = "Critical path", "Units"
 MARK_TIP = "Mark the critical path in the timeline"
 NAME_WIDTH = 220
-TEXT_WIDTH = 200
+TEXT_WIDTH = 176
 """Pixels that a column of names or advice takes at most."""
 PATIENCE = 0.02
 """Seconds that the window waits for the answer at once."""

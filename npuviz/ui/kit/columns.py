@@ -160,11 +160,11 @@ class Fitting(QObject):
     def _width(self, column: int) -> int:
         """Pixels that a column takes, or would take if it was not hidden."""
         header = self._view.horizontalHeader()
-        if not self._view.isColumnHidden(column):
-            return header.sectionSize(column)
         if header.sectionResizeMode(column) == QHeaderView.ResizeMode.ResizeToContents:
+            # What Qt will give it: it does so later than now.
             return max(self._view.sizeHintForColumn(column), header.sectionSizeHint(column))
-        return self._widths.get(column, 0)
+        is_hidden = self._view.isColumnHidden(column)
+        return self._widths.get(column, 0) if is_hidden else header.sectionSize(column)
 
     def _spare_columns(self) -> list[int]:
         """Hide what there is no room for, show the rest; returns the widths of the others in their order."""
