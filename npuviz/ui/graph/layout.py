@@ -1,6 +1,6 @@
 """Where the boxes and lines of an operator graph go: plain numbers, made off the window's thread."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -44,6 +44,8 @@ class GraphLayout:
     path_points    (points, 2) float32: each edge's way from box border to box border
     num_nodes      operators; box id == node id below it
     is_banded      rows stand in bands from left to right
+    leader         (boxes,) int32: the box that is drawn for each; that of a folded group for its operators,
+                   which have no place themselves (x, y are NaN)
     """
 
     x: np.ndarray
@@ -57,6 +59,11 @@ class GraphLayout:
     terminals: tuple[Terminal, ...]
     direction: Direction = "down"
     is_banded: bool = False
+    leader: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def drawn(self, box: int) -> int:
+        """The box that is drawn for one."""
+        return int(self.leader[box]) if 0 <= box < len(self.leader) else box
 
     @property
     def num_boxes(self) -> int:
@@ -67,8 +74,11 @@ class GraphLayout:
         """(left, top, width, height) around all boxes; zeros when there is none."""
         if not self.num_boxes:
             return (0.0, 0.0, 0.0, 0.0)
-        left, right = float(self.x.min()) - NODE_WIDTH / 2, float(self.x.max()) + NODE_WIDTH / 2
-        top, bottom = float(self.y.min()) - NODE_HEIGHT / 2, float(self.y.max()) + NODE_HEIGHT / 2
+        left, right = (float(end(self.x)) for end in (np.nanmin, np.nanmax))
+        top, bottom = (float(end(self.y)) for end in (np.nanmin, np.nanmax))
+        left, right, top, bottom = (
+            left - NODE_WIDTH / 2, right + NODE_WIDTH / 2, top - NODE_HEIGHT / 2, bottom + NODE_HEIGHT / 2,
+        )  # fmt: skip
         return (left, top, right - left, bottom - top)
 
     def path(self, edge: int) -> np.ndarray:
@@ -76,10 +86,14 @@ class GraphLayout:
         return self.path_points[self.path_start[edge] : self.path_start[edge + 1]]
 
 
-def lay_out_graph(graph: Graph, direction: Direction = "down", aspect: float = 0.0) -> GraphLayout:
+def lay_out_graph(
+    graph: Graph, direction: Direction = "down", aspect: float = 0.0, leader: np.ndarray | None = None
+) -> GraphLayout:
     """Arrange a graph so that data flow downwards or to the right.
 
     aspect  width by height that a long drawing shall have: it is cut into bands; 0: in one piece
+
+    leader  (nodes,) the operator whose box stands for each, None: each for itself
 
     A line of ranks for 20 000 operators takes well under a second.
 
@@ -87,9 +101,18 @@ def lay_out_graph(graph: Graph, direction: Direction = "down", aspect: float = 0
     window by that time.
     """
     source, sink, tensor, terminals = _edges_of(graph)
-    num_nodes = len(graph.nodes)
-    num_boxes = num_nodes + len(terminals)
-    positions, routes = _positions(num_boxes, source, sink)
+    num_boxes = len(graph.nodes) + len(terminals)
+    stands = np.arange(num_boxes, dtype=np.int32)
+    if leader is not None:
+        stands[: len(leader)] = leader
+        source, sink, tensor = _between_groups(stands, source, sink, tensor)
+    # What is folded away takes no part: boxes that are drawn are counted anew.
+    shown = np.unique(stands)
+    number = {box: place for place, box in enumerate(shown.tolist())}
+    boxes = source, sink
+    source, sink = [number[box] for box in source], [number[box] for box in sink]
+    num_nodes = int(np.searchsorted(shown, len(graph.nodes)))
+    positions, routes = _positions(len(shown), source, sink)
     is_banded = False
     if direction == "down":
         room = (NODE_WIDTH + COLUMN_GAP, NODE_HEIGHT + ROW_GAP)
@@ -102,21 +125,32 @@ def lay_out_graph(graph: Graph, direction: Direction = "down", aspect: float = 0
         routes = {
             pair: [(float(p[0]), float(p[1])) for p in _turn(np.array(w))] for pair, w in routes.items()
         }
-    x, y = positions[:, 0], positions[:, 1]
     starts, points = _paths(positions, source, sink, routes, num_nodes, direction)
+    places = np.full((num_boxes, 2), np.nan, np.float32)
+    places[shown] = positions
     return GraphLayout(
-        x.astype(np.float32),
-        y.astype(np.float32),
-        np.asarray(source, dtype=np.int32),
-        np.asarray(sink, dtype=np.int32),
+        places[:, 0].copy(),
+        places[:, 1].copy(),
+        np.asarray(boxes[0], dtype=np.int32),
+        np.asarray(boxes[1], dtype=np.int32),
         np.asarray(tensor, dtype=np.int32),
         starts,
         points,
-        num_nodes,
+        len(graph.nodes),
         tuple(terminals),
         direction,
         is_banded,
+        stands,
     )
+
+
+def _between_groups(
+    stands: np.ndarray, source: list[int], sink: list[int], tensor: list[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """The edges between the boxes that are drawn, each once."""
+    ends = zip(stands[source].tolist(), stands[sink].tolist(), tensor, strict=True)
+    rows = list(dict.fromkeys(row for row in ends if row[0] != row[1]))
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
 def _turn(points: np.ndarray) -> np.ndarray:

@@ -95,7 +95,8 @@ class OverviewMarks:
         x = picture.layout.x * camera.scale + camera.offset_x - area.left() - wide / 2
         y = picture.layout.y * camera.scale + camera.offset_y - area.top() - high / 2
         # Boxes on the same pixel are one mark: a graph of thousands costs what the pixels cost.
-        places = np.unique(np.round(np.stack([x, y], axis=1)), axis=0)
+        spots = np.stack([x, y], axis=1)
+        places = np.unique(np.round(spots[~np.isnan(x)]), axis=0)
         painter = QPainter(self._marks)
         for place_x, place_y in places.tolist():
             painter.fillRect(QRectF(place_x, place_y, wide, high), theme.color("text-disabled"))

@@ -151,6 +151,8 @@ class GraphPainter:
         radius = (5 if is_node else TERMINAL_HEIGHT / 2) * camera.scale
         path = QPainterPath()
         path.addRoundedRect(rect, radius, radius)
+        if box in self._picture.folded:
+            self._paint_stack(painter, rect, color, camera.scale)
         painter.fillPath(path, theme.color("surface"))
         tint = QColor(color)
         tint.setAlphaF(0.85 if overlay.heat is not None and is_node else 0.12 if is_dim else 0.3)
@@ -167,6 +169,16 @@ class GraphPainter:
             painter.drawPath(path)
         if camera.scale >= TEXT_SCALE:
             self._paint_labels(painter, rect, camera.scale, box, is_dim)
+
+    def _paint_stack(self, painter: QPainter, rect: QRectF, color: QColor, scale: float) -> None:
+        """A second box looks out from behind a group's."""
+        offset = min(3.0, 4 * scale)
+        behind = rect.translated(offset, offset)
+        painter.setBrush(self._theme.color("surface"))
+        outline = QColor(color)
+        outline.setAlphaF(0.6)
+        painter.setPen(QPen(outline, 1))
+        painter.drawRoundedRect(behind, 5 * scale, 5 * scale)
 
     def _progress(self, box: int) -> float:
         progress = self._overlay.progress

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMenu
 from npuviz.base.units import format_count, format_number
 from npuviz.program.program import Program
 from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.graph.groups import Group, groups_of, leaders_of
 from npuviz.ui.graph.layout import Direction, GraphLayout, lay_out_graph
 from npuviz.ui.graph.picture import GraphOverlay, make_picture
 from npuviz.ui.graph.progress import GraphProgress
@@ -37,6 +38,8 @@ class GraphPanel(Panel):
         self._program: Program | None = None
         self._progress: GraphProgress | None = None
         self._times: NodeTimes | None = None
+        self._groups: tuple[Group, ...] = ()
+        self._folded: frozenset[Group] = frozenset()
         self._job = LatestJob(self)
         self._job.finished.connect(self._show_layout)
         self.view = GraphView(context.theme, self)
@@ -52,6 +55,7 @@ class GraphPanel(Panel):
         self.bar.fit_requested.connect(self.view.fit)
         self.bar.heat_toggled.connect(self._show_heat)
         self.bar.follow_toggled.connect(self.show_active)
+        self.bar.fold_toggled.connect(self._fold_all)
         self._times_timer = QTimer(self, interval=0)
         self._times_timer.timeout.connect(self._read_times)
         self._lay_out()
@@ -70,6 +74,9 @@ class GraphPanel(Panel):
         self._job.drop()
         self._progress = None
         self._times = None
+        self._groups = groups_of(program.graph) if program is not None else ()
+        self._folded = frozenset(self._groups if self.bar.fold.isChecked() else ())
+        self.bar.fold.setVisible(bool(self._groups))
         self._times_timer.stop()
         self.view.overlay = GraphOverlay()
         self.view.show_picture(None)
@@ -98,6 +105,7 @@ class GraphPanel(Panel):
         if node < 0 <= tensor:
             terminals = [t.tensor for t in layout.terminals]
             node = layout.num_nodes + terminals.index(tensor) if tensor in terminals else -1
+        node = layout.drawn(node)
         overlay.tensor = tensor
         if node != overlay.selected:
             overlay.selected = node
@@ -108,6 +116,7 @@ class GraphPanel(Panel):
         return {
             "direction": self.bar.direction.currentData(),
             "heat": self.bar.heat.isChecked(),
+            "fold": self.bar.fold.isChecked(),
             "follow": self.bar.follow.isChecked(),
         }
 
@@ -116,6 +125,7 @@ class GraphPanel(Panel):
         self.bar.direction.setCurrentIndex(max(0, index))
         self.bar.heat.setChecked(bool(state.get("heat", False)))
         self.bar.follow.setChecked(bool(state.get("follow", True)))
+        self.bar.fold.setChecked(bool(state.get("fold", False)))
 
     def dispose(self) -> None:
         self._times_timer.stop()
@@ -134,9 +144,11 @@ class GraphPanel(Panel):
         aspect = 0.0 if chosen else self.view.width() / max(1, self.view.height())
         units = [u.id for u in self.model.description.units] if self.model.description else []
         self.bar.status.setText("laying out\u2026")
+        folded = self._folded
 
         def work() -> tuple[GraphLayout, GraphProgress]:
-            layout = lay_out_graph(program.graph, direction, aspect)
+            leader = leaders_of(program.graph, folded) if folded else None
+            layout = lay_out_graph(program.graph, direction, aspect, leader)
             return layout, GraphProgress(program.listing, len(program.graph.nodes), units)
 
         if self._job.ask(work, 0.0):
@@ -152,8 +164,11 @@ class GraphPanel(Panel):
             self.bar.status.setText(f"no layout: {error}")
             return
         self._progress = progress
-        self.view.show_picture(make_picture(program, self.model.description, layout))
-        self.bar.status.setText(format_number(layout.num_nodes, "operator"))
+        self.view.show_picture(make_picture(program, self.model.description, layout, self._folded))
+        text = format_number(layout.num_nodes, "operator")
+        if self._folded:
+            text += f", {format_number(len(self._folded), 'group')} folded"
+        self.bar.status.setText(text)
         self._mark_found(self.find_bar.line.text())
         self._refresh_state()
         self.on_selection_changed(self.context.selection.current)
@@ -171,8 +186,9 @@ class GraphPanel(Panel):
                 bounds = {unit.id: 1 << 62 for unit in session.description.units}
             elif reader is None:
                 bounds = session.machine.next_instructions()
-            active = frozenset(a.node for a in session.machine.activities() if a.node >= 0)
-        self.view.set_state(self._progress.fractions(bounds), active)
+            drawn = self.view.picture.layout.drawn
+            active = frozenset(drawn(a.node) for a in session.machine.activities() if a.node >= 0)
+        self.view.set_state(self._progress.fractions(bounds, self._leaders()), active)
         if self.bar.heat.isChecked():
             self._show_heat()
 
@@ -193,10 +209,29 @@ class GraphPanel(Panel):
             return
         if self._times.advance():
             self._times_timer.stop()
-            most = max(1, int(self._times.busy.max(initial=0)))
-            self.view.overlay.heat = np.sqrt(self._times.busy / most).astype(np.float32)
+            busy, leader = self._times.busy, self._leaders()
+            if leader is not None:
+                busy = np.bincount(leader, busy, len(busy))
+            most = max(1, int(busy.max(initial=0)))
+            self.view.overlay.heat = np.sqrt(busy / most).astype(np.float32)
             self.view.overlay.heat_most = most
             self.view.update()
+
+    def _leaders(self) -> np.ndarray | None:
+        """(nodes,) the operator whose box stands for each; None while nothing is folded."""
+        picture = self.view.picture
+        if picture is None or not self._folded:
+            return None
+        return picture.layout.leader[: picture.layout.num_nodes]
+
+    def _fold_all(self, is_folded: bool) -> None:
+        self._fold(frozenset(self._groups if is_folded else ()))
+
+    def _fold(self, folded: frozenset[Group]) -> None:
+        """Draw these groups as one box each, and all else as it is."""
+        if folded != self._folded:
+            self._folded = folded
+            self._start_layout()
 
     # -- picking and searching ----------------------------------------------------------------------------
 
@@ -217,7 +252,10 @@ class GraphPanel(Panel):
         picture = self.view.picture
         if picture is None:
             return
-        box = picture.find(text, self.view.overlay.selected, backward)
+        # Of a folded group the operator counts that was found in it, not the one that stands for it.
+        chosen, drawn = self.context.selection.current.node, self.view.overlay.selected
+        after = chosen if chosen is not None and picture.layout.drawn(chosen) == drawn else drawn
+        box = picture.find(text, after, backward)
         if box < 0:
             self.find_bar.set_status("not found")
         elif box < picture.layout.num_nodes:
@@ -231,7 +269,10 @@ class GraphPanel(Panel):
         found: frozenset[int] = frozenset()
         if picture is not None and wanted:
             pairs = enumerate(zip(picture.titles, picture.subtitles, strict=True))
-            found = frozenset(b for b, (t, s) in pairs if wanted in t.casefold() or wanted in s.casefold())
+            drawn = picture.layout.drawn
+            found = frozenset(
+                drawn(b) for b, (t, s) in pairs if wanted in t.casefold() or wanted in s.casefold()
+            )
         self.view.overlay.found = found
         self.find_bar.set_status(f"{format_count(len(found))} found" if wanted else "")
         self.view.update()
@@ -249,9 +290,21 @@ class GraphPanel(Panel):
         menu = QMenu(self)
         ThingMenu(self.context, menu).add_operator(box)
         menu.addSeparator()
+        self._add_folding(menu, box)
         menu.addAction("Select", lambda: self._choose_node(box))
         menu.addAction("Copy name", lambda: QGuiApplication.clipboard().setText(name))
         pop_up(menu, position)
+
+    def _add_folding(self, menu: QMenu, box: int) -> None:
+        """What folds the group of an operator, or shows what is in it."""
+        group = next((group for group in self._groups if box in group.nodes), None)
+        if group is None:
+            return
+        count = f"{group.name}, {len(group.nodes)} operators"
+        if group in self._folded:
+            menu.addAction(f"Unfold {count}", lambda: self._fold(self._folded - {group}))
+        else:
+            menu.addAction(f"Fold {count}", lambda: self._fold(self._folded | {group}))
 
 
 SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

@@ -1,5 +1,7 @@
 """What a drawing of an operator graph shows: layout, labels, placement, and what lies over it; no colours."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +10,7 @@ from npuviz.base.names import elide_end
 from npuviz.base.units import format_shape
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
+from npuviz.ui.graph.groups import Group
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
 
 
@@ -20,6 +23,7 @@ class GraphPicture:
     estimated          boxes whose cost is an assumption
     edge_labels        (edges,) shapes of the tensors
     reasons            box -> why it runs on the Host
+    folded             boxes that stand for a group of operators
     """
 
     layout: GraphLayout
@@ -30,6 +34,7 @@ class GraphPicture:
     estimated: frozenset[int] = frozenset()
     edge_labels: tuple[str, ...] = ()
     reasons: dict[int, str] = field(default_factory=dict[int, str])
+    folded: frozenset[int] = frozenset()
 
     def box_at(self, x: float, y: float) -> int:
         """Box at a point of the drawing, -1 if there is none."""
@@ -118,7 +123,10 @@ class GraphOverlay:
 
 
 def make_picture(
-    program: Program, description: MachineDescription | None, layout: GraphLayout
+    program: Program,
+    description: MachineDescription | None,
+    layout: GraphLayout,
+    folded: Iterable[Group] = (),
 ) -> GraphPicture:
     """Labels, badges and estimates of a laid-out program."""
     graph = program.graph
@@ -138,6 +146,18 @@ def make_picture(
         if place in uncertain or node.id in doubted:
             estimated.add(node.id)
             badges.setdefault(node.id, place or "assumed")
+    op_types, groups = [node.op_type for node in graph.nodes], tuple(folded)
+    for group in groups:
+        leader, titles[group.leader] = group.leader, group.name
+        subtitles[leader] = f"{len(group.nodes)} operators"
+        # A group has the colour of what most of it is, and is as sure as the least sure of it.
+        op_types[leader] = Counter(op_types[node] for node in group.nodes).most_common(1)[0][0]
+        places = {badges[node] for node in group.nodes if node in badges}
+        badges.pop(leader, None)
+        if places:
+            badges[leader] = ", ".join(sorted(places))
+        if estimated & set(group.nodes):
+            estimated.add(leader)
     for terminal in layout.terminals:
         tensor = graph.tensors[terminal.tensor]
         titles.append(elide_end(tensor.name, 40))
@@ -147,11 +167,12 @@ def make_picture(
         layout,
         tuple(titles),
         tuple(subtitles),
-        tuple(node.op_type for node in graph.nodes),
+        tuple(op_types),
         badges,
         frozenset(estimated),
         labels,
         {note.node: str(note.reason) for note in program.notes if note.reason is not None},
+        frozenset(group.leader for group in groups),
     )
 
 

@@ -43,10 +43,15 @@ class GraphProgress:
             np.add.at(done, self._node, np.minimum(high, below) - np.minimum(low, below))
         return done
 
-    def fractions(self, bounds: Mapping[int, int]) -> np.ndarray:
-        """(nodes,) float32 in 0..1; -1 for nodes without instructions."""
-        done = self.retired(bounds)
-        return np.where(self.total > 0, done / np.maximum(1, self.total), -1.0).astype(np.float32)
+    def fractions(self, bounds: Mapping[int, int], leader: np.ndarray | None = None) -> np.ndarray:
+        """(nodes,) float32 in 0..1; -1 for nodes without instructions.
+
+        leader  (nodes,) the node that stands for each: it is as far as all of its group
+        """
+        done, total = self.retired(bounds), self.total
+        if leader is not None:
+            done, total = (np.bincount(leader, each, self._num_nodes) for each in (done, total))
+        return np.where(total > 0, done / np.maximum(1, total), -1.0).astype(np.float32)
 
     def _count(self, unit: int, index: np.ndarray) -> np.ndarray:
         """Instructions of a unit below each index."""

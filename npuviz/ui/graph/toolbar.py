@@ -11,13 +11,14 @@ _DIRECTIONS: tuple[tuple[str, str], ...] = (("Auto", ""), ("Down", "down"), ("Ri
 class GraphToolBar(QWidget):
     """Direction, what to show, follow, heat, and a word about the state.
 
-    direction_changed, heat_toggled, follow_toggled  the user chose otherwise
+    direction_changed, heat_toggled, fold_toggled, follow_toggled  the user chose otherwise
     fit_requested  True: everything, False: the selection
     """
 
     direction_changed = Signal()
     fit_requested = Signal(bool)
     heat_toggled = Signal(bool)
+    fold_toggled = Signal(bool)
     follow_toggled = Signal(bool)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -35,11 +36,13 @@ class GraphToolBar(QWidget):
         )  # fmt: skip
         tip = "Colour by the cycles units spent on an operator"
         self.heat = button(self, "Heat", tip, self.heat_toggled.emit, is_on=False)
+        tip = "Draw groups of operators as one box each"
+        self.fold = button(self, "Fold", tip, self.fold_toggled.emit, name="graph.fold", is_on=False)
         # In little room the number of operators gives way, not what can be chosen.
         self.direction.setMinimumWidth(self.direction.sizeHint().width())
         self.status = summary_line("graph.status")
         self.status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         fits = fit_buttons(self, self.fit_requested, "Show the selection, or everything (F)",
                            "Show the whole graph (Home)")  # fmt: skip
-        shown = (self.direction, *fits, self.follow, self.heat)
+        shown = (self.direction, *fits, self.follow, self.heat, self.fold)
         self.setLayout(line(*shown, (self.status, 1), margins=(4, 2, 4, 2), spacing=4))

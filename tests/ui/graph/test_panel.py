@@ -293,7 +293,7 @@ def test_remembers_direction_and_ignores_damage(bench: Bench) -> None:
     picture = panel.view.picture
     assert picture is not None
     assert picture.layout.direction == "right"
-    assert panel.save_state() == {"direction": "right", "heat": True, "follow": True}
+    assert panel.save_state() == {"direction": "right", "heat": True, "follow": True, "fold": False}
     panel.restore_state({"direction": 3})
     assert panel.save_state()["direction"] == ""
 
