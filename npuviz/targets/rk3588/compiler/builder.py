@@ -1,5 +1,6 @@
 """Collects buffers, streams, tasks and host calls of one program and puts them into tables."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from npuviz.targets.rk3588.compiler.row_layout import tensors_of_rows
 from npuviz.targets.rk3588.compiler.strides import rows_bytes
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
+from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import decode_work
 
 FIRST_ADDRESS = 0x1000_0000
@@ -28,6 +30,8 @@ ADDRESS_END = 1 << 32
 ALIGNMENT = 64
 """Streams start at multiples of 64 bytes. Ref: MESA, ALLB; used for all buffers."""
 
+MAX_CUBE = 4
+"""Dimensions of a feature cube: images, channels, rows, columns."""
 MAX_LAYER_TASKS = 4096
 """Of one layer: each has its words in memory, and the driver's time; so many small ones are the Host's."""
 
@@ -119,6 +123,16 @@ class Builder:
         """What follows belongs to no layer: copies for the Host, of which there may be any number."""
         self._most_drafts = None
 
+    def cycles_since(self, mark: Mark) -> int:
+        """About how many cycles the tasks added since take one behind the other."""
+        found = 0
+        for draft in self._drafts[mark.drafts :]:
+            cost = cost_of(self._task(0, draft), self.spec)
+            made = cost.groups * cost.atoms * cost.out_elements / cost.out_rate
+            found += int(max(cost.mac_cycles, made, cost.bus_bytes / self.spec.bytes_per_cycle))
+            found += self.spec.to_cycles(self.spec.task_ns)
+        return found
+
     # --- memory ----------------------------------------------------------------------------------------
 
     def _add(self, buffer: Buffer) -> int:
@@ -136,9 +150,9 @@ class Builder:
     def home(self, tensor: int, dtype: str = "", quantisation: Quantisation | None = None) -> Buffer:
         """The buffer of a graph tensor; the first who asks decides its type.
 
-        Floating-point and quantised tensors of up to four dimensions lie as feature cubes, others
-        row-major. Of three dimensions the last is the channels, as products want it, unless it is convolved
-        (`tensors_of_rows`).
+        Floating-point and quantised tensors lie as feature cubes, others row-major. Of three dimensions the
+        last is the channels, as products want it, unless it is convolved (`tensors_of_rows`); so it is of
+        more than four. A single number is a cube of one channel.
         """
         if tensor not in self._homes:
             self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
@@ -159,15 +173,19 @@ class Builder:
         quantisation = quantisation or self._stored.get(tensor)
         if not dtype and quantisation is not None and found.dtype in ("int8", "uint8"):
             dtype = "int8"
+        if not dtype and found.dtype == "bool":
+            dtype = "int8"
         dtype = dtype or ("float16" if found.dtype in ("float32", "float16") else found.dtype)
-        is_cube = dtype in ("float16", "int8") and 0 < len(found.shape) <= 4 and constant is None
+        is_cube = dtype in ("float16", "int8") and constant is None
         if tensor in self._only_on_host and not quantisation:
             is_cube = False
         if not is_cube:
             dtype = found.dtype
         shape = found.shape
-        if is_cube and tensor in self._rows_of_products:
-            shape = (shape[0] * shape[1], shape[2])
+        if is_cube and (tensor in self._rows_of_products or len(shape) > MAX_CUBE):
+            shape = (math.prod(shape[:-1]), shape[-1])
+        if is_cube and not shape:
+            shape = (1,)
         item = numpy_dtype(dtype).itemsize
         size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
         data = None

@@ -5,20 +5,26 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.onnx.errors import CannotLower, host_reason
+from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names, kept_nodes
 from npuviz.program.graph import Graph
 from npuviz.program.program import HostReason, Note
-from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.builder import Builder, Mark
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
-from npuviz.targets.rk3588.compiler.layers import CONVERSIONS, Layer, Planner
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
+from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
     copies,
+    dense,
+    functions,
+    logic,
     pooling,
     products,
     quantising,
+    rows,
     single,
     transposed,
 )
@@ -26,17 +32,34 @@ from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.compiler.schedule import islands, turns
 from npuviz.targets.rk3588.spec import RknnSpec
+from npuviz.targets.rk3588.task.host_cost import processor_of
 
 Lower = Callable[[Builder, Layer, Planner], None]
 FAMILIES: Mapping[str, Lower] = {
     **products.LOWERINGS,
     **affine.LOWERINGS,
     **copies.LOWERINGS,
+    **functions.LOWERINGS,
+    **logic.LOWERINGS,
     **pooling.LOWERINGS,
     **quantising.LOWERINGS,
+    **rows.LOWERINGS,
     **single.LOWERINGS,
     **transposed.LOWERINGS,
 }
+
+
+_WEIGHED = frozenset(
+    (
+        dense.lower_dense,
+        *functions.LOWERINGS.values(),
+        *logic.LOWERINGS.values(),
+        *logic.OTHER_WAYS.values(),
+        *rows.LOWERINGS.values(),
+    )
+)
+"""What makes many tasks of one operator, and so may take longer than the Host."""
+_WEIGHED_PRODUCTS = ("MatMul", "Gemm")
 
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
@@ -107,26 +130,56 @@ def _compile_layers(
 
 def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, HostReason]) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
-    mark = builder.mark()
-    try:
-        builder.begin_layer()
-        _lowering_of(layer)(builder, layer, planner)
-    except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
-        builder.roll_back(mark)
-        reasons[layer.head.id] = host_reason(error)
-        run_on_host(builder, _calls(builder, layer, planner, reasons))
+    refused: Exception | None = None
+    for lower in _lowerings_of(layer):
+        mark = builder.mark()
+        try:
+            builder.begin_layer()
+            lower(builder, layer, planner)
+            if lower in _WEIGHED or (layer.head.op_type in _WEIGHED_PRODUCTS and len(layer.inputs) > 1):
+                _weigh(builder, mark, layer, reasons)
+        except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
+            builder.roll_back(mark)
+            refused = refused or error
+            continue
+        builder.end_layer()
+        for node in layer.nodes:
+            builder.placement[node] = "Core"
         return
-    builder.end_layer()
-    for node in layer.nodes:
-        builder.placement[node] = "Core"
+    assert refused is not None
+    reasons[layer.head.id] = host_reason(refused)
+    run_on_host(builder, _calls(builder, layer, planner, reasons))
 
 
-def _lowering_of(layer: Layer) -> Lower:
-    """What makes tasks of a layer."""
+def _weigh(builder: Builder, mark: Mark, layer: Layer, reasons: Mapping[int, HostReason]) -> None:
+    """Raises CannotLower where a layer takes longer than the Host, which is reached already where it works
+    before or behind."""
+    graph, spec = builder.graph, builder.spec
+    nodes = [graph.nodes[node] for node in layer.nodes]
+    around = {graph.tensors[tensor].producer for node in nodes for tensor in node.inputs if tensor >= 0}
+    readers = graph.consumers()
+    around |= {each for node in nodes for tensor in node.outputs if tensor >= 0 for each in readers[tensor]}
+    is_reached = any(node in reasons for node in around - set(layer.nodes))
+    ends = {tensor for node in nodes for tensor in (*node.inputs, *node.outputs) if tensor >= 0}
+    places = [builder.home(tensor) for tensor in ends if tensor not in graph.constants]
+    converted = sum(place.size_bytes for place in places if place.layout == "feature")
+    taken = converted / spec.host_convert_bytes_per_ns + (0 if is_reached else spec.host_call_ns)
+    processor = processor_of(spec)
+    taken += sum(processor.nanoseconds(host_work(graph, node)) + spec.host_operator_ns for node in nodes)
+    cycles = builder.cycles_since(mark)
+    if cycles > spec.to_cycles(taken):
+        raise CannotLower("the Host is faster", f"{cycles:,} cycles here, {spec.to_cycles(taken):,} there")
+
+
+def _lowerings_of(layer: Layer) -> list[Lower]:
+    """What may make tasks of a layer, the best first."""
     if layer.normalisation is not None:
-        return lower_normalisation
-    is_activation = layer.activation is not None and layer.activation.node is layer.head
-    return lower_activation if is_activation else FAMILIES[layer.head.op_type]
+        return [lower_normalisation]
+    if layer.activation is not None and layer.activation.node is layer.head:
+        return [lower_activation]
+    kind = layer.head.op_type
+    ways = [ways[kind] for ways in (FAMILIES, logic.OTHER_WAYS) if kind in ways]
+    return [*ways, *([dense.lower_dense] if kind in DENSE else [])]
 
 
 def _calls(

@@ -96,7 +96,9 @@ def emit(
             move = Move((size_c, high - low, width), places, (dtype, target.dtype), plane, plane)
             words = move_words(move, chosen)
             if table is not None:
-                words = with_table(words, table, b.needs_table(core, table), to_half=dtype == "float16")
+                words = with_table(
+                    words, table, b.needs_table(core, table), to_half=target.dtype == "float16"
+                )
             b.task(layer.head.id, core, words, DPU_ENABLES)
 
 

@@ -71,10 +71,18 @@ def plan_copy(spec: RknnSpec, source: Buffer, target: Buffer, axes: Sequence[Axi
 
     Raises CannotLower where axes cut through atoms or lie too far apart, or for more than MAX_TASKS tasks.
     """
+    return copy_of_axes(spec, (source, target), axes_of(source) if axes is None else axes, axes_of(target))
+
+
+def copy_of_axes(
+    spec: RknnSpec, ends: tuple[Buffer, Buffer], taken: Sequence[Axis], given: Sequence[Axis]
+) -> Copy:
+    """As `plan_copy`, between any axes. taken, given  of the source and the target, in the same order"""
+    source, target = ends
     if source.dtype != target.dtype:
         raise CannotLower("layouts of different types")
     group = packing(source.dtype).channels
-    parts = parts_of(axes_of(source) if axes is None else axes, axes_of(target), group)
+    parts = parts_of(taken, given, group)
     tasks = tuple(task for part in parts for task in _tasks(part, _room(spec, group)))
     if len(tasks) > MAX_TASKS:
         raise CannotLower(f"a copy of {len(tasks):,} tasks, at most {MAX_TASKS:,}")

@@ -10,22 +10,25 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
+from npuviz.targets.rk3588.compiler.host_only import RECURRENT, hangs_on_digits, recurrent_reason
 from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
+from npuviz.targets.rk3588.compiler.operator_kinds import (
+    CONVERSIONS,
+    DENSE,
+    LIMITS,
+    LOGIC,
+    OTHERS,
+    PAIRS,
+    POOLS,
+    PRODUCTS,
+    VIEWS,
+)
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
-from npuviz.targets.rk3588.compiler.recurrence import RECURRENT, recurrent_reason
 from npuviz.targets.rk3588.spec import RknnSpec
 
-VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
-POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
-_OTHERS = ("BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose",
-           "Gather", "Abs", "Neg", "Floor", "Ceil", "Clip")  # fmt: skip
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
-CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
-LIMITS = ("Relu", "Clip")
 MOST_STEPS = 2
 """Of a result, by which it may differ where a table takes sums that the model rounds to 8 bits before."""
 _TIMES_ITSELF = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
@@ -86,6 +89,13 @@ class Layer:
         """How the head's results are scaled: before its table, where it has one."""
         taken = self.activation.taken if self.activation is not None else None
         return taken or self.output.quantisation
+
+
+def matrix_fits(spec: RknnSpec, taken: int, given: int) -> bool:
+    """Whether a matrix of fp16 over all elements is read in less than half the time that reaching the Host
+    takes: where the Host works before or behind, it is cheaper. taken, given  elements, as memory holds
+    them"""
+    return 2 * taken * given / spec.bytes_per_cycle < spec.to_cycles(spec.host_call_ns) / 2
 
 
 def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
@@ -163,15 +173,8 @@ class Planner:
             return HostReason(
                 "what it takes off is a maximum or mean of the same tensor: fp16 loses the rest"
             )
-        if node.op_type in PRODUCTS and not all(self.is_constant(tensor) for tensor in node.inputs[1:]):
-            return HostReason(
-                "its second operand is no constant", change="store the weights in the file as initialisers"
-            )
-        if node.op_type in PAIRS and len(node.inputs) != 2:
-            count = str(len(node.inputs))
-            return HostReason(
-                f"it has {count} operands", count, f"write it as {node.op_type} nodes of two operands each"
-            )
+        if hangs_on_digits(self.graph, self._consumers, node):
+            return HostReason("a rounded number or a choice hangs on it, which fp16 or a NaN turns over")
         if self._activations(node):
             kinds = ", ".join(dict.fromkeys(self.graph.tensors[t].dtype for t in node.inputs if t >= 0))
             return HostReason(
@@ -192,12 +195,14 @@ class Planner:
 
     def _layer(self, node: Node) -> Layer:
         alone = Layer(node, (node.id,), is_host=True)
-        if self._is_empty(node) or node.id in self._kept or self._cancels(node):
+        if self._is_empty(node) or node.id in self._kept:
             return alone
         normal = self._normalisations.from_node(node)
         if normal is not None and not self.is_constant(normal.source):
             ends = Stored(normal.source), Stored(normal.output)
             return Layer(node, normal.nodes, ends[:1], ends[1], normalisation=normal)
+        if self._cancels(node) or hangs_on_digits(self.graph, self._consumers, node):
+            return alone
         if node.op_type in CONVERSIONS:
             return self._conversion(node) or alone
         operands = self._activations(node)
@@ -218,30 +223,52 @@ class Planner:
 
     def _cancels(self, node: Node) -> bool:
         """Whether a Sub takes a reduction off its own tensor, which the NPU did not make: leading digits go,
-        and fp16 would have rounded those behind them away before."""
+        and fp16 would have rounded those behind them away before. So does the reduction, which would have the
+        tensor stored as fp16, and so does a Softmax."""
+        if node.op_type in ("Softmax", "LogSoftmax"):
+            return self._is_exact(node.inputs[0])
+        if node.op_type in _REDUCTIONS:
+            readers = [self.graph.nodes[reader] for reader in self._consumers[node.outputs[0]]]
+            taken = [
+                reader for reader in readers if reader.op_type == "Sub" and reader.inputs[0] == node.inputs[0]
+            ]
+            return bool(taken) and self._is_exact(node.inputs[0])
         if node.op_type != "Sub" or self.is_constant(node.inputs[0]):
             return False
         whole, part = (self.graph.tensors[tensor] for tensor in node.inputs)
         reduction = self.graph.nodes[part.producer] if part.producer >= 0 else None
         if reduction is None or reduction.op_type not in _REDUCTIONS or reduction.inputs[0] != whole.id:
             return False
-        return whole.producer < 0 or whole.producer in self._left
+        return self._is_exact(whole.id)
+
+    def _is_exact(self, tensor: int) -> bool:
+        """Whether a tensor comes from the Host, in fp32."""
+        producer = self.graph.tensors[tensor].producer
+        return producer < 0 or producer in self._left
 
     def _activations(self, node: Node) -> list[int]:
         """Inputs of an operator of the NPU that are no constants; none if it cannot be one."""
         kind, names = node.op_type, node.inputs
-        if kind in PRODUCTS:
-            operands = names[:1] if all(self.is_constant(tensor) for tensor in names[1:]) else []
-        elif kind in PAIRS:
+        if kind in (*PRODUCTS, *PAIRS, *LOGIC):
             operands = [tensor for tensor in names if not self.is_constant(tensor)]
-            operands = operands if len(names) == 2 else []
         elif kind == "Concat":
             operands = names
-        elif kind in VIEWS or kind in POOLS or kind in _OTHERS or self.is_activation(node):
+        elif kind in VIEWS or kind in POOLS or kind in OTHERS or self.is_activation(node):
             operands = names[:1]
+        elif kind in DENSE:
+            operands = [tensor for tensor in names if not self.is_constant(tensor)]
+            operands = operands if self._is_small(operands, node) else []
         else:
             operands = []
         return [] if any(self.is_constant(tensor) for tensor in operands) else list(operands)
+
+    def _is_small(self, operands: list[int], node: Node) -> bool:
+        """Whether a matrix over all elements may be."""
+        taken, given = (
+            sum(self.graph.tensors[tensor].num_elements for tensor in tensors if tensor >= 0)
+            for tensors in (operands, node.outputs)
+        )
+        return matrix_fits(self._spec, taken, given)
 
     def _activation(self, tensor: int) -> Activation | None:
         """The activation that alone reads a float tensor, None where there is none."""
@@ -298,6 +325,8 @@ class Planner:
 
     def _quantised(self, node: Node, operands: list[int]) -> Layer | None:
         """The operator in int8: all its activations are, and its result is made so."""
+        if node.op_type in PRODUCTS and len(operands) > 1:
+            return None
         inputs: list[Stored] = []
         for tensor in operands:
             source = self.quantised.sources.get(tensor)
@@ -400,7 +429,8 @@ class Planner:
     def _half(self, node: Node, operands: list[int]) -> Layer | None:
         """The operator in fp16."""
         tensors = (*operands, node.outputs[0])
-        if any(self.graph.tensors[tensor].dtype not in ("float32", "float16") for tensor in tensors):
+        kinds = ("float32", "float16", "bool") if node.op_type in LOGIC else ("float32", "float16")
+        if any(self.graph.tensors[tensor].dtype not in kinds for tensor in tensors):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")

@@ -6,7 +6,7 @@ from math import gcd, prod
 
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.layers import VIEWS
+from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 
 FEWEST_TAPS = 16
 """Shorter windows are fetched as a cube of one channel: half of an atom of samples is not used anyway."""

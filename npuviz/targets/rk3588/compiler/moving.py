@@ -59,8 +59,8 @@ def cube_axes(shape: Sequence[int], buffer: Buffer) -> tuple[int, ...]:
     Raises CannotLower where the buffer joins axes of the tensor.
     """
     if len(buffer.shape) != len(shape):
-        if len(shape) == 3 and len(buffer.shape) == 2 and 1 in shape[:2]:
-            return (2, 2, 1)
+        if len(shape) > 2 and len(buffer.shape) == 2 and sum(size > 1 for size in shape[:-1]) < 2:
+            return (*[2] * (len(shape) - 1), 1)
         raise CannotLower(f"{tuple(shape)} is stored as {buffer.shape}")
     return {4: (0, 1, 2, 3), 3: (0, 1, 3), 2: (2, 1), 1: (1,)}[len(shape)]
 

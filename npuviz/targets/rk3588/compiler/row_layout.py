@@ -1,48 +1,64 @@
-"""How tensors of three dimensions lie: as rows, whose channels are the last axis, or as sequences."""
+"""How tensors of three and four dimensions lie: as rows, whose channels are the last axis, or as sequences
+and pictures."""
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.layers import VIEWS
 from npuviz.targets.rk3588.compiler.normalisation import OPERATORS as NORMALISATIONS
+from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 
 _MOVERS = (*VIEWS, "Transpose")
 """Operators whose result may lie in another way than what they read: they copy."""
 _ALONG_CHANNELS = ("MatMul", "Gemm", *NORMALISATIONS)
 """Operators that want their last axis as channels, as means along that do."""
+_ALONG_AXES = ("Softmax", "LogSoftmax")
+"""Operators that want their axis as channels."""
+_PLANES = (
+    "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Resize", "Upsample",
+    "DepthToSpace", "SpaceToDepth", "PRelu", "Concat", "Slice", "Split", "Pad", "Gather"
+)  # fmt: skip
+"""Operators that know pictures, with channels as their second axis."""
 
 
 def tensors_of_rows(graph: Graph) -> frozenset[int]:
-    """Tensors (N, M, C) that lie as rows (N * M, C), as products want them.
+    """Tensors (N, M, C) and (N, H, M, C) that lie as rows of C channels, as products want them.
 
-    Those that a convolution or pooling reads or makes lie as sequences (N, C, L), and so does what other
-    operators than copies connect with them; of the rest, what products and normalisations read or make
-    lies as rows. In a graph
-    without sequences, everything does.
+    Those that a convolution or pooling reads or makes lie as sequences (N, C, L) or pictures, and so does
+    what other operators than copies connect with them; of the rest, what products and normalisations read or
+    make lies as rows. In a graph without sequences, everything of three dimensions does.
     """
-    convolved = [node for node in graph.nodes if _is_convolved(graph, node)]
-    if not convolved:
-        return frozenset(tensor.id for tensor in graph.tensors if len(tensor.shape) == 3)
+    return _of_rank(graph, 3) | _of_rank(graph, 4)
+
+
+def _of_rank(graph: Graph, rank: int) -> frozenset[int]:
+    convolved = [node for node in graph.nodes if _is_convolved(graph, node, rank)]
+    if not convolved and rank == 3:
+        return frozenset(tensor.id for tensor in graph.tensors if len(tensor.shape) == rank)
     classes = _Classes(len(graph.tensors))
     for node in graph.nodes:
         if node.op_type not in _MOVERS:
-            classes.join([index for index in _ends(node) if len(graph.tensors[index].shape) == 3])
+            classes.join([index for index in _ends(node) if len(graph.tensors[index].shape) == rank])
     sequences = {classes.of(index) for node in convolved for index in _ends(node)}
-    along = [node for node in graph.nodes if _is_along_channels(graph, node)]
+    along = [node for node in graph.nodes if _is_along_channels(graph, node, rank)]
     rows = {classes.of(index) for node in along for index in _ends(node)} - sequences
     return frozenset(
-        tensor.id for tensor in graph.tensors if len(tensor.shape) == 3 and classes.of(tensor.id) in rows
+        tensor.id for tensor in graph.tensors if len(tensor.shape) == rank and classes.of(tensor.id) in rows
     )
 
 
-def _is_convolved(graph: Graph, node: Node) -> bool:
+def _is_convolved(graph: Graph, node: Node, rank: int) -> bool:
     is_window = node.op_type in ("Conv", "ConvTranspose") or node.op_type.endswith("Pool")
-    return is_window and len(graph.tensors[node.inputs[0]].shape) == 3
+    if rank == 4:
+        is_window = is_window or node.op_type in _PLANES
+    return is_window and len(graph.tensors[node.inputs[0]].shape) == rank
 
 
-def _is_along_channels(graph: Graph, node: Node) -> bool:
+def _is_along_channels(graph: Graph, node: Node, rank: int) -> bool:
     """Whether an operator wants its last axis as channels."""
-    if node.op_type == "ReduceMean":
+    if node.op_type.startswith("Reduce"):
         taken, made = (graph.tensors[tensor].shape for tensor in (node.inputs[0], node.outputs[0]))
-        return len(taken) == 3 and made == (*taken[:-1], 1)
+        return len(taken) == rank and made == (*taken[:-1], 1)
+    if node.op_type in _ALONG_AXES:
+        shape = graph.tensors[node.inputs[0]].shape
+        return len(shape) == rank and int(node.attributes.get("axis", -1)) % rank == rank - 1
     return node.op_type in _ALONG_CHANNELS
 
 

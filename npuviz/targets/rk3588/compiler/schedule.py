@@ -7,7 +7,8 @@ from itertools import groupby
 from npuviz.onnx.host_work import host_work
 from npuviz.program.graph import Graph
 from npuviz.program.program import HostReason
-from npuviz.targets.rk3588.compiler.layers import PRODUCTS, Layer
+from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.operator_kinds import PRODUCTS
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.task.host_cost import processor_of
 

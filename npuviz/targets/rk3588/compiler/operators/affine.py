@@ -24,10 +24,12 @@ PRODUCT_BITS = 13
 
 def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
     """Add, Sub, Mul, Div, Max, Min: of two cubes, or of a cube and a constant."""
+    node = layer.head
+    if len(node.inputs) != 2:
+        raise CannotLower(f"{len(node.inputs)} operands", str(len(node.inputs)))
     if len(layer.inputs) == 2:
         elementwise.lower_pair(b, layer)
         return
-    node = layer.head
     place = next(place for place, tensor in enumerate(node.inputs) if planner.is_constant(tensor))
     constant = _real(b, planner, node.inputs[place])
     found = _of_pair(b, layer, constant, place)

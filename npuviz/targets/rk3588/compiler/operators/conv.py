@@ -1,5 +1,6 @@
 """Conv, Gemm and MatMul become convolution tasks: weights packed, tiles cut to CBUF and to the cores."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import frexp
 
@@ -48,6 +49,9 @@ class Operands:
 
     factors  (K,) what sums are multiplied by at the end (None: fp16); offset  added then
     out_scale  real value of a step of the result
+    held  lays out weights that only a run tells: from numbers of their elements in memory's order to one;
+    `weights` has the numbers, from 1 on, and 0 where there is none
+    bias_held  the bias as fp32 in memory, instead of `bias`
     """
 
     weights: np.ndarray
@@ -56,6 +60,8 @@ class Operands:
     offset: int = 0
     pad_value: int = 0
     out_scale: float = 1.0
+    held: Callable[[np.ndarray], Buffer] | None = None
+    bias_held: Buffer | None = None
 
 
 # --- operands ------------------------------------------------------------------------------------------
@@ -66,6 +72,8 @@ def weights_of(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, n
     stored = planner.quantised.constants.get(tensor)
     if stored is not None:
         return stored.values, stored.scales
+    if tensor not in b.graph.constants:
+        raise CannotLower("weights that only a run tells", change="constant weights")
     return np.asarray(b.graph.constants[tensor]), np.ones(1)
 
 
@@ -76,6 +84,8 @@ def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarr
     stored = planner.quantised.constants.get(tensor)
     if stored is not None:
         values = stored.values.reshape(-1).astype(np.float64) * stored.scales
+    elif tensor not in b.graph.constants:
+        raise CannotLower("a bias that only a run tells", change="a constant bias")
     else:
         values = np.asarray(b.graph.constants[tensor], np.float64).reshape(-1)
     if values.size not in (1, kernels):
@@ -143,7 +153,8 @@ def convolve_into(
     dtype = source.dtype
     activation = layer.activation if fuses else None
     name = layer.head.name or layer.head.op_type
-    weights = b.constant(f"{name} weights", _packed(shape, operands, dtype))
+    packed = _packed(shape, operands, dtype)
+    weights = b.constant(f"{name} weights", packed) if operands.held is None else operands.held(packed)
     table = None
     if activation is not None and limit_of(b.graph.constants, activation) is None:
         taken, out = activation.taken, layer.output.quantisation
@@ -205,8 +216,8 @@ def stages_of(
     table: ActivationTable | None = None,
 ) -> Stages:
     """What the DPU does behind the sums, before the table."""
-    bias = None
-    if np.any(operands.bias):
+    bias = None if operands.bias_held is None else operands.bias_held.address
+    if bias is None and np.any(operands.bias):
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
     limit = limit_of(b.graph.constants, activation)
     relu = limit is not None

@@ -14,8 +14,9 @@ from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
-from npuviz.targets.rk3588.compiler.layers import VIEWS, Layer, Planner, Stored
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner, Stored
 from npuviz.targets.rk3588.compiler.moving import Span, Window, cube_axes, is_by_atoms, move, select, whole
+from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes

@@ -12,6 +12,7 @@ from npuviz.targets.rk3588.compiler import dpu
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.moving import Span, move, whole
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.tiling import Shape
@@ -39,7 +40,7 @@ def lower_pair(b: Builder, layer: Layer) -> None:
     (first, one), (second, two) = inputs
     if first.shape != target.shape:
         raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
-    second = _reaching(b, layer, second, first)
+    second = _blocks(b, layer, second, first) or _reaching(b, layer, second, first)
     _emit_pair(b, layer, (first, second, target), (one, two))
 
 
@@ -80,6 +81,25 @@ def _constant_cube(b: Builder, name: str, full: np.ndarray, like: Buffer) -> Buf
     group = packing(like.dtype).channels
     held = b.constant(name, np.concatenate([pack_features(cube, group) for cube in cubes]), "feature")
     return replace(held, shape=cubes.shape)
+
+
+def _blocks(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer | None:
+    """Rows that repeat block by block (a mask for all heads), None where they do not: copied behind each
+    other."""
+    shapes = sorted((b.graph.tensors[tensor].shape for tensor in layer.head.inputs), key=np.prod)
+    small, large = (np.array((*[1] * (len(shapes[1]) - len(shape)), *shape)) for shape in shapes)
+    ahead = int(np.argmax(small > 1)) if np.any(small > 1) else 0
+    if len(first.shape) != 2 or len(second.shape) != 2 or second.shape[0] < 2 or ahead >= len(large) - 1:
+        return None
+    if np.any(small[ahead:] != large[ahead:]) or first.shape == second.shape:
+        return None
+    rows, channels = second.shape
+    spread = b.scratch(f"{second.name} in blocks", (first.shape[0], channels), second.dtype)
+    taken = whole(second)
+    for low in range(0, first.shape[0], rows):
+        move(b, layer, (second, spread), (taken, replace(taken, rows=Span(low, rows))), dpu.Stages())
+    b.begin_layer()
+    return spread
 
 
 def _reaching(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer:

@@ -86,6 +86,10 @@ class _Part:
 
 
 def _cut_into_taps(b: Builder, layer: Layer, shape: Shape, operands: Operands, ends: Ends) -> None:
+    if operands.held is not None:
+        raise CannotLower(
+            "weights that only a run tells, in a window that no task holds", change="constant weights"
+        )
     if operands.factors is not None:
         raise CannotLower("sums of parts in int8, whose rounding in between the model has not")
     source, target = ends

@@ -13,7 +13,7 @@ import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
-from npuviz.targets.rk3588.compiler.builder import Builder, filled_up
+from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, filled_up
 from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, MULTIPLY, Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
@@ -105,13 +105,14 @@ def _inverse_roots(b: Builder, layer: Layer, source: Buffer, epsilon: float) -> 
     convolve_into(b, layer, _shape(rows), Operands(column, bias), (squares, sums))
     b.begin_layer()
     # What rounding the weight makes of the squares.
-    return _newton(b, layer, sums), float(np.sqrt(np.float64(column.flat[0]) * channels))
+    return inverse_root(b, layer, sums), float(np.sqrt(np.float64(column.flat[0]) * channels))
 
 
-def _newton(b: Builder, layer: Layer, sums: Buffer) -> Buffer:
-    """1 / sqrt of numbers of fp32, as fp16: r = r * (3 - x * r * r) / 2 from the guess on."""
+def inverse_root(b: Builder, layer: Layer, sums: Buffer, dtype: str = "float16") -> Buffer:
+    """1 / sqrt of numbers of fp32, as a type: r = r * (3 - x * r * r) / 2 from the guess on."""
     guess = _scratch(b, layer, "guess", sums.shape, "float32")
-    constant = b.constant(f"{_name(layer)} bits", filled_up(np.array([GUESS], np.int32)), "bias")
+    channels = cube_shape(sums.shape)[1]
+    constant = b.constant(f"{_name(layer)} bits", filled_up(np.full(channels, GUESS, np.int32)), "bias")
     halved = Stages(main_factor=-1, main_shift=1, sum_address=constant.address)
     emit(b, layer, _as(sums, "int32"), _as(guess, "int32"), None, lambda _: halved)
     three, half = _bits(np.float32(-3)), _bits(np.float16(-0.5))
@@ -120,7 +121,7 @@ def _newton(b: Builder, layer: Layer, sums: Buffer) -> Buffer:
         product = _times(b, layer, sums, guess, f"product {step}")
         square = _times(b, layer, product, guess, f"square {step}")
         is_last = step == NEWTON_STEPS - 1
-        better = _scratch(b, layer, f"root {step}", sums.shape, "float16" if is_last else "float32")
+        better = _scratch(b, layer, f"root {step}", sums.shape, dtype if is_last else "float32")
         emit(
             b, layer, square, better, guess,
             lambda o: Stages(bias_constant=three, main_factor=half, operand=o), MULTIPLY,

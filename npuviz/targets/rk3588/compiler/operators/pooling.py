@@ -13,7 +13,8 @@ from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
 from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
-from npuviz.targets.rk3588.compiler.layers import POOLS, Layer, Planner
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.operator_kinds import POOLS
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into, emit_convolution
 from npuviz.targets.rk3588.compiler.rescaling import rescaling, to_halves, to_integers
 from npuviz.targets.rk3588.compiler.tiling import Shape

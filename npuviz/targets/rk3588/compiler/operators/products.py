@@ -13,6 +13,11 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import line_window
 from npuviz.targets.rk3588.compiler.operators.conv import bias_of, emit_convolution, operands_of, weights_of
 from npuviz.targets.rk3588.compiler.operators.large_windows import convolve_anyhow
+from npuviz.targets.rk3588.compiler.operators.run_weights import (
+    lower_run_product,
+    numbers_of,
+    operands_at_run,
+)
 from npuviz.targets.rk3588.compiler.operators.signals import convolve_lines
 from npuviz.targets.rk3588.compiler.tiling import Shape
 
@@ -20,10 +25,16 @@ from npuviz.targets.rk3588.compiler.tiling import Shape
 def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     """Conv with constant weights: dense or depthwise."""
     node = layer.head
-    shape_in = b.graph.tensors[layer.inputs[0].tensor].shape
+    weights_id, *rest = node.inputs[1:]
+    shape_in: tuple[int, ...] = b.graph.tensors[layer.inputs[0].tensor].shape
     if len(shape_in) not in (3, 4):
         raise CannotLower(f"a convolution over {len(shape_in) - 2} dimensions")
-    weights, scales = weights_of(b, planner, node.inputs[1])
+    is_known = all(planner.is_constant(tensor) for tensor in (weights_id, *rest))
+    weights, scales = (
+        weights_of(b, planner, weights_id)
+        if is_known
+        else (np.asarray(numbers_of(b, layer, weights_id)), np.ones(1))
+    )
     if len(shape_in) == 3:
         weights = weights[:, :, None, :]
     groups = attributes_of(node).integer("group")
@@ -32,9 +43,16 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
     if groups > 1 and not is_depthwise:
         weights = _block_diagonal(weights, groups)
     out = b.graph.tensors[node.outputs[0]].shape
-    rows, columns = padded_axes(window_axes(node, shape_in, out, weights.shape[6 - len(shape_in) :]), 2)
+    rows, columns = padded_axes(
+        window_axes(node, shape_in, out, tuple(weights.shape)[6 - len(shape_in) :]), 2
+    )
     shape = Shape(rows, columns, is_depthwise)
-    bias_id = node.inputs[2] if len(node.inputs) > 2 else -1
+    bias_id = rest[0] if rest else -1
+    if not is_known:
+        ends = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+        operands = operands_at_run(b, layer, planner, weights, (weights_id, bias_id))
+        convolve_anyhow(b, layer, shape, operands, ends)
+        return
     operands = operands_of(layer, weights, scales, bias_of(b, planner, bias_id, weights.shape[0]))
     window = line_window(b.graph, node)
     if window is not None:
@@ -49,7 +67,10 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
 def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
     """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
     node = layer.head
-    found = cube_of(b, layer, layer.inputs[0]).shape
+    if not all(planner.is_constant(tensor) for tensor in node.inputs[1:]):
+        lower_run_product(b, layer, planner)
+        return
+    found: tuple[int, ...] = cube_of(b, layer, layer.inputs[0]).shape
     if len(found) != 2:
         raise CannotLower(f"a product of a tensor of {len(found)} dimensions")
     rows = found[0]

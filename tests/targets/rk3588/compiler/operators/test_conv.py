@@ -215,10 +215,3 @@ def test_more_rows_than_a_task_holds(tmp_path: Path) -> None:
     found = convolutions(on_npu(model.save(tmp_path)))
     assert sum(conv.out_height for conv in found) == 5000
     assert max(conv.height for conv in found) <= 2047
-
-
-def test_products_of_two_tensors_go_to_the_host(tmp_path: Path) -> None:
-    model = Model(8, 8)
-    model.add("MatMul", "x", model.add("Relu", "x"))
-    finished = checked(model.save(tmp_path))
-    assert finished.nodes_on_host() == {"MatMul"}

@@ -77,8 +77,8 @@ def test_quotients(tmp_path: Path) -> None:
 
 
 def test_operands_of_other_shapes_go_to_the_host(tmp_path: Path) -> None:
-    model = Model(1, 12, 5, 5)
-    model.add("Mul", "x", model.add("ReduceMax", "x", model.constant(np.array([3])), keepdims=1))
+    model = Model(1, 48, 30, 30)
+    model.add("Mul", "x", model.add("ReduceMax", "x", model.constant(np.array([2])), keepdims=1))
     finished = checked(model.save(tmp_path))
     assert any("operands of shapes" in reason for reason in finished.host_reasons)
 
@@ -178,8 +178,7 @@ def test_a_square_of_channels_and_rows_is_no_matrix(tmp_path: Path) -> None:
     """(1, 24, 24, 1) has its first axis as channels, (24, 24) its last: sizes agree, elements do not."""
     model = Model(1, 24, 24, 1)
     model.add("Softmax", model.add("Squeeze", model.add("Mul", "x", "x"), model.constant(np.array([0, 3]))))
-    finished = checked(model.save(tmp_path))
-    assert finished.nodes_on_host() == {"Softmax"}
+    on_npu(model.save(tmp_path))
 
 
 def test_a_layer_of_very_many_tasks_is_the_hosts(tmp_path: Path) -> None:

@@ -39,6 +39,6 @@ def test_gather(tmp_path: Path, shape: tuple[int, ...], places: object, axis: in
 
 
 def test_places_in_disorder_are_the_hosts(tmp_path: Path) -> None:
-    model = Model(9, 24)
+    model = Model(9, 2400)
     model.add("Gather", "x", model.constant(np.array([3, 1, 4])))
     assert "even distances" in checked(model.save(tmp_path)).host_reasons[0]

@@ -34,6 +34,6 @@ def test_transposed_convolutions(
 
 
 def test_groups_are_the_hosts(tmp_path: Path) -> None:
-    model = Model(1, 8, 4, 4)
+    model = Model(1, 8, 32, 32)
     model.add("ConvTranspose", "x", model.weight(8, 4, 2, 2), strides=[2, 2], group=2)
     assert "groups" in checked(model.save(tmp_path)).host_reasons[0]

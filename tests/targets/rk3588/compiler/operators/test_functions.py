@@ -1,0 +1,55 @@
+"""Functions written with the DPU's arithmetic, against ONNX Runtime where they are hardest."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 9.0])
+@pytest.mark.parametrize(
+    "operator", ["Exp", "Sin", "Cos", "Cosh", "Softsign", "Sign", "ThresholdedRelu", "Shrink"]
+)
+def test_functions(tmp_path: Path, operator: str, scale: float) -> None:
+    model = Model(1, 12, 25, 30)
+    limit = 3.0 if operator in ("Exp", "Cosh") else 9.0
+    ends = [model.constant(np.float32(end)) for end in (-limit, limit)]
+    x = model.add("Clip", model.add("Mul", "x", model.constant(np.float32(scale))), *ends)
+    attributes = {"lambd": 0.5, "bias": 0.25} if operator == "Shrink" else {}
+    model.add(operator, x, **attributes)
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 3e4])
+@pytest.mark.parametrize("operator", ["Log", "Sqrt", "Reciprocal"])
+def test_functions_of_positive_numbers(tmp_path: Path, operator: str, scale: float) -> None:
+    model = Model(1, 12, 25, 3)
+    x = model.add("Abs", model.add("Mul", "x", model.constant(np.float32(scale))))
+    ends = [model.constant(np.float32(end)) for end in (1e-4, 6e4)]
+    model.add(operator, model.add("Clip", x, *ends))
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("operator", ["Log", "Sqrt"])
+def test_what_is_no_number(tmp_path: Path, operator: str) -> None:
+    """0 has no logarithm, and numbers below have neither: minus infinity and NaN, as the reference says."""
+    model = Model(60, 8)
+    model.add(operator, model.add("Floor", "x"))
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("power", [2.0, 3.0, 4.0, -1.0])
+def test_powers(tmp_path: Path, power: float) -> None:
+    model = Model(1, 12, 5, 3)
+    x = model.add("Add", model.add("Abs", "x"), model.constant(np.float32(0.5)))
+    model.add("Pow", x, model.constant(np.float32(power)))
+    on_npu(model.save(tmp_path))
+
+
+def test_what_is_rounded_is_the_hosts(tmp_path: Path) -> None:
+    """fp16 would turn halves over."""
+    model = Model(6, 8)
+    model.add("Round", model.add("Mul", "x", model.constant(np.float32(100))))
+    assert checked(model.save(tmp_path)).nodes_on_host() == {"Mul", "Round"}
