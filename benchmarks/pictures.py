@@ -82,12 +82,19 @@ class Stage:
         return [name for name in self.window.docks.all if self.window.docks.is_offered(name)]
 
     def panel(self, name: str, size: tuple[int, int]) -> "QImage":
-        """One panel alone in a window of this size, without what is around it."""
+        """One panel alone in a window of this size, without what is around it; what it offers is done."""
+        from PySide6.QtWidgets import QPushButton
+
         window = self.window
         window.resize(*size)
         window.docks.show_only([name])
         self.settle()
-        return window.docks.panels[name].grab().toImage()
+        panel = window.docks.panels[name]
+        for offer in panel.findChildren(QPushButton, "empty_state.action"):
+            if offer.isVisible() and not panel.is_empty:
+                offer.click()
+                self.settle()
+        return panel.grab().toImage()
 
     def layouts(self, size: tuple[int, int]) -> "Iterator[tuple[str, QImage]]":
         """The whole window in each layout that fits the machine."""

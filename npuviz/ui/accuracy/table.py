@@ -13,7 +13,7 @@ from npuviz.ui.kit.row_model import RowModel
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.accuracy.rows import Row, worst_element
 
-OPERATOR, TENSOR, DEPTH, WHOLE, SQNR, OWN, OWN_SQNR, ALLOWED, COSINE = range(9)
+OPERATOR, WHOLE, SQNR, OWN, OWN_SQNR, ALLOWED, DEPTH, COSINE, TENSOR = range(9)
 
 
 def share_text(value: float) -> str:
@@ -31,9 +31,9 @@ def sqnr_text(spread: Spread) -> str:
 class AccuracyTable(RowModel[Row]):
     """One row a tensor, in program order."""
 
-    titles = ("Operator", "Tensor", "Depth", "End to end", "SQNR dB", "Own error", "Own SQNR", "Allowed",
-              "Cosine")  # fmt: skip
-    numbers = (DEPTH, WHOLE, SQNR, OWN, OWN_SQNR, ALLOWED, COSINE)
+    titles = ("Operator", "End to end", "SQNR dB", "Own error", "Own SQNR", "Allowed", "Depth", "Cosine",
+              "Tensor")  # fmt: skip
+    numbers = (WHOLE, SQNR, OWN, OWN_SQNR, ALLOWED, DEPTH, COSINE)
 
     def __init__(self, theme: Theme, parent: Any = None) -> None:
         super().__init__(parent)
@@ -43,7 +43,7 @@ class AccuracyTable(RowModel[Row]):
     def text(self, row: Row, column: int) -> str:
         whole, own = row.errors.whole, row.errors.own
         if column in (OPERATOR, TENSOR, DEPTH):
-            return (echo(row.label), echo(row.name), str(row.depth))[column]
+            return {OPERATOR: echo(row.label), TENSOR: echo(row.name), DEPTH: str(row.depth)}[column]
         if column == ALLOWED:
             return share_text(row.errors.allowed) if row.errors.allowed else "0"
         spread = own if column in (OWN, OWN_SQNR) else whole
@@ -55,7 +55,11 @@ class AccuracyTable(RowModel[Row]):
 
     def tooltip(self, row: Row, column: int) -> str:
         errors = row.errors
-        lines = [f"End to end: {errors.whole_class}", f"On the machine's own inputs: {errors.own_class}"]
+        lines = [
+            echo(row.name),
+            f"End to end: {errors.whole_class}",
+            f"On the machine's own inputs: {errors.own_class}",
+        ]
         spread = errors.own if column in (OWN, OWN_SQNR) else errors.whole
         if spread is not None and spread.worst >= 0 and self.graph is not None:
             at = ", ".join(map(str, worst_element(spread, self.graph.tensors[errors.tensor].shape)))
