@@ -18,6 +18,7 @@ from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.calls.instances import Instances
+from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
@@ -239,20 +240,7 @@ def _has_arrays(value: Any) -> bool:
     """Whether lists and tuples, one inside of the other, lead to an array."""
     if isinstance(value, list | tuple):
         return any(_has_arrays(part) for part in value)
-    return isinstance(value, np.ndarray)
-
-
-def array_of(value: Any) -> np.ndarray | None:
-    """A numpy array, or a framework's tensor as one; None for anything else."""
-    if isinstance(value, np.ndarray):
-        return value
-    if isinstance(value, type):
-        return None
-    if hasattr(value, "detach") and hasattr(value, "numpy"):
-        return np.asarray(value.detach().cpu().numpy())
-    if hasattr(value, "__array__") and hasattr(value, "shape") and not np.isscalar(value):
-        return np.asarray(value)
-    return None
+    return array_of(value) is not None
 
 
 def lower_traced(traced: Traced, spec: NeuronSpec, progress: Progress) -> Lowered:
@@ -293,7 +281,10 @@ LAST: list[Run] = []
 
 
 def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Record, lower and run a kernel; its results as numpy arrays. Written arguments change in place."""
+    """Record, lower and run a kernel; results are arrays or tensors, as the arguments are.
+
+    Arguments that it writes change in place.
+    """
     spec = spec_in_use()
     traced = trace_on(kernel, args, kwargs, spec)
     lowered = lower_traced(traced, spec, NoProgress())
@@ -304,11 +295,11 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     LAST[:] = [done]
     bound = inspect.signature(kernel.function).bind(*args, **kwargs).arguments
     for name, values in done.changed.items():
-        if isinstance(bound.get(name), np.ndarray):
-            np.copyto(bound[name], values, casting="unsafe")
+        write_back(bound.get(name), values)
     if not traced.outputs:
         return None
-    return done.outputs if traced.is_tuple else done.outputs[0]
+    outputs = tuple(like_arguments(values, (*args, *kwargs.values())) for values in done.outputs)
+    return outputs if traced.is_tuple else outputs[0]
 
 
 def _viewed(values: np.ndarray, output: Tensor) -> np.ndarray:

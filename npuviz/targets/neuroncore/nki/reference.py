@@ -19,7 +19,7 @@ from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.reference_call import ReferenceCall
 from npuviz.targets.neuroncore.isa import DTYPE_NAMES, Space
-from npuviz.targets.neuroncore.nki.kernel import array_of
+from npuviz.targets.neuroncore.nki.frameworks import array_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelTimeout
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
 from npuviz.targets.neuroncore.values.engine import ValueEngine

@@ -1,0 +1,100 @@
+"""Kernels called with tensors of a framework give tensors back; here one with torch's interface."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, random
+
+ADDS = (
+    SECOND
+    + """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    one, other = nl.load(a), nl.load(b)
+    nl.store(out, nl.add(one, other))
+    return out
+"""
+)
+WRITES = (
+    FIRST
+    + """
+@nki.jit
+def kernel(a):
+    nl.store(a, nl.load(a) * 2)
+    return a
+"""
+)
+
+
+class Tensor:
+    """Numbers under the interface of torch; bfloat16 are held as integers, as numpy has no such type."""
+
+    def __init__(self, bits: np.ndarray, dtype: str) -> None:
+        self.bits, self.dtype = bits, f"torch.{dtype}"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.bits.shape
+
+    def detach(self) -> "Tensor":
+        return self
+
+    cpu = contiguous = detach
+
+    def numpy(self) -> np.ndarray:
+        if self.dtype == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.bits
+
+    def view(self, dtype: str) -> "Tensor":
+        return Tensor(self.bits, dtype)
+
+    def copy_(self, other: "Tensor") -> None:
+        self.bits[...] = other.bits
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made: Any = ModuleType("torch")
+    made.bfloat16, made.int16, made.uint8 = "bfloat16", "int16", "uint8"
+    made.from_numpy = lambda values: Tensor(values, str(values.dtype))
+    monkeypatch.setattr(Tensor, "__module__", "torch")
+    monkeypatch.setitem(sys.modules, "torch", made)
+    return made
+
+
+def _kernel(folder: Path, text: str) -> Any:
+    path = folder / "kernel.py"
+    path.write_text(text)
+    with stand_ins():
+        return imported(path).kernel
+
+
+def test_tensors_come_back_as_tensors(tmp_path: Path, torch: Any) -> None:
+    kernel, a = _kernel(tmp_path, ADDS), random(4, 8)
+    found = kernel(torch.from_numpy(a), torch.from_numpy(a))
+    assert (type(found), found.dtype) == (Tensor, "torch.float32")
+    np.testing.assert_array_equal(found.bits, a + a)
+    assert isinstance(kernel(a, a), np.ndarray)
+
+
+def test_bfloat16_goes_through_integers(tmp_path: Path, torch: Any) -> None:
+    kernel, a = _kernel(tmp_path, ADDS), random(4, 8).astype(ml_dtypes.bfloat16)
+    tensor = Tensor(a.view(np.int16), "bfloat16")
+    found = kernel(tensor, tensor)
+    assert found.dtype == "torch.bfloat16"
+    np.testing.assert_array_equal(found.bits.view(ml_dtypes.bfloat16), np.add(a, a))
+
+
+def test_a_tensor_that_the_kernel_writes_changes(tmp_path: Path, torch: Any) -> None:
+    tensor = torch.from_numpy(random(4, 8))
+    _kernel(tmp_path, WRITES)(tensor)
+    np.testing.assert_array_equal(tensor.bits, random(4, 8) * 2)
