@@ -268,6 +268,12 @@ INCOMPLETE = {
     "gemv/newest_streaming_experiment/commands_wse3.sh": "gives no value for MEMCPYH2D_DATA_3_ID",
     "Tutorial_Code/commands.sh": "an exercise: the whole program is in Reference_Code_Complete",
     "fft-duplex": "sets configuration registers that nothing public describes",
+    "1d 4, one": "its tree (bine.csl) goes on by two stages at each vector: more than 4 PEs wait for ever",
+    "1d 4, all": "its tree (bine.csl) goes on by two stages at each vector: more than 4 PEs wait for ever",
+    "attn-p8-1head": "its sends of one element have an extent of 0: rounded down to whole groups of 4",
+    "attn-p8-base": "two rows a PE, where its sources normalise all by the factor of the first",
+    "attn-p8-seq2": "two rows a PE, where its sources normalise all by the factor of the first",
+    "hw_4/run.sh": "an exercise: config.py has blanks to fill in",
     "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
 }
 """Command scripts, by the end of their path, that no simulator runs as they are, and why."""

@@ -1,47 +1,72 @@
 """Provenance: following a run once, and then who made and who uses bytes at random cycles."""
 
 import random
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.row import Row
+from benchmarks.stencil import write_stencil
 from benchmarks.time_travel import MODEL, TARGETS, open_session, timed
+from npuviz.base.progress import NoProgress
 from npuviz.debug.provenance import provenance_of
 from npuviz.debug.session import Session
+from npuviz.sim.target import LoadRequest
+from npuviz.workbench.choosing import choose_target
 
 QUESTIONS = 40
 SEED = 1
 FIRST_CYCLES = 20_000
+FIRST_CYCLES_OF_WAFER = 50
+SIDE = 16
+"""Of the stencil on a wafer."""
 _SLOWEST = 95
 
 
 def run() -> list[Row]:
-    """light_resnet50 on every machine that tells what its work touches."""
+    """light_resnet50 on every machine that tells what its work touches, and stencils on a wafer."""
     rows: list[Row] = []
     for target in TARGETS:
-        rows += _of(f"light_resnet50 on {target}", open_session(MODEL, target=target))
-    return rows
+        session = open_session(MODEL, target=target)
+        places = [
+            (each.memory, each.address, each.size_bytes)
+            for each in session.program.memory_map.allocations
+            if each.size_bytes
+        ]
+        rows += _of(f"light_resnet50 on {target}", session, places, FIRST_CYCLES)
+    with tempfile.TemporaryDirectory() as folder:
+        session = _stencil(Path(folder), SIDE)
+    memories = session.description.memories
+    places = [(m.id, r.address, r.size_bytes) for m in memories for r in session.machine.regions(m.id)]
+    return rows + _of(f"stencil {SIDE} x {SIDE} on a wafer", session, places, FIRST_CYCLES_OF_WAFER)
 
 
-def _of(name: str, session: Session) -> list[Row]:
-    session.run(FIRST_CYCLES)
+def _stencil(folder: Path, side: int) -> Session:
+    settings = {"arch": "wse3", "params": f"side:{side},depth:64,rounds:3"}
+    path = write_stencil(folder)
+    target = choose_target(path)
+    return Session(target.build(*target.load(LoadRequest(path, settings=settings), NoProgress())))
+
+
+def _of(name: str, session: Session, places: list[tuple[int, int, int]], first: int) -> list[Row]:
+    session.run(first)
     provenance_of(session)  # compiled by now
     session.run()
     begin = time.perf_counter()
     found = provenance_of(session)
     seconds = time.perf_counter() - begin
     choose = random.Random(SEED)
-    places = [each for each in session.program.memory_map.allocations if each.size_bytes]
     memories = {memory.id: memory for memory in session.description.memories}
 
     def one() -> None:
-        place = choose.choice(places)
-        address = place.address + choose.randrange(place.size_bytes)
-        writer = found.writer(memories[place.memory], address)
+        memory, begin, size = choose.choice(places)
+        address = begin + choose.randrange(size)
+        writer = found.writer(memories[memory], address)
         if writer is not None:
             found.origins(writer.place)
-        found.readers(memories[place.memory], address)
+        found.readers(memories[memory], address)
 
     slowest = float(np.percentile(timed([one] * QUESTIONS), _SLOWEST))
     return [

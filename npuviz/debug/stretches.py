@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from npuviz.debug.session import Session
 from npuviz.sim.access_order import RecordedAccesses, RecordsAccesses
 
-MOST_WORK = 1 << 21
+MOST_WORK = 1 << 20
 """Pieces of work of a stretch: some seconds and 100 MB. Longer runs are followed around the present cycle."""
 
 

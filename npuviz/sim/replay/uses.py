@@ -132,10 +132,13 @@ class Uses:
     def accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
         """(place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
         bank, offset = divmod(address, bank_bytes)
-        rows, exact = self.table.rows, self.table.exact
-        holds = (rows[:, 0] == memory) & (rows[:, 4] <= offset) & (offset < rows[:, 5])
+        exact = self.table.exact
+        mine = self._rows_of_memory.get(memory, np.zeros(0, np.int64))
+        rows = self.table.rows[mine]
+        holds = (rows[:, 4] <= offset) & (offset < rows[:, 5])
         holds &= (rows[:, 2] <= bank) & (bank < rows[:, 2] + rows[:, 3])
-        found = np.flatnonzero(holds)
+        found = mine[holds]
+        rows = self.table.rows
         owner = np.searchsorted(self.table.first, found, side="right") - 1
         phases = np.zeros(len(self.table.first) - 1, np.int64)
         kinds = self.table.traits[0]
@@ -150,6 +153,14 @@ class Uses:
             for each in (READS, WRITES):
                 if phases[entry] & phase & each:
                     yield place, each
+
+    @cached_property
+    def _rows_of_memory(self) -> dict[int, np.ndarray]:
+        """By memory: the numbers of its rows, rising."""
+        memories = self.table.rows[:, 0]
+        order = np.argsort(memories, kind="stable")
+        found, begins = np.unique(memories[order], return_index=True)
+        return dict(zip(found.tolist(), np.split(order, begins[1:]), strict=True)) if len(order) else {}
 
     @cached_property
     def _by_producer(self) -> tuple[np.ndarray, np.ndarray]:

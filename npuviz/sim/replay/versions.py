@@ -44,8 +44,9 @@ def cells_of(table: AccessTable) -> Cells:
     made = np.zeros((len(rows), 5), np.int64)
     made[:, 0] = rows[:, 1]
     count = 0
-    for memory in np.unique(rows[:, 0]).tolist():
-        mine = np.flatnonzero(rows[:, 0] == memory)
+    by_memory = np.argsort(rows[:, 0], kind="stable")
+    _, begins = np.unique(rows[by_memory, 0], return_index=True)
+    for mine in np.split(by_memory, begins[1:]) if len(rows) else ():
         bank, banks, low, high = (rows[mine, column] for column in (2, 3, 4, 5))
         across = np.unique(np.concatenate([bank, bank + banks]))
         along = np.unique(np.concatenate([low, high]))

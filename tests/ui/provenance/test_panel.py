@@ -1,6 +1,7 @@
 """The tree of what bytes were made from and who uses them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from npuviz.workbench.selection import MemoryRange
 from tests.ui.panel_bench import Bench, bench
 
 __all__ = ["bench"]
+
+SAMPLES = Path(__file__).parents[3] / "sample_models"
 
 
 @pytest.fixture
@@ -110,3 +113,26 @@ def test_in_the_middle_of_a_run_it_says_how_far_it_is_known(bench: Bench, sessio
     bench.do(lambda: None)
     assert panel.summary.text() != NOT_FOLLOWED
     assert not panel.follow.isVisible()
+
+
+def test_on_a_wafer_the_tree_goes_from_pe_to_pe(bench: Bench) -> None:
+    with npuviz.open(SAMPLES / "csl" / "row_sum") as session:
+        panel = _open(bench, session)
+        bench.do(bench.model.run)
+        memory = session.description.memory_named("PE(0,0).memory")
+        regions = session.session.machine.regions(memory.id) if memory is not None else ()
+        place = next(region.address for region in regions if region.label == "result")
+        assert memory is not None
+        bench.select(memory=MemoryRange(memory.id, place, 4))
+        bench.do(lambda: None)
+        assert "reaches result (host command 2)" in panel.summary.text()
+        index = panel.tree.index(0, 0, panel.tree.index(0, 0))
+        units = list[str]()
+        while index.isValid():
+            if panel.tree.canFetchMore(index):
+                panel.tree.fetchMore(index)
+            step = panel.tree.item(index).step
+            units += [step.unit] if step is not None else []
+            index = panel.tree.index(panel.tree.rowCount(index) - 1, 0, index)
+        passed = [each for each, before in zip(units, ["", *units], strict=False) if each != before]
+        assert passed == ["PE(0,0)", *(f"PE({x},0)" for x in range(5, -1, -1)), "host"]
