@@ -139,6 +139,8 @@ class Fitting(QObject):
 
     def _resized(self, column: int, _before: int, _after: int) -> None:
         # A header that is being destroyed tells that its columns go.
+        if self._is_fitting and column in self._spare:
+            return  # it came or went because of this
         if column and isValid(self._later):
             self._later.start()
         elif not column and not self._is_fitting:
@@ -160,11 +162,12 @@ class Fitting(QObject):
     def _width(self, column: int) -> int:
         """Pixels that a column takes, or would take if it was not hidden."""
         header = self._view.horizontalHeader()
+        # Of a hidden column Qt tells less than it takes when it is shown: what it took counts as well.
+        known = self._widths.get(column, 0) if self._view.isColumnHidden(column) else 0
         if header.sectionResizeMode(column) == QHeaderView.ResizeMode.ResizeToContents:
             # What Qt will give it: it does so later than now.
-            return max(self._view.sizeHintForColumn(column), header.sectionSizeHint(column))
-        is_hidden = self._view.isColumnHidden(column)
-        return self._widths.get(column, 0) if is_hidden else header.sectionSize(column)
+            return max(self._view.sizeHintForColumn(column), header.sectionSizeHint(column), known)
+        return known or header.sectionSize(column)
 
     def _spare_columns(self) -> list[int]:
         """Hide what there is no room for, show the rest; returns the widths of the others in their order."""

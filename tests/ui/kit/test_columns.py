@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from npuviz.ui.costs.panel import NAME_WIDTH, CostsPanel
 from npuviz.ui.counters.panel import CountersPanel
-from npuviz.ui.kit.columns import MIN_NAME_WIDTH, SPARED, fit_columns, hide_without_room, name_width
+from npuviz.ui.kit.columns import MIN_NAME_WIDTH, SPARED, Fitting, fit_columns, hide_without_room, name_width
 from npuviz.ui.kit.table_view import csv_of
 from npuviz.ui.shell.headless import HeadlessWindow
 from npuviz.workbench.opening import OpenOptions
@@ -143,3 +143,27 @@ def test_a_long_text_at_the_edge_is_seen_from_its_beginning() -> None:
     assert name_width(900, [*others, 600], 220) == 220
     seen_too_little = 220 + sum(others) + MIN_NAME_WIDTH - 1
     assert name_width(seen_too_little, [*others, 600], 220) == seen_too_little - sum(others)
+
+
+def test_columns_that_give_way_come_to_rest(qtbot: QtBot) -> None:
+    """Columns that came and went in turn kept the window busy for ever."""
+    window = HeadlessWindow("dark", (1280, 800))
+    try:
+        window.open(SAMPLE, OpenOptions("neuroncore"))
+        window.run()
+        for width in (1280, 1000, 1600):
+            window.widget.resize(width, 800)
+            for name in ("causes", "counters", "costs", "semaphores"):
+                window.arrange("profiling")
+                window.widget.docks.show_panel(name)
+                window.settle()
+                panel = window.widget.docks.panels[name]
+                view = panel.view  # pyright: ignore[reportAttributeAccessIssue]
+                fitting = next(each for each in view.children() if isinstance(each, Fitting))
+                qtbot.waitUntil(lambda fitting=fitting: not fitting._later.isActive())
+                hidden = view.property(SPARED)
+                qtbot.wait(20)
+                assert view.property(SPARED) == hidden
+                assert not fitting._later.isActive(), (name, width)
+    finally:
+        window.close()
