@@ -151,11 +151,11 @@ def test_parameters_are_those_of_the_run() -> None:
 
 def test_weights_are_compiled_in_where_the_machine_wants_constants(cases: dict[str, Any]) -> None:
     found = {
-        target: run_case(cases["test_matmul_2d"], "MatMul", backend.ExecutionOptions(target))
+        target: run_case(cases["test_convtranspose"], "ConvTranspose", backend.ExecutionOptions(target))
         for target in ("rk3588", "neuroncore")
     }
     assert {name: (each.category, each.parameters) for name, each in found.items()} == {
-        "rk3588": (PASS, ("b",)),
+        "rk3588": (PASS, ("W",)),
         "neuroncore": (PASS, ()),
     }
 
