@@ -180,3 +180,14 @@ def test_an_output_that_two_instances_write_is_a_warning(tmp_path) -> None:
     assert [note.code for note in program.notes if "dependencies" in note.text] == [
         "err_unexpected_output_dependencies"
     ]
+
+
+def test_a_kernel_that_a_kernel_calls_is_inside_of_its_loops(tmp_path) -> None:
+    text = f"{HEAD}@nki.jit\ndef twice(t):\n    out = nl.ndarray(t.shape, t.dtype)\n"
+    text += "    for k in nl.affine_range(2):\n"
+    text += "        out[64 * k : 64 * k + 64] = nl.copy(t[64 * k : 64 * k + 64])\n"
+    text += "    return out\n\n@nki.jit\ndef kernel(a):\n    for i in nl.affine_range(2):\n"
+    text += "        t = nl.load(a)\n        nl.store(a, twice(t))\n"
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64", "kernel": "kernel"})
+    stacks = [program.listing.calls_of(n) for n in range(len(program.listing))]
+    assert ["twice", "kernel"] in [[call.function for call in calls] for calls in stacks]

@@ -53,8 +53,13 @@ def forget_loops() -> None:
 
 
 def _calls(frame: FrameType | None) -> Iterator[Call]:
-    while frame is not None and not frame.f_code.co_filename.startswith(OWN_FOLDER):
+    while frame is not None:
         code = frame.f_code
+        if code.co_filename.startswith(OWN_FOLDER):
+            if code.co_name != "__call__":  # of a kernel that a kernel calls, whose loops are under way too
+                return
+            frame = frame.f_back
+            continue
         heads = _loops_of(code.co_filename).get(frame.f_lineno, ())
         values = frame.f_locals if heads else {}
         turns = tuple(
