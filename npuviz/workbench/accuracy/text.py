@@ -40,7 +40,8 @@ def accuracy_text(found: dict[str, Any]) -> str:
     if first:
         lines.append(f"  first wrong instruction: {first['index']}, {first['text']}")
     elif rows:
-        lines.append("  first wrong instruction: none, every operator is right on its own inputs")
+        rest = "; rounding makes the outputs wrong, see above" if found["exit"]["code"] else ""
+        lines.append(f"  first wrong instruction: none, every operator is right on its own inputs{rest}")
     if "what_if" in found:
         lines += _what_if_lines(found["what_if"])
     return "\n".join(lines)
