@@ -48,7 +48,7 @@ def test_reasons_are_data_and_text_in_run_and_info(tmp_path: Path, target: str) 
 
 def test_the_change_is_named(tmp_path: Path) -> None:
     node = helper.make_node("Resize", ["x", "", "scales"], ["y"], "grow", mode="linear")
-    shapes = {"x": [1, 8, 4, 4], "y": [1, 8, 8, 8]}
+    shapes = {"x": [1, 8, 64, 64], "y": [1, 8, 128, 128]}
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
     graph = helper.make_graph([node], "grow", ends[:1], ends[1:], [scales])

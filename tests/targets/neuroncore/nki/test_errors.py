@@ -2,6 +2,7 @@
 import pytest
 
 from npuviz.base.errors import NpuvizError
+from npuviz.program.source import HasCalls
 from tests.targets.neuroncore.nki.running import FIRST, loaded
 
 HEAD = FIRST + "import neuronxcc.nki.typing as nt\nimport neuronxcc.nki.compiler as ncc\n"
@@ -189,5 +190,6 @@ def test_a_kernel_that_a_kernel_calls_is_inside_of_its_loops(tmp_path) -> None:
     text += "    return out\n\n@nki.jit\ndef kernel(a):\n    for i in nl.affine_range(2):\n"
     text += "        t = nl.load(a)\n        nl.store(a, twice(t))\n"
     _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64", "kernel": "kernel"})
+    assert isinstance(program.listing, HasCalls)
     stacks = [program.listing.calls_of(n) for n in range(len(program.listing))]
     assert ["twice", "kernel"] in [[call.function for call in calls] for calls in stacks]
