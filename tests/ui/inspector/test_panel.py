@@ -532,7 +532,7 @@ def test_what_cannot_be_seen_is_written_when_it_comes_into_sight_or_one_rests(be
     view._rest.setInterval(1 << 24)
 
     def is_new() -> bool:
-        """Whether the page looks as it does when it is made again, and says the same where nothing is late."""
+        """Whether it looks as when it is made again, and says the same where nothing is late."""
         is_late, text, picture, place = bool(view._late), view.toPlainText(), pixels(view), bar.value()
         changed = view._changed
         view.refresh()
