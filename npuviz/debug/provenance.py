@@ -218,12 +218,17 @@ class Provenance:
             return f"{name} {low:#x}..{high - 1:#x} of banks {bank}..{bank + banks - 1}"
         return f"{name} {bank * size + low:#x}..{bank * size + high - 1:#x}"
 
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        """Kinds of tensors by their names."""
+        return {each.name: each.kind for each in self._session.program.graph.tensors}
+
     def _beginnings(self, uses: np.ndarray) -> Iterable[tuple[str, str]]:
         """Names and places of what nobody had written: tensors, variables, else that nobody has written it.
 
         Between the gaps of writes only what has a name counts: the rest may be the gaps.
         """
-        graph, names = self._session.program.graph, self._uses.table.names
+        names = self._uses.table.names
         for row, is_sure in uses[:MOST_NAMED, [ROW, SURE]].tolist():
             memory, _, bank, _, low, high, _ = self._uses.table.rows[row].tolist()
             if names is not None:
@@ -233,9 +238,8 @@ class Provenance:
                 continue
             address = bank * self._memories[memory].bank_bytes + low
             tensor = self._tensor_at(memory, address)
-            kinds = {each.name: each.kind for each in graph.tensors} if tensor else {}
             label = tensor or self._label_at(memory, address)
-            kind = kinds.get(label, "")
+            kind = self._kinds.get(label, "") if tensor else ""
             is_given = bool(label) and kind not in _COMPUTED
             if is_given:
                 yield f"{kind} {label}".strip(), self._memories[memory].name

@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
-from npuviz.targets.rk3588.task.accesses import access_rows, read_atoms, written_atoms
+from npuviz.targets.rk3588.task.accesses import access_rows, each_once, read_atoms, written_atoms
 from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
@@ -62,7 +62,7 @@ class ProgramAccesses:
         found: tuple[list[np.ndarray], list[np.ndarray]] = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for is_write, low, high in self.rows[index]:
             found[is_write].append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
-        return np.unique(np.concatenate(found[0])), np.unique(np.concatenate(found[1]))
+        return each_once(found[0]), each_once(found[1])
 
 
 def _places(atoms: np.ndarray, wanted: np.ndarray) -> np.ndarray:

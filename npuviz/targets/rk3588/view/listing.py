@@ -40,8 +40,9 @@ class RknnListing:
         self._starts = [buffers[index].address for index in self._order]
         ends = (buffers[index].address + buffers[index].size_bytes for index in self._order)
         self._ends = list(accumulate(ends, max))
-        self._written = [self._first_written(task) for task in tables.tasks]
-        self._written += [(0, 0, -1)] * len(tables.hosts)
+        written = [self._first_written(task) for task in tables.tasks]
+        written += [(0, 0, -1)] * len(tables.hosts)
+        self._written = np.array(written, dtype=np.int64).reshape(len(written), 3)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -157,8 +158,9 @@ class RknnListing:
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First written range of each instruction."""
-        rows = [self._written[i] if 0 <= i < len(self) else (0, 0, -1) for i in indices.tolist()]
-        table = np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+        table = np.tile(np.array([0, 0, -1], np.int64), (len(indices), 1))
+        inside = (indices >= 0) & (indices < len(self))
+        table[inside] = self._written[indices[inside]]
         return table[:, 0].copy(), table[:, 1].copy(), table[:, 2].astype(np.int32)
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
