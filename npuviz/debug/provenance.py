@@ -122,6 +122,8 @@ class Provenance:
             return self.step(found)
         if self._uses.table.names is not None:
             return None
+        if self._uses.tells_of(memory.id):
+            return None
         # Of what lies on the chip rows may tell nothing.
         known = last_writer(self._session, memory, address)
         places = self._uses.places_of(known.instruction.index) if known is not None else np.zeros(0, np.int64)

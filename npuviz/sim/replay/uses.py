@@ -13,6 +13,7 @@ from npuviz.sim.replay.versions import Cells, cells_of
 
 PRODUCER, CONSUMER, ROW, SURE = range(4)
 """Columns of a use."""
+_NO_ROWS = np.zeros(0, np.int64), np.zeros((4, 0), np.int64)
 NOBODY = -1
 """In place of a producer: what the run began with."""
 LINK = -1
@@ -129,14 +130,17 @@ class Uses:
         entries = np.flatnonzero(self.table.instructions == instruction)
         return np.flatnonzero(np.isin(self.order[: self.num_steps, 0], entries))
 
+    def tells_of(self, memory: int) -> bool:
+        """Whether rows tell what touches a memory."""
+        return memory in self._rows_of_memory
+
     def accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
         """(place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
         bank, offset = divmod(address, bank_bytes)
         exact = self.table.exact
-        mine = self._rows_of_memory.get(memory, np.zeros(0, np.int64))
-        rows = self.table.rows[mine]
-        holds = (rows[:, 4] <= offset) & (offset < rows[:, 5])
-        holds &= (rows[:, 2] <= bank) & (bank < rows[:, 2] + rows[:, 3])
+        mine, (first, banks, low, high) = self._rows_of_memory.get(memory, _NO_ROWS)
+        holds = np.flatnonzero((low <= offset) & (offset < high))
+        holds = holds[(first[holds] <= bank) & (bank < first[holds] + banks[holds])]
         found = mine[holds]
         rows = self.table.rows
         owner = np.searchsorted(self.table.first, found, side="right") - 1
@@ -155,12 +159,16 @@ class Uses:
                     yield place, each
 
     @cached_property
-    def _rows_of_memory(self) -> dict[int, np.ndarray]:
-        """By memory: the numbers of its rows, rising."""
+    def _rows_of_memory(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """By memory: the numbers of its rows, rising, and (4, n) their first banks, banks, low and high."""
         memories = self.table.rows[:, 0]
         order = np.argsort(memories, kind="stable")
         found, begins = np.unique(memories[order], return_index=True)
-        return dict(zip(found.tolist(), np.split(order, begins[1:]), strict=True)) if len(order) else {}
+        parts = np.split(order, begins[1:]) if len(order) else []
+        return {
+            memory: (mine, np.ascontiguousarray(self.table.rows[mine, 2:6].T))
+            for memory, mine in zip(found.tolist(), parts, strict=True)
+        }
 
     @cached_property
     def _by_producer(self) -> tuple[np.ndarray, np.ndarray]:
