@@ -104,8 +104,6 @@ def costs(
         waiting = np.array([times[key].waiting for key in keys.tolist()], dtype=np.int64)
     else:
         waiting = _waiting(found, keys)
-    everything = np.zeros(int((~found.waits).sum()), dtype=np.int64)
-    covered = _union(everything, found.start[~found.waits], found.end[~found.waits])
     order = np.argsort(-share, kind="stable")
     return Costs(
         grouping,
@@ -119,10 +117,17 @@ def costs(
         unit[order],
         unit_work[order],
         end,
-        float(end - (covered[2] - covered[1]).sum()),
+        float(end - _covered(found)),
         int((~is_known & ~found.waits).sum()),
         np.bincount(np.searchsorted(keys, together), minlength=len(keys))[order],
     )
+
+
+def _covered(found: _Work) -> int:
+    """Cycles in which something other than a wait was under way."""
+    does = ~found.waits
+    covered = _union(np.zeros(int(does.sum()), dtype=np.int64), found.start[does], found.end[does])
+    return int((covered[2] - covered[1]).sum())
 
 
 def _first_alike(schema: TraceSchema) -> np.ndarray:

@@ -132,19 +132,19 @@ class CameraCanvas(Canvas):
 
     def set_camera(self, camera: Any) -> None:
         """Show another part."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def zoom(self, factor: float, at: QPointF | None = None) -> None:
         """Zoom at a pixel of the widget, or at the middle."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def fit_all(self) -> None:
         """Show everything."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def fit_selected(self) -> None:
         """Show what is selected, large enough to be read."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def fit(self, is_all: bool) -> None:
         """Show everything, or what is selected."""
@@ -152,11 +152,11 @@ class CameraCanvas(Canvas):
 
     def pick(self, spot: QPointF) -> None:
         """Choose what is here."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def has_thing_at(self, spot: QPointF) -> bool:
         """Whether something can be picked here."""
-        raise NotImplementedError
+        raise NotImplementedError  # every view has its own
 
     def click(self, spot: QPointF) -> None:
         self.pick(spot)

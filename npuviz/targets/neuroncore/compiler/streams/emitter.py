@@ -2,7 +2,7 @@
 
 import struct
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from npuviz.base.errors import SimulationError
@@ -151,23 +151,7 @@ class Emitter:
         """
         self._check_length()
         channel = self.core * NUM_ENGINES + engine
-        reads: list[Access] = []
-        writes: list[Access] = []
-        packed = b""
-        is_whole = not accumulates
-        for index, view in enumerate(views):
-            if view is None:
-                packed += _ABSENT
-                continue
-            packed += view.packed()
-            box = view.box()
-            if index in (DST, RES):
-                writes.append((view.tile, box))
-                is_whole = is_whole and is_dense(box, view.partitions * view.free_size * view.itemsize)
-                if view.tile.keys:
-                    view.tile.forget(box)
-            else:
-                reads.append((view.tile, box))
+        packed, reads, writes, is_dense_write = _operands(views)
         if reads_target:
             reads.append((views[0].tile, views[0].box()))  # pyright: ignore[reportOptionalMemberAccess]
         if pattern is not None:
@@ -188,7 +172,7 @@ class Emitter:
             HEAD.pack(opcode, engine, flags, op0, op1, cmd, imm, 0),
             packed.ljust(192, b"\0"),
             -1,
-            Work(self._calls, reads, writes, is_whole),
+            Work(self._calls, reads, writes, is_dense_write and not accumulates),
         )
         return position
 
@@ -358,3 +342,23 @@ class Emitter:
         for channel, stream in enumerate(self.streams):
             if len(stream.heads) != self.tracker.length(channel):
                 raise SimulationError(f"channel {channel} lost count of its instructions")
+
+
+def _operands(views: Sequence[View | None]) -> tuple[bytes, list[Access], list[Access], bool]:
+    """Operands in the order of their positions: packed, what is read, what is written, and whether every byte
+    of the written boxes is. Copies that tiles hold of what is written are forgotten."""
+    packed, reads, writes, is_whole = b"", list[Access](), list[Access](), True
+    for index, view in enumerate(views):
+        if view is None:
+            packed += _ABSENT
+            continue
+        packed += view.packed()
+        box = view.box()
+        if index not in (DST, RES):
+            reads.append((view.tile, box))
+            continue
+        writes.append((view.tile, box))
+        is_whole = is_whole and is_dense(box, view.partitions * view.free_size * view.itemsize)
+        if view.tile.keys:
+            view.tile.forget(box)
+    return packed, reads, writes, is_whole
