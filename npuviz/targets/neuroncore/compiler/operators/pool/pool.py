@@ -12,13 +12,14 @@ from npuviz.targets.neuroncore.compiler.operators.pool.sliding_reduction import 
     Window,
     pool_axes,
     slide,
+    stacks,
     windows,
 )
-from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blocks
+from npuviz.targets.neuroncore.compiler.operators.ranges import even_blocks
 from npuviz.targets.neuroncore.compiler.operators.windows import Axes
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_bytes
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
+from npuviz.targets.neuroncore.isa import Alu
 
 _LOWEST = {"int8": -128.0, "uint8": 0.0}
 
@@ -42,8 +43,8 @@ def lower_max_pool(b: Builder, node: Node) -> None:
         rank = len(source.shape) - 2
         _with_indices(b, (source, out, b.hbm[node.outputs[1]]), axes, lowest, is_column_major, rank)
         return
-    for window in windows(b, source, out, axes):
-        b.dma.store(window.out, slide(b, window, axes, Alu.MAXIMUM, lowest, source.dtype))
+    for window in windows(b, source, axes):
+        b.dma.store(window.outputs_of(out), slide(b, window, Alu.MAXIMUM, lowest, source.dtype))
 
 
 def _with_indices(
@@ -60,33 +61,32 @@ def _with_indices(
     steps = (height * width, width, 1)
     if is_column_major:
         steps = (1, depth, depth * height) if rank == 3 else (depth * height * width, 1, height)
-    target = indices.reshape(source.shape[0] * source.shape[1], *(axis.out for axis in axes))
-    for window in windows(b, source, out, axes, share=8):
+    for window in windows(b, source, axes, share=8):
         box = window.box
         largest = b.tiles.sbuf(window.source.partitions, box.shape, source.dtype)
         chosen = b.tiles.sbuf(window.source.partitions, box.shape, "int32")
         places = b.tiles.sbuf(window.source.partitions, window.source.shape, "int32")
         b.isa.memset(largest, lowest)
         b.isa.memset(chosen, 0)
-        base = window.rows[0] * depth * height * width
+        base = window.images[0] * depth * height * width
         base += sum(first * step for first, step in zip(window.origin, steps, strict=True))
-        b.isa.iota(places, base, steps, depth * height * width)
-        for view, place, where in _taps(window, axes, places):
+        b.isa.iota(places, base, steps, window.axes[0].size * height * width)
+        for view, place, where in _taps(window, places):
             with b.tiles.scope():
                 best, at = largest[where], chosen[where]
                 larger = b.tiles.sbuf(view.partitions, view.shape, "uint8")
                 b.isa.tensor_tensor(larger, view, best, Alu.GREATER)
                 b.isa.copy_predicated(at, place, larger)
                 b.isa.tensor_tensor(best, best, view, Alu.MAXIMUM)
-        b.dma.store(window.out, largest)
-        b.dma.store(box.of(target[slice(*window.rows)]), chosen)
+        b.dma.store(window.outputs_of(out), largest)
+        b.dma.store(window.outputs_of(indices), chosen)
 
 
-def _taps(window: Window, axes: Axes, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
+def _taps(window: Window, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
     """(inputs, their positions, outputs) of every tap, in the order of the input."""
     found: list[tuple[View, View, tuple[slice, ...]]] = []
     ranges = (window.box.planes, window.box.rows, window.box.columns)
-    origins = window.origin
+    origins, axes = window.origin, window.axes
     for plane in range(axes[0].kernel):
         for row in range(axes[1].kernel):
             for column in range(axes[2].kernel):
@@ -120,16 +120,16 @@ def lower_average_pool(b: Builder, node: Node) -> None:
     is_uniform = bool((divisors == divisors.flat[0]).all())
     # Where no element counts, the sum is 0 as well; 1 keeps the quotient finite.
     home = None if is_uniform else b.hbm.constant(np.maximum(divisors, 1)[None], f"{node.name}/divisors")
-    for window in windows(b, source, out, axes):
-        total = slide(b, window, axes, Alu.ADD, 0.0, "float32")
+    for window in windows(b, source, axes):
+        total = slide(b, window, Alu.ADD, 0.0, "float32")
         result = b.tiles.sbuf(total.partitions, total.shape, out.dtype)
         if home is None:
             b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / float(max(1.0, divisors.flat[0])))
         else:
-            part = window.box.of(home)
+            part = window.box.of(home.broadcast_to((1, *(axis.out for axis in window.axes))))
             by = b.dma.fetch(part.broadcast_to((total.partitions, *part.shape[1:])))
             b.isa.tensor_tensor(result, total, by, Alu.DIVIDE)
-        b.dma.store(window.out, result)
+        b.dma.store(window.outputs_of(out), result)
 
 
 def lower_lp_pool(b: Builder, node: Node) -> None:
@@ -138,13 +138,13 @@ def lower_lp_pool(b: Builder, node: Node) -> None:
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
     power = float(node.attributes.get("p", 2))
-    for window in windows(b, source, out, axes):
+    for window in windows(b, source, axes):
         powers = b.tiles.sbuf(window.source.partitions, window.source.shape, "float32")
         _to_power(b, powers, window.source, power)
-        total = slide(b, window, axes, Alu.ADD, 0.0, "float32", powers)
+        total = slide(b, window, Alu.ADD, 0.0, "float32", powers)
         result = b.tiles.sbuf(total.partitions, total.shape, out.dtype)
         b.isa.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
-        b.dma.store(window.out, result)
+        b.dma.store(window.outputs_of(out), result)
 
 
 def _to_power(b: Builder, target: View, source: View, power: float) -> None:
@@ -163,30 +163,33 @@ def lower_global_pool(b: Builder, node: Node) -> None:
     table, target = source.reshape(count, -1), out.reshape(count, 1)
     power = float(node.attributes.get("p", 2)) if node.op_type == "GlobalLpPool" else 0.0
     op = Alu.MAXIMUM if node.op_type == "GlobalMaxPool" else Alu.ADD
-    columns = even_blocks(table.shape[1], b.spec.sbuf_usable_bytes // 4 // item_bytes(source.dtype))
-    for first, end in blocks(count, NUM_PARTITIONS):
+    size = table.shape[1]
+    columns = even_blocks(size, b.spec.sbuf_usable_bytes // 4 // item_bytes(source.dtype))
+    for (first, end), num_stacked in stacks(b, count, size * item_bytes(source.dtype)):
+        images, results = table[first:end], target[first:end].reshape(-1, num_stacked)
+        rows = images.reshape(-1, num_stacked, size)
         with b.tiles.scope():
-            parts = b.tiles.sbuf(end - first, (len(columns),), "float32")
+            parts = b.tiles.sbuf(rows.shape[0], (num_stacked, len(columns)), "float32")
             for index, (c0, c1) in enumerate(columns):
                 with b.tiles.scope():
-                    values = b.dma.fetch(table[first:end, c0:c1])
+                    values = b.dma.fetch(rows[:, :, c0:c1])
                     if power:
                         powers = b.tiles.sbuf(values.partitions, values.shape, "float32")
                         _to_power(b, powers, values, power)
                         values = powers
-                    b.isa.tensor_reduce(parts[:, index : index + 1], values, op, 1)
-            result = b.tiles.sbuf(end - first, (1,), out.dtype)
-            total = parts
+                    b.isa.tensor_reduce(parts[:, :, index], values, op, 1)
+            result = b.tiles.sbuf(rows.shape[0], (num_stacked,), out.dtype)
+            total = parts[:, :, 0]
             if len(columns) > 1:
-                total = b.tiles.sbuf(end - first, (1,), "float32")
+                total = b.tiles.sbuf(rows.shape[0], (num_stacked,), "float32")
                 b.isa.tensor_reduce(total, parts, op, 1)
             if power:
                 b.isa.tensor_scalar(result, total, Alu.POWER, 1.0 / power)
             elif op == Alu.ADD:
-                b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / table.shape[1])
+                b.isa.tensor_scalar(result, total, Alu.MULTIPLY, 1.0 / size)
             else:
                 b.isa.copy(result, total)
-            b.dma.store(target[first:end], result)
+            b.dma.store(results, result)
 
 
 LOWERINGS = {

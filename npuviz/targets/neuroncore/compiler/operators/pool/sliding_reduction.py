@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
@@ -16,22 +17,31 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_b
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
+# Assumed: rows of 2 KiB give a DMA elements of full length (512 B or more) and keep an engine busy for
+# longer than an instruction takes to start; longer rows would only delay the first result. Fewer parts than
+# DMA engines would leave loads, reductions and stores waiting for each other.
+_ROW_BYTES = 2048
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a pool: channels of any image on partitions.
+    """A part of a pool: images (channels of any image) on partitions, small ones several in a row.
 
-    rows     images * channels [first, end)
-    box      outputs;  origin  first input plane, row and column of `source`
-    source   [rows, planes, rows, columns] in SBUF; not to be written
-    out      where the result belongs, [rows, planes, rows, columns] of the box
+    images  [first, end) of all images
+    axes    of a row; the images that share it are its planes
+    box     outputs;  origin  first input plane, row and column of `source`
+    source  [rows, planes, rows, columns] in SBUF; not to be written
     """
 
-    rows: Range
+    images: Range
+    axes: Axes
     box: Box
     origin: tuple[int, int, int]
     source: View
-    out: HbmView
+
+    def outputs_of(self, tensor: HbmView) -> HbmView:
+        """The window's part of a tensor shaped like the pool's output: [rows, planes, rows, columns]."""
+        return self.box.of(_rows_of(tensor, self.images, tuple(axis.out for axis in self.axes)))
 
 
 def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
@@ -40,29 +50,53 @@ def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
     return three_axes(node, source.shape, out.shape, kernel)
 
 
-def windows(b: Builder, source: HbmView, out: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
+def windows(b: Builder, source: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
     """Parts that fit on chip, inputs fetched; tiles made in an iteration end with it.
 
     share  a source tile takes at most this part of SBUF
     """
-    count = source.shape[0] * source.shape[1]
-    flat = source.reshape(count, *(axis.size for axis in axes))
-    target = out.reshape(count, *(axis.out for axis in axes))
     limit = b.spec.sbuf_usable_bytes // share
-    boxes = input_boxes(axes, 1, max(2, item_bytes(source.dtype)), (limit, limit), None)
-    for first, end in blocks(count, NUM_PARTITIONS):
-        for box in boxes:
-            cuts = [slice(*found) for found in box.inputs(axes)]
+    image_bytes = prod(axis.size for axis in axes) * item_bytes(source.dtype)
+    is_flat = axes[0] == WindowAxis(1, 1)
+    for images, num_stacked in stacks(b, source.shape[0] * source.shape[1], image_bytes if is_flat else None):
+        stacked = (WindowAxis(num_stacked, num_stacked), *axes[1:]) if is_flat else axes
+        rows = _rows_of(source, images, tuple(axis.size for axis in stacked))
+        for box in input_boxes(stacked, 1, max(2, item_bytes(source.dtype)), (limit, limit), None):
+            cuts = [slice(*found) for found in box.inputs(stacked)]
             if any(cut.start == cut.stop for cut in cuts):
                 raise CannotLower("windows that hold padding only")
             with b.tiles.scope():
-                tile = b.dma.fetch(flat[first:end, *cuts])
+                tile = b.dma.fetch(rows[:, *cuts])
                 origin = (cuts[0].start, cuts[1].start, cuts[2].start)
-                yield Window((first, end), box, origin, tile, box.of(target[first:end]))
+                yield Window(images, stacked, box, origin, tile)
+
+
+def stacks(b: Builder, count: int, image_bytes: int | None) -> Iterator[tuple[Range, int]]:
+    """Ranges of `count` images for one instruction each, and how many of them share a partition.
+
+    image_bytes  of an image, so that rows become as long as DMA likes them; None never stacks
+    """
+    num_stacked = 1
+    if image_bytes is not None:
+        shared = count // (NUM_PARTITIONS * b.spec.num_dma_engines)
+        num_stacked = max(1, min(_ROW_BYTES // max(1, image_bytes), shared))
+    first = 0
+    if num_stacked > 1:
+        step = num_stacked * NUM_PARTITIONS
+        for first in range(0, count - step + 1, step):
+            yield (first, first + step), num_stacked
+        first += step
+    for begin, end in blocks(count - first, NUM_PARTITIONS):
+        yield (first + begin, first + end), 1
+
+
+def _rows_of(tensor: HbmView, images: Range, image: tuple[int, ...]) -> HbmView:
+    """Images [first, end) of a tensor [images, channels, ...] as rows of a shape."""
+    return tensor.reshape(tensor.shape[0] * tensor.shape[1], -1)[slice(*images)].reshape(-1, *image)
 
 
 def slide(
-    b: Builder, window: Window, axes: Axes, op: Alu, identity: float, dtype: str, source: View | None = None
+    b: Builder, window: Window, op: Alu, identity: float, dtype: str, source: View | None = None
 ) -> View:
     """`op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
 
@@ -70,15 +104,18 @@ def slide(
     The result may be a view of the source where no axis has more than one tap.
     """
     value = window.source if source is None else source
-    if all(_is_whole(axis) for axis in axes):
-        total = b.tiles.sbuf(value.partitions, (1, 1, 1), dtype)
-        b.isa.tensor_reduce(total, value, op, 3)
+    axes = window.axes
+    if all(_is_whole(axis) for axis in axes[1:]) and (_is_whole(axes[0]) or _is_untouched(axes[0])):
+        num_reduced = 3 if _is_whole(axes[0]) else 2
+        planes = window.box.shape[0]
+        total = b.tiles.sbuf(value.partitions, (planes, 1, 1), dtype)
+        b.isa.tensor_reduce(total if num_reduced == 3 else total[:, :, 0, 0], value, op, num_reduced)
         return total
     ranges = (window.box.planes, window.box.rows, window.box.columns)
     origins = window.origin
     for index in (2, 1, 0):
         axis = axes[index]
-        if axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size:
+        if _is_untouched(axis):
             continue
         value = _slide_axis(b, value, index, axis, (ranges[index], origins[index]), (op, identity, dtype))
     return value
@@ -87,6 +124,11 @@ def slide(
 def _is_whole(axis: WindowAxis) -> bool:
     """Whether the only window is the whole axis."""
     return axis.out == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
+
+
+def _is_untouched(axis: WindowAxis) -> bool:
+    """Whether every output is the input at its place."""
+    return axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size
 
 
 def _slide_axis(

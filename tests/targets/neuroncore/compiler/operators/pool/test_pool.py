@@ -62,6 +62,32 @@ def test_global_pools(kind: str, shape: tuple[int, ...]) -> None:
     check(model([node(kind, "x")], inputs), inputs)
 
 
+MANY = [
+    ("MaxPool", (2101, 2, 4, 4), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("AveragePool", (2101, 2, 5), {"kernel_shape": [3], "pads": [1, 1]}),
+    ("AveragePool", (4200, 1, 3, 3), {"kernel_shape": [3, 3]}),
+    ("LpPool", (1, 4200, 4), {"kernel_shape": [2], "strides": [2]}),
+    ("GlobalAveragePool", (2101, 2, 3), {}),
+    ("GlobalMaxPool", (2101, 2, 3, 2), {}),
+    ("GlobalLpPool", (2101, 2, 3), {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "shape", "attributes"), MANY)
+def test_small_images_share_partitions(kind: str, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+    inputs = {"x": values(*shape)}
+    done = check(model([node(kind, "x", **attributes)], inputs), inputs)
+    few = {"x": inputs["x"].reshape(-1, 1, *shape[2:])[:1000]}
+    assert done.cycles < 1.8 * check(model([node(kind, "x", **attributes)], few), few).cycles
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_indices_of_images_that_share_partitions(order: int) -> None:
+    inputs = {"x": values(2101, 2, 4, 3)}
+    nodes = [node("MaxPool", "x", "y i", kernel_shape=[2, 2], storage_order=order)]
+    check(model(nodes, inputs, outputs=["y", "i"]), inputs, tolerance=0)
+
+
 def test_a_plane_that_does_not_fit_goes_by_rows() -> None:
     inputs = {"x": values(1, 2, 300, 210)}
     nodes = [node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])]
