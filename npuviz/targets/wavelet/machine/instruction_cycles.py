@@ -10,6 +10,7 @@ import numpy as np
 
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.program_records import PREDICATED
+from npuviz.targets.wavelet.machine.integer_widths import extra_cycles
 
 _MEMORY_WORD = 2
 """Bytes that one load or store of the scalar pipeline moves. Ref: wavelet-fabric.md 1.1; FAB (ld16, st16)."""
@@ -40,6 +41,10 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
     is_access = (ops >= isa.OP_LD) & (ops <= isa.OP_STX)
     cycles[is_access] *= words[code[is_access, isa.C_TYPE]]
     rows = code.tolist()
+    is_wide = np.isin(code[:, isa.C_TYPE], (isa.T_U32, isa.T_I32, isa.T_U64, isa.T_I64))
+    if (is_wide & (ops >= isa.OP_ADD) & (ops <= isa.OP_GE)).any():
+        for at, more in extra_cycles(rows).items():
+            cycles[at] += more
     if np.isin(ops, _INDEXED).any():
         _Addresses(rows).add_to(cycles)
     for at in np.flatnonzero(np.isin(ops, (isa.OP_JZ, isa.OP_JNZ))).tolist():

@@ -46,7 +46,7 @@ def test_counted_loop_tests_at_its_end(tmp_path: Path) -> None:
     lines = code(program(tmp_path, text))
     assert [line.split()[0] for line in lines] == [
         *("li.i16", "ld.i16", "add.i16", "st.i16"),
-        *("add.i64", "lt.i64", "jnz", "ret"),
+        *("add.i16", "lt.i16", "jnz", "ret"),
     ]
     start = function(program(tmp_path, text), "f").entry
     assert lines[6].endswith(str(start + 1))

@@ -127,8 +127,6 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
     index = -1
     if node.index:
         index = f.load_number(t.U16, 0, f.take()).register
-    # The counter itself must not wrap where the range ends at the limit of its type: count in 64 bits.
-    wide = t.I64
     compare = isa.OP_LT if step.value.integer > 0 else isa.OP_GT
     body, again = Label(), Label()
     target = Target(node.label, Label(), again, is_loop=True)
@@ -138,6 +136,7 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
         imm = stop.value.integer
     elif isinstance(stop, Held):
         limit = stop.register
+    wide = _counted_as(kind, step.value.integer, imm if limit < 0 else None)
     is_known_to_run = (
         isinstance(span.start, Known)
         and isinstance(span.start.value, Scalar)
@@ -163,6 +162,15 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
     f.emitter.jump(body, isa.OP_JNZ, test)
     f.control_depth -= 1
     f.emitter.set_label(target.end)
+
+
+def _counted_as(kind: t.IntegerType, step: int, stop: int | None) -> t.IntegerType:
+    """The type in which a counter of `kind` passes `stop` (None: any value of its type) without wrapping."""
+    if abs(step) == 1:
+        return kind  # it ends at `stop`, or never begins
+    if stop is not None and kind.low <= stop + step <= kind.high:
+        return kind
+    return t.I64
 
 
 def _for_known_array(f: FunctionLowering, node: tree.For, value: ArrayValue) -> None:
