@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
@@ -21,6 +24,7 @@ from npuviz.ui.source.panel import SourcePanel
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.selection import Selection
 from tests.targets.wavelet.samples import element_of, heat, line_of
+from tests.ui.driver import Driver
 from tests.ui.menus import choose, right_click
 from tests.ui.panel_stage import Stage
 
@@ -182,3 +186,30 @@ def test_lines_stop_and_step_forward_and_back(source: Stage, qtbot: QtBot) -> No
     do("debug.next_task")
     assert machine.cycle > back
     assert len(panel.place.frames) >= 1
+
+
+def test_no_key_is_lost_on_the_wafer(driver: Driver) -> None:
+    session = Session(heat(SIDE, SIDE))
+    driver.model.show_opened(Opened(Path("heat"), "heat", OpenOptions(), session.trace, session))
+    driver.idle()
+    window = driver.window
+    shown = [panel for panel in window.docks.panels.values() if not panel.visibleRegion().isEmpty()]
+    assert len(shown) >= 4
+    window.activateWindow()
+    driver.qtbot.waitUntil(lambda: QApplication.focusWidget() is not None)
+
+    def press(key: Qt.Key) -> None:
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        QTest.keyClick(focused, key)
+
+    for _ in range(20):
+        press(Qt.Key.Key_F11)
+    driver.idle()
+    assert session.cycle == 20
+    for _ in range(5):
+        press(Qt.Key.Key_F11)
+        press(Qt.Key.Key_F4)
+        press(Qt.Key.Key_F11)
+    driver.idle()
+    assert session.cycle == 25

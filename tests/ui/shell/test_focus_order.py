@@ -1,5 +1,7 @@
 """Tab from panel to panel, with real keys."""
 
+from itertools import pairwise
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -74,3 +76,46 @@ def test_all_stops_have_names(toy: Driver, layout: str) -> None:
         assert found is not None, stop
         name = found.text(QAccessible.Text.Name)
         assert name, f"{stop.metaObject().className()} {stop.objectName()} in {stop.parent()}"
+
+
+def owner(driver: Driver, stop: QWidget) -> str:
+    """The panel that a stop is in, "" outside of panels."""
+    docks = driver.window.docks.panels
+    return next((name for name, panel in docks.items() if panel is stop or panel.isAncestorOf(stop)), "")
+
+
+@pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
+def test_tab_leaves_a_panel_once_and_shift_tab_goes_the_same_way_back(toy: Driver, layout: str) -> None:
+    toy.do("debug.run")
+    toy.do(f"view.layout.{layout}")
+    toy.qtbot.wait(50)
+    timeline = toy.window.docks.panels["timeline"]
+    start = next(child for child in timeline.findChildren(QWidget) if child.objectName() == "timeline.view")
+    found = stops(toy, start)
+    names = [owner(toy, stop) for stop in found]
+    runs = [name for place, name in enumerate(names) if place == 0 or name != names[place - 1]]
+    inside = [name for name in runs[:-1] if name]
+    assert len(inside) == len(set(inside)), f"a panel is left and entered again: {runs}"
+    back: list[QWidget] = []
+    for _ in found:
+        now = QApplication.focusWidget()
+        assert now is not None
+        back.append(now)
+        QTest.keyClick(now, Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
+    assert back == [found[0], *reversed(found[1:])]
+
+
+def test_tab_reads_a_panel_from_top_to_bottom(toy: Driver) -> None:
+    toy.do("debug.run")
+    toy.qtbot.wait(50)
+    timeline = toy.window.docks.panels["timeline"]
+    start = next(child for child in timeline.findChildren(QWidget) if child.objectName() == "timeline.view")
+    found = stops(toy, start)
+    for name in toy.window.docks.panels:
+        inside = [stop for stop in found if owner(toy, stop) == name]
+        # Timeline is where the walk began: its first stops came last.
+        inside = inside[1:] + inside[:1] if start in inside else inside
+        for before, after in pairwise(inside):
+            above, below = (each.mapTo(toy.window, each.rect().center()) for each in (before, after))
+            is_row = abs(above.y() - below.y()) <= 14
+            assert above.x() < below.x() if is_row else above.y() < below.y(), (name, before, after)

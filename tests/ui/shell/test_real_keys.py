@@ -1,10 +1,10 @@
 """Keys as a person presses them: real events to whatever has the focus, with several panels on show."""
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
 
 from npuviz.ui.breakpoints.panel import BreakpointsPanel
 from npuviz.ui.console.panel import ConsolePanel
@@ -181,3 +181,35 @@ def test_the_first_window_fits_the_screen(toy: Driver) -> None:
     screen = toy.window.screen().availableSize()
     assert toy.window.width() <= screen.width()
     assert toy.window.height() <= screen.height()
+
+
+def test_a_step_lays_out_no_window(toy: Driver, keyboard: Keyboard) -> None:
+    class Layouts(QObject):
+        count = 0
+
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            self.count += watched is toy.window and event.type() == QEvent.Type.LayoutRequest
+            return False
+
+    for _ in range(3):
+        keyboard.press(Qt.Key.Key_F11)
+    toy.idle()
+    toy.qtbot.wait(200)
+    layouts = Layouts()
+    toy.window.installEventFilter(layouts)
+    for _ in range(4):
+        keyboard.press(Qt.Key.Key_F11)
+        toy.idle()
+    toy.qtbot.wait(50)
+    assert toy.label("status.cycle") == "cycle 7"
+    assert layouts.count == 0
+
+
+def test_a_longer_number_gets_its_place(toy: Driver, keyboard: Keyboard) -> None:
+    keyboard.press(Qt.Key.Key_F11)
+    toy.do("debug.run_to_end")
+    toy.qtbot.wait(50)
+    for name in ("status.cycle", "status.time", "status.events"):
+        label = toy.window.findChild(QLabel, name)
+        assert label is not None
+        assert label.fontMetrics().horizontalAdvance(label.text()) <= label.contentsRect().width(), name

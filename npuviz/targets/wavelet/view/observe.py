@@ -290,17 +290,21 @@ class Observer:
     def _threads_under_way(self, position: int, node: int, block: Any, cycle: int) -> list[Activity]:
         found: list[Activity] = []
         threads = int(block.threads)
-        for number in range(sk.NUM_THREADS):
+        for number in range(sk.NUM_THREADS) if threads else ():
+            if not threads >> number & 1:
+                continue
             part = pk.TRACKS.main if number == sk.MAIN else pk.TRACKS.thread + number
             track = self._numbering.track_of.get((position, part), -1)
-            if threads >> number & 1 and track >= 0:
+            if track >= 0:
                 thread = self.thread(node, number)
                 line = int(thread.line)
                 for first, last, kind in _pieces(thread, cycle):
                     found.append(Activity(track, first, last, kind, self._listing.node_of(line), line))
+        if int(block.task) < 0 or threads >> sk.MAIN & 1:
+            return found
         start, wait = int(block.run_start), self._main_wait(block)
         track = self._numbering.track_of.get((position, pk.TRACKS.main), -1)
-        if int(block.task) >= 0 and not threads >> sk.MAIN & 1 and start < cycle and track >= 0:
+        if start < cycle and track >= 0:
             line = int(block.line)
             until = int(block.map_since) if wait else -1
             if until < 0 or start < until:

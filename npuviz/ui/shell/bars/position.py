@@ -79,7 +79,7 @@ class PositionDisplay(QObject):
         rate = model.cycles_per_second
         first = " (kernels partly uncompiled)" if model.is_uncompiled else ""
         status.speed.setText(f"{format_count(round(rate))} cycles/s{first}" if rate >= 1 else "")
-        status.events.setText(f"{format_count(model.num_events)} events")
+        status.events.setText(f"{format_count(model.num_events)} event{'s' * (model.num_events != 1)}")
 
     def _show_stop(self) -> None:
         stop = self._model.stop

@@ -7,6 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QToolBar, QToolButton, QWidget
 
 from npuviz.base.units import format_count
+from npuviz.ui.kit.steady_text import SteadyButton
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 
@@ -46,7 +47,7 @@ class RunBar(QToolBar):
         for name in ("debug.step", "debug.run_to_end"):
             self._add(action(name))
         self.addSeparator()
-        self.position = QPushButton(self, flat=True)
+        self.position = SteadyButton(self, flat=True)
         self.position.setObjectName("toolbar.position")
         self.position.setFont(theme.font_mono(13))
         self.position.setToolTip("Cycle, last known cycle, time. Click to go elsewhere (Ctrl+G)")
@@ -79,6 +80,8 @@ class RunBar(QToolBar):
     def show_running(self, running: bool) -> None:
         """Turn the run button into a pause button and back."""
         shown, hidden = (self._pause, self._run) if running else (self._run, self._pause)
+        if self._run_button.defaultAction() is shown:
+            return
         # A button that knows two actions would show the arrow of a menu.
         self._run_button.removeAction(hidden)
         self._run_button.setDefaultAction(shown)

@@ -5,6 +5,7 @@ from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
 from npuviz.ui.kit.progress import WorkProgress
+from npuviz.ui.kit.steady_text import SteadyLabel
 from npuviz.ui.theme.theme import Theme
 
 COMPILING_MEANS = (
@@ -70,7 +71,7 @@ class StatusLine(QStatusBar):
     def _label(
         self, name: str, meaning: str, theme: Theme, mono: bool = False, at_right: bool = False
     ) -> QLabel:
-        label = QLabel(self, textFormat=Qt.TextFormat.PlainText)
+        label = (QLabel if name == "status.stop" else SteadyLabel)(self, textFormat=Qt.TextFormat.PlainText)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         if mono:
             label.setFont(theme.font_mono(11))
