@@ -107,6 +107,7 @@ class Opcode(IntEnum):
     MATCH_REPLACE8 = 45  # DST = SRC0 with the first occurrence of each of SRC1 [P,8] replaced by imm0
     STREAM_SHUFFLE = 46  # DST partition p = SRC0 partition mask[p % 32] of p's quadrant; mask in the PATTERN
     # GpSimd
+    TOPK = 47  # DST [P,K] = the K largest of imm0 elements of SRC0 in each 16 partitions, rising; RES indices
     IOTA = 48  # DST = imm0 + imm1 * partition + sum of index * ARG0.steps (PATTERN), integers
     AFFINE_SELECT = 49  # DST = SRC0 where (the same expression) op0 0, else imm2
     GATHER = 50  # DST[p,i] = SRC0[p, SRC1[p,i]] (nc_n_gather)

@@ -59,6 +59,7 @@ class NeuronSpec:
     limit          bytes of a NEFF after decompression that are accepted
     kernel_buffers places in SBUF of a tile that a line of an NKI kernel makes in each turn of a loop of
                    independent turns; 0: as many as fit
+    kernel_reorder 1: engines take instructions of such turns as they become ready; 0: in the kernel's order
     latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
     """
 
@@ -116,6 +117,7 @@ class NeuronSpec:
     keep_fp32: str = ""
     limit: Bytes = 4 << 30
     kernel_buffers: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
+    kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property

@@ -151,6 +151,11 @@ def _local_gather(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     return 150 + np.ceil(count * each * (28 + 4 * each) / (4 * each) / rate).astype(np.int64)
 
 
+def _topk(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    count = facts.instructions["imm"].view(np.int32)[:, 0].astype(np.int64)
+    return _at_least(4 * count + facts.count[:, DST])
+
+
 _FAST_ALU = np.array([Alu.ADD, Alu.MULTIPLY, Alu.SUBTRACT])
 
 
@@ -288,6 +293,7 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
     (Opcode.NONZERO_WITH_COUNT, Engine.POOL): Cost(
         _plus(150, 1), "150 + N", "Assumed: one pass, as affine_select"
     ),
+    (Opcode.TOPK, Engine.POOL): Cost(_topk, "max(64, 4n + K) of n elements", "SDK"),
     (Opcode.QUANTIZE_MX, Engine.DVE): Cost(_times(1), _N, "Assumed: one pass over the source"),
     (Opcode.NC_MATMUL_MX, Engine.PE): Cost(
         _matmul_mx, "max(min(64, Ns), Nm)", "ARCH4: four times the products of bf16 in the same time"

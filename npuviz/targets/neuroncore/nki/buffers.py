@@ -91,7 +91,7 @@ class Buffers:
         """
         key = self._turn_keys.get(moment)
         if key is None:
-            key = self._turn_keys[moment] = _sequential_turn(moment)
+            key = self._turn_keys[moment] = sequential_turn(moment)
         if key == self._turn:
             return
         is_next = self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
@@ -105,7 +105,7 @@ class Buffers:
         return count * max(1, GROUP_BYTES // (storage.shape[1] * storage.dtype.itemsize))
 
 
-def _sequential_turn(moment: Moment) -> tuple[object, ...]:
+def sequential_turn(moment: Moment) -> tuple[object, ...]:
     """What is under way up to the innermost sequential loop, its turn last; () outside of them."""
     path: list[object] = [moment.program]
     found: tuple[object, ...] = ()

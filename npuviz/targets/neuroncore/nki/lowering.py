@@ -226,6 +226,7 @@ class Lowering(Placing):
             scale=self._optional(scale, values["scale"]),
             bias=self._optional(bias, values["bias"]),
             cmd=values["cmd"],
+            alpha=values.get("alpha", 0.0),
             accumulators=self._view(step.more[0]) if step.more else None,
         )
 
@@ -339,6 +340,14 @@ class Lowering(Placing):
     def _nonzero_with_count(self, step: Step) -> None:
         target, source = self._view(step.target), self._view(step.sources[0])
         self._builder.isa.nonzero_with_count(target, source, step.values["offset"], step.values["padding"])
+
+    def _topk(self, step: Step) -> None:
+        self._builder.isa.topk(
+            self._view(step.target),
+            self._view(step.more[0]),
+            self._view(step.sources[0]),
+            step.values["count"],
+        )
 
     def _random_bits(self, step: Step) -> None:
         target, values = self._view(step.target), step.values

@@ -20,6 +20,7 @@ from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
+from npuviz.targets.neuroncore.nki.reordering import reordered
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -216,6 +217,8 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
             f"{moved} results of Scalar that one TENSOR_TENSOR reads lie in PSUM, where that takes half "
             "the time (assumed)"
         )
+    if spec.kernel_reorder:
+        found = reordered(recording, found, spec, capacity)
     if any(is_buffered(each, count) for each in recording.storages):
         recording.note(
             f"a tile that a line makes in each turn of a loop has {count} places in SBUF, or one where turns "

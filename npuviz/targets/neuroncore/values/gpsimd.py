@@ -175,6 +175,32 @@ def nonzero_with_count(build: Build) -> Plan:
     return build.finish(run)
 
 
+def topk(build: Build) -> Plan:
+    """DST [P,K] = the K largest of imm0 elements that 16 partitions hold, rising; RES [P,K] their numbers.
+
+    Element n is in partition n % 16, column n // 16. All 16 partitions get the same; of equal ones the first
+    counts as larger. # Assumed: neither is documented.
+    """
+    source, target, places = build.source(SRC0), build.target(DST), build.target(RES)
+    rows, count, kept = source.partitions, build.ins.bits[0], target.count
+    if rows % _GROUP or target.partitions != rows or places.partitions != rows or places.count != kept:
+        raise ValueFault("TOPK takes and gives whole groups of 16 partitions")
+    if not 0 < kept <= count <= source.count * _GROUP:
+        raise ValueFault(f"TOPK of {kept} of {count} elements, {source.count * _GROUP} are there")
+    values, out = build.floats(source.view), target.view
+
+    def run() -> None:
+        groups = values.reshape(rows // _GROUP, _GROUP, source.count).transpose(0, 2, 1)
+        snakes = groups.reshape(len(groups), -1)[:, :count]
+        order = np.argsort(-snakes, axis=1, kind="stable")[:, :kept][:, ::-1]
+        largest = np.take_along_axis(snakes, order, 1)
+        convert_into(out, np.repeat(largest, _GROUP, 0).reshape(out.shape))
+        found = np.repeat(order, _GROUP, 0).reshape(places.view.shape)
+        np.copyto(places.view, found, casting="unsafe")
+
+    return build.finish(run)
+
+
 def _convert(out: np.ndarray, values: np.ndarray) -> None:
     """A movement's cast: through fp32 between different types."""
     if out.dtype == values.dtype:

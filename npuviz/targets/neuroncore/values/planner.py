@@ -47,6 +47,7 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.LOCAL_GATHER: gpsimd.local_gather,
     Opcode.SEQUENCE_BOUNDS: gpsimd.sequence_bounds,
     Opcode.NONZERO_WITH_COUNT: gpsimd.nonzero_with_count,
+    Opcode.TOPK: gpsimd.topk,
     Opcode.QUANTIZE_MX: microscaling.quantize_mx,
     Opcode.NC_MATMUL_MX: microscaling.nc_matmul_mx,
     Opcode.RNG: generators.rng,

@@ -144,3 +144,58 @@ def test_what_does_not_fit_is_loaded_at_each_use(tmp_path, blocks, uses) -> None
     assert read == (a.nbytes if uses == 1 else 3 * a.nbytes // 2)
     assert any("is loaded right before" in note.text for note in program.notes) == (uses > 1)
     assert not any(note.code == "spilled" for note in program.notes)
+
+
+CHAIN = """
+{head}
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(({turns}, 128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in {over}({turns}):
+        t = nl.load(a[128 * i:128 * i + 128, 0:512])
+        {scope}
+            r = nl.add(nl.multiply(t, t), t)
+            s = nisa.activation(op=nl.exp, data=r)
+            q = nisa.activation(op=nl.square, data=s)
+            nl.store(out[i], nl.add(nl.multiply(q, t), q))
+    return out
+"""
+
+
+def _chain(tmp_path, over: str = "nl.affine_range", scope: str = "if True:", **settings: str) -> int:
+    """Cycles of turns in which Vector waits for Scalar; values are compared."""
+    head = f"{FIRST}import neuronxcc.nki.compiler as ncc\n"
+    text = CHAIN.format(head=head, over=over, scope=scope, turns=TURNS)
+    a = random(128 * TURNS, 512) / 4
+    spec, program, out = _made(tmp_path, text, a, **settings)
+    t = a.reshape(out.shape)
+    q = np.square(np.exp(t * t + t))
+    assert np.allclose(out, q * t + q, rtol=1e-4)
+    return _cycles(spec, program)
+
+
+def test_engines_begin_with_the_next_independent_turn_while_they_wait(tmp_path) -> None:
+    kept = _chain(tmp_path, kernel_reorder="0")
+    assert _chain(tmp_path) < 0.92 * kept
+    assert _chain(tmp_path, scope="with ncc.no_reorder():") == kept
+    sequential = _chain(tmp_path, "nl.sequential_range", kernel_reorder="0")
+    assert _chain(tmp_path, "nl.sequential_range") == sequential
+
+
+def test_a_reordered_kernel_keeps_the_order_of_what_depends_on_each_other(tmp_path) -> None:
+    body = (
+        "columns = nl.arange(512)[None, :]\n"
+        "        t = nl.load(a[128 * i:128 * i + 128])\n"
+        "        total[...] = nl.add(total, t)\n"
+        "        s = nisa.activation(op=nl.exp, data=total)\n"
+        "        total[...] = nl.multiply(total, 0.5)\n"
+        "        nl.store(out[i], nl.add(s, total))"
+    )
+    before = "total = nl.zeros((128, 1024), dtype=a.dtype, buffer=nl.sbuf)"
+    a = random(128 * TURNS, 1024)
+    _, _, out = _made(tmp_path, _loop("nl.affine_range", body, before=before), a)
+    total = np.zeros((128, 1024), np.float32)
+    for turn, part in enumerate(a.reshape(TURNS, 128, 1024)):
+        s = np.exp(total + part)
+        total = (total + part) * np.float32(0.5)
+        assert np.allclose(out[turn], s + total, rtol=1e-4, atol=1e-5)

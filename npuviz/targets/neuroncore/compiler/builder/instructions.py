@@ -292,6 +292,12 @@ class Instructions:
         imm = immediates((offset, padding, 0), True)
         self._engines.run(Opcode.NONZERO_WITH_COUNT, (dst, src), flags=int(Flag.INTEGER), imm=imm)
 
+    def topk(self, dst: View, places: View, src: View, count: int) -> None:
+        """dst [P,K] = the largest of `count` elements of src in each 16 partitions, rising; their numbers."""
+        imm = immediates((count, 0, 0), True)
+        views = (dst, src, None, None, None, places)
+        self._engines.run(Opcode.TOPK, views, flags=int(Flag.INTEGER), imm=imm)
+
     def random_bits(self, dst: View, seed: int, count: int, engine: Engine | None = None) -> None:
         """dst = the random bits of draw `count` from a seed."""
         imm = immediates((seed, count, 0), True)

@@ -44,6 +44,10 @@ def _problem(opcode: Opcode, views: Views) -> str:
         padded = (*padded[:RES], None)
         if places.free_size != 8 or places.partitions != target.partitions:
             return "there are 8 indices in each partition"
+    if opcode == Opcode.TOPK and places is not None and target is not None:
+        padded = (*padded[:RES], None)
+        if places.free_size != target.free_size or places.partitions != target.partitions:
+            return "there are as many indices as values"
     if opcode == Opcode.QUANTIZE_MX:
         padded = (*padded[:RES], None)
     return (rule(padded) if rule else "") or _columns(padded)
@@ -150,6 +154,13 @@ def _with_count(views: Views) -> str:
     return _partitions(views)
 
 
+def _largest(views: Views) -> str:
+    dst, src = views[DST], views[SRC0]
+    if dst is None or src is None or src.partitions % 16 or dst.partitions != src.partitions:
+        return "whole groups of 16 partitions are searched"
+    return ""
+
+
 def _packing(views: Views) -> str:
     dst, src = views[DST], views[SRC0]
     if dst is None or src is None or src.partitions % 32 or dst.free_size * 4 != src.free_size:
@@ -183,5 +194,6 @@ _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.LOCAL_GATHER: _local_gather,
     Opcode.SEQUENCE_BOUNDS: _bounds,
     Opcode.NONZERO_WITH_COUNT: _with_count,
+    Opcode.TOPK: _largest,
     Opcode.QUANTIZE_MX: _packing,
 }

@@ -1,7 +1,7 @@
 """nki.collectives among the instances of a kernel: instance n of the grid is rank n."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from npuviz.targets.neuroncore.nki.calls.exchange import reduced
 from npuviz.targets.neuroncore.nki.calls.instances import meeting
@@ -14,7 +14,17 @@ _REDUCTIONS = frozenset(("add", "minimum", "maximum", "max", "min"))
 _NOTE = (
     "collectives: instances of the kernel are ranks on one core, what they exchange moves by DMA (assumed)"
 )
-Posted = dict[int, tuple[Sequence[Tensor], Sequence[Tensor]]]
+
+
+class Posted(NamedTuple):
+    """What a rank brings to a meeting: sources, results, and whatever the collective wants to know."""
+
+    sources: Sequence[Tensor]
+    results: Sequence[Tensor]
+    more: Any = None
+
+
+Meeting = dict[int, Posted]
 
 
 class ReplicaGroup:
@@ -37,9 +47,15 @@ def rank_id(name: Any = None) -> int:
     return program[-1] if program else 0
 
 
-def _exchange(
-    what: str, srcs: object, dsts: object, ranks: Sequence[int], then: Callable[[Posted, Sequence[int]], None]
+def exchange(
+    what: str,
+    srcs: object,
+    dsts: object,
+    ranks: Sequence[int],
+    then: Callable[[Meeting, Sequence[int]], None],
+    more: object = None,
 ) -> None:
+    """Do `then` when all ranks are here, with what each of them brings. Raises KernelError."""
     given, wanted = _tensors(srcs, what), _tensors(dsts, what)
     if len(given) != len(wanted):
         raise KernelError(f"{what}: {len(given)} sources and {len(wanted)} results")
@@ -47,8 +63,8 @@ def _exchange(
     recording.note(_NOTE)
     own = rank_id()
     if len(ranks) == 1:
-        then({own: (given, wanted)}, ranks)
-    elif not meeting(what, ranks, (given, wanted), lambda posted: then(posted, ranks)):
+        then({own: Posted(given, wanted, more)}, ranks)
+    elif not meeting(what, ranks, Posted(given, wanted, more), lambda posted: then(posted, ranks)):
         raise KernelError(
             f"{what} among ranks {list(ranks)}: the kernel has one instance; run it with --grid {len(ranks)}"
         )
@@ -62,7 +78,7 @@ def _tensors(values: object, what: str) -> list[Tensor]:
     return found
 
 
-def _kept(source: Tensor) -> Tensor:
+def held(source: Tensor) -> Tensor:
     """A copy in HBM, so that results may overwrite what others still need."""
     made = current().new(source.shape, source.dtype, HBM, "exchanged")
     current().move(made, source)
@@ -73,23 +89,25 @@ def all_reduce(
     srcs: Any, dsts: Any, replica_group: ReplicaGroup, op: Any, priority: Any = None, name: Any = None
 ) -> None:
     """Each dst = the reduction of the ranks' sources."""
-    _check(op, "all_reduce")
+    check_reduction(op, "all_reduce")
 
-    def then(posted: Posted, ranks: Sequence[int]) -> None:
-        for at in range(len(posted[ranks[0]][0])):
-            total = _total([posted[rank][0][at] for rank in ranks], op)
+    def then(posted: Meeting, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]].sources)):
+            total = reduction([posted[rank].sources[at] for rank in ranks], op)
             for rank in ranks:
-                current().move(posted[rank][1][at], total)
+                current().move(posted[rank].results[at], total)
 
-    _exchange("all_reduce", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+    exchange("all_reduce", srcs, dsts, replica_group.ranks_of(rank_id()), then)
 
 
-def _check(op: object, what: str) -> None:
+def check_reduction(op: object, what: str) -> None:
+    """Raise KernelError for an operator that does not reduce."""
     if name_of(op) not in _REDUCTIONS:
         raise KernelError(f"{what}: op {name_of(op)!r} is add, minimum or maximum")
 
 
-def _total(sources: Sequence[Tensor], op: object) -> Tensor:
+def reduction(sources: Sequence[Tensor], op: object) -> Tensor:
+    """The sources combined, in HBM."""
     made = current().new(sources[0].shape, sources[0].dtype, HBM, "reduced")
     reduced(made, sources, name_of(op))
     return made
@@ -113,15 +131,15 @@ def all_gather(
 ) -> None:
     """Each dst = the ranks' sources one after the other in a dimension."""
 
-    def then(posted: Posted, ranks: Sequence[int]) -> None:
-        for at in range(len(posted[ranks[0]][0])):
-            kept = [_kept(posted[rank][0][at]) for rank in ranks]
+    def then(posted: Meeting, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]].sources)):
+            kept = [held(posted[rank].sources[at]) for rank in ranks]
             for rank in ranks:
                 for place, source in enumerate(kept):
-                    target = _part(posted[rank][1][at], collective_dim, place, len(ranks), "all_gather")
+                    target = _part(posted[rank].results[at], collective_dim, place, len(ranks), "all_gather")
                     current().move(target, source)
 
-    _exchange("all_gather", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+    exchange("all_gather", srcs, dsts, replica_group.ranks_of(rank_id()), then)
 
 
 def reduce_scatter(
@@ -134,16 +152,16 @@ def reduce_scatter(
     name: Any = None,
 ) -> None:
     """Each dst = its piece of the reduction of the ranks' sources."""
-    _check(op, "reduce_scatter")
+    check_reduction(op, "reduce_scatter")
 
-    def then(posted: Posted, ranks: Sequence[int]) -> None:
-        for at in range(len(posted[ranks[0]][0])):
-            total = _total([posted[rank][0][at] for rank in ranks], op)
+    def then(posted: Meeting, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]].sources)):
+            total = reduction([posted[rank].sources[at] for rank in ranks], op)
             for place, rank in enumerate(ranks):
                 piece = _part(total, collective_dim, place, len(ranks), "reduce_scatter")
-                current().move(posted[rank][1][at], piece)
+                current().move(posted[rank].results[at], piece)
 
-    _exchange("reduce_scatter", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+    exchange("reduce_scatter", srcs, dsts, replica_group.ranks_of(rank_id()), then)
 
 
 def all_to_all(
@@ -156,15 +174,15 @@ def all_to_all(
 ) -> None:
     """Piece n of each source goes to rank n of the group."""
 
-    def then(posted: Posted, ranks: Sequence[int]) -> None:
-        for at in range(len(posted[ranks[0]][0])):
-            kept = [_kept(posted[rank][0][at]) for rank in ranks]
+    def then(posted: Meeting, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]].sources)):
+            kept = [held(posted[rank].sources[at]) for rank in ranks]
             for place, rank in enumerate(ranks):
                 for sender, source in enumerate(kept):
-                    target = _part(posted[rank][1][at], collective_dim, sender, len(ranks), "all_to_all")
+                    target = _part(posted[rank].results[at], collective_dim, sender, len(ranks), "all_to_all")
                     current().move(target, _part(source, collective_dim, place, len(ranks), "all_to_all"))
 
-    _exchange("all_to_all", srcs, dsts, replica_group.ranks_of(rank_id()), then)
+    exchange("all_to_all", srcs, dsts, replica_group.ranks_of(rank_id()), then)
 
 
 def collective_permute(
@@ -173,38 +191,10 @@ def collective_permute(
     """Each source goes to the dst of the rank that it is paired with."""
     pairs = [(int(first), int(second)) for first, second in source_target_pairs]
 
-    def then(posted: Posted, ranks: Sequence[int]) -> None:
-        for at in range(len(posted[ranks[0]][0])):
-            kept = {first: _kept(posted[first][0][at]) for first, _ in pairs}
+    def then(posted: Meeting, ranks: Sequence[int]) -> None:
+        for at in range(len(posted[ranks[0]].sources)):
+            kept = {first: held(posted[first].sources[at]) for first, _ in pairs}
             for first, second in pairs:
-                current().move(posted[second][1][at], kept[first])
+                current().move(posted[second].results[at], kept[first])
 
-    _exchange("collective_permute", srcs, dsts, sorted({rank for pair in pairs for rank in pair}), then)
-
-
-def _documented(name: str) -> Any:
-    def refused(*_: Any, **__: Any) -> None:
-        raise KernelError(f"nki.collectives.{name} is not simulated yet")
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
-
-
-(
-    all_gather_v,
-    all_to_all_v,
-    collective_permute_implicit,
-    collective_permute_implicit_reduce,
-    collective_permute_implicit_current_processing_rank_id,
-) = (
-    _documented(each)
-    for each in (
-        *(
-            "all_gather_v",
-            "all_to_all_v",
-            "collective_permute_implicit",
-            "collective_permute_implicit_reduce",
-        ),
-        "collective_permute_implicit_current_processing_rank_id",
-    )
-)
+    exchange("collective_permute", srcs, dsts, sorted({rank for pair in pairs for rank in pair}), then)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.isa import Alu, ReduceCmd
+from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
 from npuviz.targets.neuroncore.nki.calls.operands import (
     command_of,
     engine_of,
@@ -124,8 +124,9 @@ def activation(
     reduce_cmd: object = 0,
     mask: object = None,
     dtype: object = None,
+    relu_param: object = 0.0,
 ) -> Tensor:
-    """dst = op(data * scale + bias), with accumulators."""
+    """dst = op(data * scale + bias), with accumulators; `relu_param`: the slope of prelu below 0."""
     source = tile(data, "activation data")
     if isinstance(bias, Tensor) and (bias.shape[0] != source.shape[0] or prod(bias.shape[1:]) != 1):
         raise KernelError(f"activation: bias shape {tuple(bias.shape)} must be {source.shape[0]}x1")
@@ -152,6 +153,13 @@ def activation(
     values: dict[str, Any] = {
         "func": function(op), "scale": scale_value, "bias": bias_value, "cmd": command,
     }  # fmt: skip
+    if values["func"] == Activation.PRELU:
+        slope = number(relu_param)
+        if slope is None:
+            if command or accumulators is not None or mask is not None:
+                raise KernelError("prelu with a slope for each partition, and accumulators or a mask")
+            return _prelu(dst, activation(None, "copy", source, bias, scale, dtype=FLOAT32), relu_param)
+        values["alpha"] = slope
     sources = (source, scale_column, bias_column)
     made = recording.new(source.shape, dtype or source.dtype, SBUF, result=True) if dst is None else dst
     target = tile(made, "activation dst")
@@ -159,6 +167,16 @@ def activation(
     if dst is None:
         recording.keep_result(target, step)
     return target
+
+
+def _prelu(dst: object, data: Tensor, slopes: object) -> Tensor:
+    """dst = data, below 0 times one slope for each partition."""
+    current().note(
+        "prelu with a slope for each partition is charged as relu on Scalar and two calls of Vector (assumed)"
+    )
+    above = activation(None, "relu", data)
+    below = tensor_scalar(None, data, "minimum", 0.0, op1="multiply", operand1=slopes)
+    return tensor_tensor(dst, above, below, "add")
 
 
 Stage = tuple[object, object, bool]

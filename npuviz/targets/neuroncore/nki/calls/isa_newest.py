@@ -26,10 +26,8 @@ def activate2(
     """dst = op((data op0 imm0) op1 imm1)."""
     if spec_in_use().version < 4:
         raise KernelError("activate2 needs NeuronCore-v4 (trn3) or newer")
-    if relu_param != 0.0:
-        raise KernelError("activate2 with relu_param= is not simulated yet")
     scale, bias = compute.linear(data, (op0, imm0, reverse0), (op1, imm1, reverse1))
-    compute.activation(dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd)
+    compute.activation(dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd, relu_param=relu_param)
 
 
 def exponential(

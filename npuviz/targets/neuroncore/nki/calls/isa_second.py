@@ -434,15 +434,9 @@ def nonzero_with_count(
     patterns.nonzero_with_count(dst, src, index_offset, padding_val)
 
 
-def _documented(name: str) -> Any:
-    def refused(*_: Any, **__: Any) -> None:
-        raise KernelError(f"nisa.{name} is not simulated yet")
-
-    refused.__name__ = refused.__qualname__ = name
-    return refused
-
-
-topk = _documented("topk")
+def topk(val_dst: Any, idx_dst: Any, src: Any, n: Any, name: Any = None) -> None:
+    """The largest of n elements of each 16 partitions, and where they are."""
+    patterns.topk(val_dst, idx_dst, src, n)
 
 
 def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:

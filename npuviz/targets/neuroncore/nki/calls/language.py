@@ -13,6 +13,7 @@ from npuviz.base.names import echo
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls import patterns
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
+from npuviz.targets.neuroncore.nki.calls.ordering import no_reorder as no_reorder
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
@@ -484,13 +485,6 @@ def device_print(
     """Noted; the values are in the debugger at any cycle."""
     current().prints.append(str(prefix or print_prefix))
     current().note("device_print: look at the tile in the debugger; nothing is printed by the device")
-
-
-def no_reorder() -> Any:
-    """Instructions keep their order anyway."""
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 refuse_unknown(globals(), "nl")

@@ -5,7 +5,7 @@ from math import prod
 
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
-from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Index, whole
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
@@ -98,6 +98,25 @@ def nonzero_with_count(dst: object, src: object, offset: object, padding: object
     current().step(
         "nonzero_with_count", target, (source, target), offset=whole(offset), padding=whole(padding)
     )
+
+
+def topk(val_dst: object, idx_dst: object, src: object, n: object) -> None:
+    """The largest of n elements that 16 partitions hold in columns, rising, and their numbers."""
+    values, places = tile(val_dst, "topk val_dst"), tile(idx_dst, "topk idx_dst")
+    source, count = tile(src, "topk src"), whole(n)
+    for each, kind in ((values, "bfloat16"), (places, "uint32"), (source, "bfloat16")):
+        if name_of(each.dtype) != kind or each.buffer != SBUF:
+            raise KernelError(f"topk: {each!r} must be {kind} in SBUF")
+    kept = prod(values.shape[1:])
+    if values.shape[0] != source.shape[0] or places.shape != values.shape:
+        raise KernelError(f"topk: {values!r} and {places!r} have the partitions of {source!r} and one shape")
+    if source.shape[0] % 16:
+        raise KernelError(f"topk: {source!r} is no whole number of 16 partitions")
+    if not 8 <= count < 65536 or not 1 <= kept <= min(count, 32767) or prod(source.shape[1:]) * 16 < count:
+        raise KernelError(
+            f"topk: {kept} of n = {count} elements of {source!r}; n is 8..65535 and fits into it"
+        )
+    current().step("topk", values, (source,), more=(places,), count=count)
 
 
 # --- composites --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ class Step:
     op       a method of `lowering.Lowering`
     target   what it writes, None if nothing;  sources  what it reads
     values   everything else, by name
+    is_fixed  whether it stays where it is in the kernel's order
     moment   index in `Recording.moments`
     box      the part that a mask leaves of all operands, None without one
     """
@@ -35,6 +36,7 @@ class Step:
     box: Box | Boxes | None = None
     more: tuple[Tensor, ...] = ()
     moment: int = -1
+    is_fixed: bool = False
 
 
 def storages_of(step: Step) -> list[Storage]:

@@ -1,10 +1,9 @@
 """Stand-in for neuronxcc.nki.compiler."""
 
-from contextlib import nullcontext as no_reorder
-
 from npuviz.targets.neuroncore.nki.calls.entry_points import passed_through
 from npuviz.targets.neuroncore.nki.calls.entry_points import psum_placement as psum
 from npuviz.targets.neuroncore.nki.calls.entry_points import sbuf_placement as sbuf
+from npuviz.targets.neuroncore.nki.calls.ordering import no_reorder
 
 allocation_scope = enable_stack_allocator = force_auto_alloc = passed_through
 multi_buffer = skip_middle_end_transformations = passed_through

@@ -1,0 +1,302 @@
+"""The order in which engines take the instructions of independent turns of a loop.
+
+The vendor's compiler of generation 1 lets turns of an `affine_range` overlap: while Scalar works on what
+Vector needs next, Vector begins with the next turn.
+# Ref: SDK226 api/nki/language/__init__.py, affine_range: turns may be pipelined on different engines, as data
+# dependencies allow.
+# Assumed: how. Each engine takes the oldest instruction that is ready, of a turn and the one after it (whose
+# tiles have places of their own), by estimated times. The profile of adamw on trn1 (BENCH) has Vector at work
+# for 90 % of the time, which the kernel's own order does not allow: it waits for Scalar twice in each turn.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import groupby
+from math import prod
+
+from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, sequential_turn
+from npuviz.targets.neuroncore.nki.engine_choice import engine_for
+from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
+from npuviz.targets.neuroncore.nki.record.recording import Recording
+from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Storage
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+LOADS, STORES = "loads", "stores"
+_LOADS = frozenset(("load", "gather"))
+_STORES = frozenset(("store", "scatter", "dma_copy"))
+_ON_PE = frozenset(("matmul", "matmul_mx"))
+_WORD_BYTES = 4
+_TURNS = 2
+"""Turns whose instructions an engine may choose from."""
+Unit = Engine | str
+"""What runs a step: an engine, or a queue."""
+
+
+def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, capacity: int) -> list[Step]:
+    """The steps in the order in which engines take them; SBUF holds `capacity` bytes of a partition."""
+    found: list[Step] = []
+    memory = _Memory(steps, {SBUF: capacity, PSUM: spec.num_psum_banks}, spec.psum_bank_bytes)
+    keys: dict[int, tuple[bool, object]] = {}
+
+    def key_of(step: Step) -> tuple[bool, object]:
+        if step.is_fixed or step.moment < 0:
+            return False, ()
+        known = keys.get(step.moment)
+        if known is None:
+            known = keys[step.moment] = (
+                _key(recording.moments[step.moment]) if step.moment >= 0 else (False, ())
+            )
+        return known
+
+    for (is_free, _), group in groupby(steps, key_of):
+        if is_free:
+            turns = [
+                list(turn) for _, turn in groupby(group, lambda step: _turn(recording.moments[step.moment]))
+            ]
+            found += _Schedule(turns, spec, memory).run()
+        else:
+            for step in group:
+                memory.issue(step)
+                found.append(step)
+    return found
+
+
+def _key(moment: Moment) -> tuple[bool, object]:
+    """Whether turns around a moment are independent, and the turn of a sequential loop that holds them."""
+    is_free = any(loop.over == INDEPENDENT for call in moment.calls for loop in call.loops)
+    return is_free, sequential_turn(moment)
+
+
+def _turn(moment: Moment) -> object:
+    return tuple((call.file, loop.line, loop.value) for call in moment.calls for loop in call.loops)
+
+
+class _Memory:
+    """What lives on the chip after each step that was issued.
+
+    counts  space -> bytes of a partition, or banks
+    """
+
+    def __init__(self, steps: Iterable[Step], limits: dict[str, int], bank_bytes: int) -> None:
+        self._limits = limits
+        self._bank_bytes = bank_bytes
+        self._left: dict[int, int] = defaultdict(int)
+        self._live: set[int] = set()
+        self._used = dict.fromkeys(limits, 0)
+        for step in steps:
+            for storage in storages_of(step):
+                self._left[storage.id] += 1
+
+    def has_room(self, step: Step) -> bool:
+        """Whether what a step makes fits beside what lives."""
+        more = dict.fromkeys(self._limits, 0)
+        for storage in {each.id: each for each in storages_of(step)}.values():
+            if storage.id not in self._live and storage.space in more:
+                more[storage.space] += self._size(storage)
+        return all(
+            not count or self._used[space] + count <= self._limits[space] for space, count in more.items()
+        )
+
+    def issue(self, step: Step) -> bool:
+        """A step is next; whether a tile has ended with it."""
+        has_ended = False
+        for storage in storages_of(step):
+            if storage.space not in self._used:
+                continue
+            if storage.id not in self._live:
+                self._live.add(storage.id)
+                self._used[storage.space] += self._size(storage)
+            self._left[storage.id] -= 1
+            if not self._left[storage.id]:
+                self._used[storage.space] -= self._size(storage)
+                has_ended = True
+        return has_ended
+
+    def _size(self, storage: Storage) -> int:
+        size = storage.shape[1] * storage.dtype.itemsize
+        return -(-size // self._bank_bytes) if storage.space == PSUM else size
+
+
+@dataclass
+class _Queue:
+    """Steps that wait for one unit: (cycle, number) of those whose data comes later, numbers of others."""
+
+    free: int = 0
+    later: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    ready: list[int] = field(default_factory=list[int])
+
+    def start(self) -> int | None:
+        """When the unit begins with its next step."""
+        while self.later and self.later[0][0] <= self.free:
+            heappush(self.ready, heappop(self.later)[1])
+        if self.ready:
+            return self.free
+        return self.later[0][0] if self.later else None
+
+    def take(self) -> int:
+        """The step that `start` is about."""
+        return heappop(self.ready) if self.ready else heappop(self.later)[1]
+
+
+class _Schedule:
+    """The order of the steps of turns that follow each other."""
+
+    def __init__(self, turns: Sequence[Sequence[Step]], spec: NeuronSpec, memory: _Memory) -> None:
+        self._spec = spec
+        self._memory = memory
+        self._steps = [step for turn in turns for step in turn]
+        self._turn_of = [number for number, turn in enumerate(turns) for _ in turn]
+        self._counts = [len(turn) for turn in turns]
+        self._works = [any(_unit(step, spec) not in (LOADS, STORES) for step in turn) for turn in turns]
+        self._after, self._missing = _dependences(self._steps)
+        self._at = [0] * len(self._steps)
+        self._is_issued = [False] * len(self._steps)
+        self._queues: dict[Unit, _Queue] = defaultdict(_Queue)
+        self._blocked: list[tuple[int, int]] = []
+        self._open = 0
+        self._first = [sum(self._counts[:number]) for number in range(len(turns))]
+
+    def run(self) -> list[Step]:
+        """All steps."""
+        found: list[Step] = []
+        oldest = turn = 0
+        self._open_until(turn)
+        while len(found) < len(self._steps):
+            while self._is_issued[oldest]:
+                oldest += 1
+            number, start = self._next(oldest)
+            step = self._steps[number]
+            found.append(step)
+            self._issue(number, start)
+            self._counts[self._turn_of[number]] -= 1
+            while turn < len(self._counts) and not self._counts[turn]:
+                turn += 1
+            self._open_until(turn)
+        return found
+
+    def _open_until(self, turn: int) -> None:
+        """Let the steps of a turn wait for their units, and those of the next one that computes."""
+        working = sum(self._works[turn : self._open])
+        while self._open < len(self._counts) and (
+            working + self._works[self._open] <= 2 or self._open <= turn
+        ):
+            working += self._works[self._open]
+            first = self._first[self._open]
+            self._open += 1
+            for number in range(first, first + self._counts[self._open - 1]):
+                if not self._missing[number]:
+                    self._wait(number)
+
+    def _wait(self, number: int) -> None:
+        heappush(self._queues[_unit(self._steps[number], self._spec)].later, (self._at[number], number))
+
+    def _next(self, oldest: int) -> tuple[int, int]:
+        """The step that starts first, and when; what does not fit on the chip waits, but for the oldest."""
+        while True:
+            best: tuple[int, _Queue] | None = None
+            for queue in self._queues.values():
+                start = queue.start()
+                if start is not None and (best is None or start < best[0]):
+                    best = start, queue
+            if best is None:
+                self._blocked.sort(key=lambda each: each[1])
+                start, number = self._blocked.pop(0)
+                return number, start
+            number = best[1].take()
+            if number == oldest or self._memory.has_room(self._steps[number]):
+                return number, best[0]
+            self._blocked.append((best[0], number))
+
+    def _issue(self, number: int, start: int) -> None:
+        step = self._steps[number]
+        unit = _unit(step, self._spec)
+        cycles, latency = _cycles(step, unit, self._spec)
+        begin = max(start, self._queues[unit].free)
+        self._queues[unit].free = begin + cycles
+        self._is_issued[number] = True
+        for later in self._after[number]:
+            self._at[later] = max(self._at[later], begin + cycles + latency)
+            self._missing[later] -= 1
+            if not self._missing[later] and self._turn_of[later] < self._open:
+                self._wait(later)
+        if self._memory.issue(step) and self._blocked:
+            for _, waiting in self._blocked:
+                self._wait(waiting)
+            self._blocked.clear()
+
+
+def _dependences(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
+    """Steps that wait for each step, and for how many steps each one waits."""
+    after: list[list[int]] = [[] for _ in steps]
+    missing = [0] * len(steps)
+    writer: dict[object, int] = {}
+    readers: dict[object, list[int]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        reads, writes = _touched(step)
+        before: set[int] = set()
+        for each in reads:
+            if each in writer:
+                before.add(writer[each])
+            readers[each].append(number)
+        for each in writes:
+            if each in writer:
+                before.add(writer[each])
+            before.update(readers.pop(each, ()))
+            writer[each] = number
+        before.discard(number)
+        missing[number] = len(before)
+        for each in before:
+            after[each].append(number)
+    return after, missing
+
+
+def _touched(step: Step) -> tuple[set[object], set[object]]:
+    """What a step reads and what it writes: storages by number, accumulators and generators by name."""
+    writes: set[object] = {each.storage.id for each in (step.target, *step.more) if each is not None}
+    reads: set[object] = set()
+    reads.update(storage.id for storage in storages_of(step))
+    reads -= writes
+    if step.op == "activation" and step.values.get("cmd"):
+        writes.add("sums of Scalar")
+    if step.op == "accumulating":
+        writes.add("sums of Vector")
+    if step.op.startswith("random"):
+        writes.add("random numbers")
+    return reads, writes
+
+
+def _unit(step: Step, spec: NeuronSpec) -> Unit:
+    if step.op in _LOADS:
+        return LOADS
+    if step.op in _STORES:
+        return STORES
+    if step.op in _ON_PE or (step.op == "transpose" and step.values["engine"] == Engine.PE):
+        return Engine.PE
+    if step.op == "activation":
+        return Engine.ACTIVATION
+    if step.op in ("iota", "affine_select", "partition_reduce", "gather_free", "local_gather"):
+        return Engine.POOL
+    return next(iter(engine_for(step, spec)), Engine.DVE)
+
+
+def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
+    """Base cycles for which a step occupies its unit, and those until its result is there, about."""
+    operands = [each for each in (step.target, *step.sources) if each is not None]
+    largest = max(operands, key=lambda each: each.size, default=None)
+    if largest is None:
+        return 1, 1
+    if not isinstance(unit, Engine):
+        rate = spec.dma_peak_bytes_per_ns * spec.num_dma_engines
+        return spec.to_cycles(largest.size * largest.dtype.itemsize / rate), spec.to_cycles(spec.dma_start_ns)
+    target = step.target if step.target is not None else largest
+    count = prod((target if unit == Engine.PE else largest).shape[1:])
+    if unit == Engine.PE and largest.dtype.itemsize == _WORD_BYTES:
+        count *= spec.matmul_fp32_passes
+    if step.op == "tensor_tensor" and not any(each.buffer == PSUM for each in operands):
+        count *= 2
+    ratio = spec.pe_hz / spec.clocks_hz[unit]
+    return int(count * ratio), int(spec.latency_cycles[unit] * ratio)

@@ -1,0 +1,147 @@
+"""Functions that came last: topk, slopes of prelu, counted and implicit collectives."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from tests.targets.neuroncore.nki.running import SECOND, loaded, outputs_of, ran, random
+
+_TOPK = """
+@nki.jit
+def kernel(x):
+    n, k = COUNT, KEPT
+    values = nl.ndarray((x.shape[0], k), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    places = nl.ndarray((x.shape[0], k), dtype=nl.uint32, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    v = nl.ndarray(values.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    p = nl.ndarray(places.shape, dtype=nl.uint32, buffer=nl.sbuf)
+    nisa.topk(val_dst=v, idx_dst=p, src=tile, n=n)
+    nisa.dma_copy(dst=values, src=v)
+    nisa.dma_copy(dst=places, src=p)
+    return values, places
+"""
+
+
+def test_topk_takes_the_largest_of_16_partitions_in_columns(tmp_path) -> None:
+    x = random(32, 3).astype(ml_dtypes.bfloat16)
+    text = SECOND + _TOPK.replace("COUNT", "42").replace("KEPT", "8")
+    values, places = outputs_of(*loaded(tmp_path, text, {"x": x}))
+    for group in range(2):
+        snake = x[16 * group : 16 * group + 16].T.reshape(-1)[:42].astype(np.float32)
+        wanted = np.sort(snake)[-8:]
+        for row in range(16 * group, 16 * group + 16):
+            assert np.array_equal(values[row].astype(np.float32), wanted)
+            assert np.array_equal(snake[places[row].astype(int)], wanted)
+
+
+@pytest.mark.parametrize(("count", "kept"), [("4", "2"), ("42", "43"), ("60", "8")])
+def test_topk_refuses_what_does_not_fit(tmp_path, count, kept) -> None:
+    text = SECOND + _TOPK.replace("COUNT", count).replace("KEPT", kept)
+    with pytest.raises(KernelError, match=r"kernel.py:\d+: topk: .* of n = "):
+        loaded(tmp_path, text, {"x": random(32, 3).astype(ml_dtypes.bfloat16)})
+
+
+_PRELU = """
+@nki.jit
+def kernel(x, slopes):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    column = nl.ndarray(slopes.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=column, src=slopes)
+    nisa.activate2(dst=tile, op=nl.prelu, data=tile, imm0=2.0, imm1=0.5, op0=nl.multiply, op1=nl.add,
+                   relu_param=SLOPE)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+@pytest.mark.parametrize("slope", ["0.25", "column", "0.0"])
+def test_prelu_has_a_slope_below_zero(tmp_path, slope) -> None:
+    x, slopes = random(64, 40), random(64, 1, seed=1)
+    text = SECOND + _PRELU.replace("SLOPE", slope)
+    found = ran(tmp_path, text, {"x": x, "slopes": slopes}, preset="trn3")
+    y = 2 * x + np.float32(0.5)
+    factor = slopes if slope == "column" else float(slope)
+    assert np.allclose(found, np.where(y > 0, y, y * factor), rtol=1e-5, atol=1e-6)
+
+
+_COUNTED = """
+import nki.collectives as ncc
+@nki.jit
+def kernel(x, tables):
+    own = nl.program_id(0)
+    out = nl.ndarray((3, 24), dtype=x.dtype, buffer=nl.shared_hbm)
+    said = nl.ndarray(tables.shape, dtype=tables.dtype, buffer=nl.shared_hbm)
+    src = nl.ndarray((8,), dtype=x.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=src, src=x[own])
+    dst = nl.ndarray((24,), dtype=x.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=dst, src=x.reshape((24,)))
+    table = nl.ndarray(tables.shape[1:], dtype=tables.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=table, src=tables[own])
+    ncc.FUNCTION([src], [dst], ncc.ReplicaGroup([[0, 1, 2]]), table, OPTIONS)
+    nisa.dma_copy(dst=out[own], src=dst)
+    nisa.dma_copy(dst=said[own], src=table)
+    return out, said
+"""
+
+
+@pytest.mark.parametrize("has_places", [False, True])
+@pytest.mark.parametrize("function", ["all_to_all_v", "all_gather_v"])
+def test_ranks_send_as_many_elements_as_they_say(tmp_path, function, has_places) -> None:
+    x = random(3, 8)
+    counts, starts = np.array([[1, 2, 3], [0, 4, 1], [2, 2, 2]]), np.array([[0, 1, 3], [0, 2, 7], [6, 1, 0]])
+    places = np.array([[20, 10, 0], [1, 5, 12], [0, 8, 16]])
+    tables = np.stack([counts, starts, np.full((3, 3), 99), places], 1).astype(np.uint32)
+    tables = tables if has_places else tables[:, :3]
+    text = SECOND + _COUNTED.replace("FUNCTION", function).replace("OPTIONS", f"has_rdispls={has_places}")
+    out, said = outputs_of(*loaded(tmp_path, text, {"x": x, "tables": tables}, grid="3"))
+    for rank in range(3):
+        wanted = x.reshape(-1).copy()
+        for sender in range(3):
+            column = rank if function == "all_to_all_v" else 0
+            count, start = counts[sender, column], starts[sender, column]
+            place = places[rank, sender] if has_places else 8 * sender
+            wanted[place : place + count] = x[sender, start : start + count]
+            assert said[rank, 2, sender] == count
+        assert np.array_equal(out[rank], wanted)
+
+
+def test_counts_that_do_not_fit_are_named(tmp_path) -> None:
+    tables = np.zeros((3, 3, 3), np.uint32)
+    tables[1, 0] = 9
+    text = SECOND + _COUNTED.replace("FUNCTION", "all_to_all_v").replace("OPTIONS", "recv_counts_known=True")
+    with pytest.raises(KernelError, match=r"kernel.py:\d+: all_to_all_v: 9 elements from 0 of rank 1"):
+        loaded(tmp_path, text, {"x": random(3, 8), "tables": tables}, grid="3")
+
+
+_RING = """
+import nki.collectives as ncc
+@nki.jit
+def kernel(x):
+    own, group = nl.program_id(0), ncc.ReplicaGroup([[0, 2, 1]])
+    out = nl.ndarray((3, 3, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+    a = nl.ndarray((8,), dtype=x.dtype, buffer=nl.private_hbm)
+    b = nl.ndarray((8,), dtype=x.dtype, buffer=nl.private_hbm)
+    nisa.dma_copy(dst=a, src=x[own])
+    for i in range(3):
+        rank = ncc.collective_permute_implicit_current_processing_rank_id(i, group)
+        place = out.ap([[8, 1], [1, 8]], offset=24 * own, scalar_offset=rank, indirect_dim=1)
+        nisa.dma_copy(dst=place, src=a)
+        ncc.CALL
+        a, b = b, a
+    return out
+"""
+
+
+def test_data_goes_around_a_ring_of_ranks(tmp_path) -> None:
+    x = random(3, 8)
+    text = SECOND + _RING.replace("CALL", "collective_permute_implicit([[a]], [[b]], group)")
+    found = ran(tmp_path, text, {"x": x}, grid="3")
+    assert np.array_equal(found, np.stack([x] * 3))
+    call = "collective_permute_implicit_reduce([[a]], [[a]], [[b]], group, nl.add)"
+    text = SECOND + _RING.replace("CALL", call)
+    found = ran(tmp_path, text, {"x": x}, grid="3")
+    assert np.array_equal(found[0], [x[0], 2 * x[1], 4 * x[2]])
