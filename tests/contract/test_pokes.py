@@ -1,21 +1,41 @@
 """Latencies and speeds changed while a program runs: what follows pays them, in any order of visits."""
 
+from pathlib import Path
+
 import pytest
 
 import npuviz
+from npuviz.api.session import DebugSession
 from npuviz.base.errors import UsageError
 
+SAMPLES = Path(__file__).parents[2] / "sample_models"
 CASES = {
     "neuroncore": (("Core[0].PE.speed", 0.02), ("dma.speed", 0.1), ("dma.start", 20_000)),
     "rk3588": (("core_speed", 0.05), ("ddr_bytes_per_cycle", 0.5), ("task_overhead", 9000), ("backlog", 0)),
+    "wavelet": (
+        ("hop", 30),
+        ("ramp", 30),
+        ("task_start", 30),
+        ("link_interval", 20.0),
+        ("host_setup", 5000),
+        ("host_word", 40),
+        ("PE(1,1).slowdown", 50),
+    ),
     "systolic": (("Core[0].VEC.gelu_latency", 500), ("Core[0].VEC.add_latency", 400), ("DRAM.latency", 900)),
 }
 """What slows a program down."""
 
 
+def opened(target: str) -> DebugSession:
+    """What is run on a target."""
+    if target == "wavelet":
+        return npuviz.open(SAMPLES / "csl" / "heat", target=target)
+    return npuviz.open("tiny_transformer.onnx", target=target, settings={"batch": 1})
+
+
 @pytest.mark.parametrize("target", list(CASES))
 def test_what_is_written_costs_from_then_on_and_the_old_future_stays(target: str) -> None:
-    with npuviz.open("tiny_transformer.onnx", target=target, settings={"batch": 1}) as found:
+    with opened(target) as found:
         session = found.session
         found.run()
         end, middle = found.cycle, found.cycle // 3
@@ -44,7 +64,7 @@ def test_what_is_written_costs_from_then_on_and_the_old_future_stays(target: str
 
 @pytest.mark.parametrize("target", list(CASES))
 def test_bad_numbers_are_refused_with_the_range(target: str) -> None:
-    with npuviz.open("tiny_transformer.onnx", target=target, settings={"batch": 1}) as found:
+    with opened(target) as found:
         for name, value in CASES[target]:
             for bad in (-1, 1e12, float("nan"), [1, 2], "fast"):
                 with pytest.raises((ValueError, UsageError), match=rf"{name.split('.')[-1]}.*expected a"):

@@ -283,7 +283,7 @@ class Chains:
             if int(channel.queue) < 0:
                 return WaitLink(unit, f"{where}: {reason}", -1, False), None
             queue = self._observer.queue(node, int(channel.queue))
-            if int(queue.count) >= int(queue.limit) - 1:
+            if int(queue.count) >= int(queue.room) - 1:
                 return self._taker(
                     unit, node, color, channel, f"{where}: input queue {int(channel.queue)} is full"
                 )

@@ -246,7 +246,7 @@ class Waits:
         if number < 0 or self._observer.program_of(node) < 0:
             return True
         queue = self._observer.queue(node, number)
-        return int(queue.count) >= int(queue.limit) - 1
+        return int(queue.count) >= int(queue.room) - 1
 
     def neighbour(self, node: int, port: int) -> int:
         """The node behind a port, below 0 without one."""

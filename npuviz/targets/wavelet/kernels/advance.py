@@ -37,7 +37,7 @@ from npuviz.targets.wavelet.kernels.records import (
     WAFER,
 )
 from npuviz.targets.wavelet.kernels.router.link import end_link_run
-from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault
+from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault, open_router, wake_processor
 from npuviz.targets.wavelet.kernels.time.wheel import exact_marks, next_event
 
 X_COMMAND = CALL.own
@@ -180,10 +180,18 @@ def advance(state, words, commands, transient, events, margin, team, serves):
 
 
 @optimised_entry
-def make_block(state, program, node):
+def make_block(state, program, node, wakes):
     """Give a node its own words, if it has none yet.
 
     state    (words,) int64  changed  root state
     program  (words,) int64  read     program words
+    wakes    1: it looks for work in the next cycle, because a setting changed
     """
-    block_of(WAFER(state), PROGRAM(program), node)
+    wafer = WAFER(state)
+    pe = BLOCK(wafer, block_of(wafer, PROGRAM(program), node))
+    if wakes:
+        # Nothing is due before the next cycle, so that the wheel may stand there.
+        if wafer.now < wafer.cycle - 1:
+            wafer.now = wafer.cycle - 1
+        open_router(wafer, pe, wafer.cycle)
+        wake_processor(wafer, pe, wafer.cycle)

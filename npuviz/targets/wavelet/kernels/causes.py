@@ -158,7 +158,7 @@ def _origin_of_room(machine, pe, record, t):
         outputs = (routes_now(channel) >> 8) & 0x1F
         if outputs & 1 and channel.queue >= 0:
             queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[channel.queue])
-            if queue.count >= queue.limit - 1:
+            if queue.count >= queue.room - 1:
                 reader = queue.thread if queue.thread >= 0 else int64(MAIN)
                 done = queue.last + 1 if queue.last + 1 + hop < t else t - hop
                 return origin(done, pe.node, reader)

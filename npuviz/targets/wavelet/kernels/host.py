@@ -129,7 +129,7 @@ def _start_on(machine, command, index, target, t):
         pe.launch_args = command.data
         pe.launch_count = command.args
         more = more_cycles(machine, node, UNIT_LAUNCH, MORE_LAUNCH)
-        due = t + program.host_launch + more
+        due = t + wafer.host_launch + more
         pe.launch = function | (due << LAUNCH_SHIFT) if more else function
         wake_processor(wafer, pe, due)
         return 1
@@ -149,15 +149,15 @@ def _start_on(machine, command, index, target, t):
         queue.in_left = count
         queue.in_at = command.data + number * count
         queue.in_command = index
-        queue.in_next = t + program.host_setup
+        queue.in_next = t + wafer.host_setup
         pe.streams_in |= 1 << channel.queue
-        wake_processor(wafer, pe, t + program.host_setup)
+        wake_processor(wafer, pe, t + wafer.host_setup)
     else:
         channel.out_left = count
         channel.out_at = command.data + number * count
         channel.out_command = index
-        channel.out_next = t + program.host_setup
-        open_router(wafer, pe, t + program.host_setup)
+        channel.out_next = t + wafer.host_setup
+        open_router(wafer, pe, t + wafer.host_setup)
     return 1
 
 
@@ -177,7 +177,7 @@ def _start(machine, index, t):
         watch_part(machine, -1, PART_HOST, ((index + 1) << ELEMENT_BITS) | MARK_HOST, t)
     if kind == HOST_COPY_IN or kind == HOST_COPY_OUT:
         # A row of PEs is fed from its end, word after word (assumed).
-        progress.end = t + program.host_setup + command.words * width * program.host_word
+        progress.end = t + wafer.host_setup + command.words * width * wafer.host_word
         return
     for y in range(height):
         for x in range(width):
@@ -185,7 +185,7 @@ def _start(machine, index, t):
             if node >= 0:
                 progress.left += _start_on(machine, command, index, (node, y * width + x), t)
     if kind == HOST_LAUNCH and progress.left == 0:
-        progress.end = t + program.host_launch
+        progress.end = t + wafer.host_launch
 
 
 @kernel

@@ -62,7 +62,15 @@ WAFER = Record(
     postponed="1: in this cycle something has to run after all others",
     alone="1: that is what runs now",
     host_by="what let the host go on last: an origin, see causes.py; 0 nobody",
-    _48=Gap(16),
+    hop="cycles of a word from router to router",
+    ramp="cycles between router and processor",
+    turn="more cycles where it changes its direction",
+    link="1/1000 cycles per word and link",
+    task_start="cycles from the choice of a task to its first instruction",
+    host_word="cycles per word that the host moves, per PE",
+    host_setup="cycles before the host moves its first word",
+    host_launch="cycles of a launch",
+    _56=Gap(8),
     slots=Words(32, "per slot of the wheel: 1 if somebody wakes in it"),
 )
 
@@ -223,6 +231,7 @@ BLOCK = Record(
     links=Rows(LINK, 5, "per output port"),
     bubble="cycles lost by branches that hide the latency of a DSR load",
     complete="its results can be read from this cycle on",
+    stretch="cycles that the datapath takes for the work of a cycle",
     depth="calls that the running task is deep",
     stack="byte address of the next frame memory",
     float_register="register written by the last floating-point instruction, -1",
@@ -373,7 +382,7 @@ QUEUE = Record(
     color="-1: not bound",
     head="entry of its head",
     count="words in it",
-    limit="words it may hold, those on the ramp included",
+    limit="words there are places for, those on the ramp included",
     last="cycle of the last pop",
     thread="thread that reads it, -1",
     peak="most words so far",
@@ -384,7 +393,8 @@ QUEUE = Record(
     in_at="place of the next word in host words (32-bit words)",
     in_command="its command",
     in_next="cycle of the next word",
-    _14=Gap(2),
+    room="words it takes, at most `limit`",
+    _15=Gap(1),
     ring=Rest("an ENTRY per word"),
 )
 

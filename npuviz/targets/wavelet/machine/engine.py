@@ -212,9 +212,12 @@ class Engine:
             left -= count
         return found
 
-    def make_block(self, node: int) -> None:
-        """Give a node its own words, as the kernels do when something first happens there."""
-        kernels.make_block(self.state, self.words, node)
+    def make_block(self, node: int, *, wakes: bool = False) -> None:
+        """Give a node its own words, as the kernels do when something first happens there.
+
+        With `wakes` it looks for work in the next cycle, because a setting of its queues has changed.
+        """
+        kernels.make_block(self.state, self.words, node, int(wakes))
 
     def _row(self, command: HostCommand) -> tuple[np.ndarray, np.ndarray, list[int]]:
         x, y, width, height = command.region

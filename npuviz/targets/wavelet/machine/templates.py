@@ -322,7 +322,7 @@ class _Builder:
         words = np.zeros(sk.QUEUE.num_words + limit * sk.ENTRY.num_words, np.int64)
         row = sk.QUEUE(words)
         row.color = color
-        row.limit = limit
+        row.limit = row.room = limit
         row.length = length
         row.last = -1
         row.id = task
@@ -389,7 +389,7 @@ class _Builder:
         pe = sk.BLOCK(head)
         pe.out[:] = outputs
         pe.task = pe.launch = pe.launch_command = pe.code = pe.line = pe.last = -1
-        pe.level = 1
+        pe.level = pe.stretch = 1
         pe.prng_state[:] = 0xDEADBEEF & ((1 << 23) - 1)
         program = self._program
         if program is None:

@@ -281,12 +281,13 @@ class FabricViews:
     def _channel_words(
         self, found: list[tuple[object, ...]], place: tuple[int, int], color: int, channel: Any
     ) -> None:
-        cycle, spec = int(self.observer.wafer.cycle), self.engine.spec
+        wafer = self.observer.wafer
+        cycle = int(wafer.cycle)
         outputs = int(channel.positions[int(channel.position)]) >> 8 & 0x1F
         way = next((port for port in range(NUM_PORTS) if outputs >> port & 1), 0)
         for port in range(NUM_PORTS):
             for payload, identity, ready in _ring_entries(channel, port):
-                latency = spec.ramp if port == 0 else spec.hop
+                latency = int(wafer.ramp if port == 0 else wafer.hop)
                 waits = ready < cycle
                 column, row = place
                 out, start, arrival = (way, ready, -1) if waits else (INJECT, ready - latency, ready)
@@ -299,7 +300,7 @@ class FabricViews:
                 found.append((identity, color, is_control, waits, data, *place_now, *self._origin(identity)))
 
     def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
-        cycle, ramp = int(self.observer.wafer.cycle), self.engine.spec.ramp
+        cycle, ramp = int(self.observer.wafer.cycle), int(self.observer.wafer.ramp)
         places = self.observer.layout(node).queue
         for number in range(pk.NUM_QUEUES):
             if not places[number]:

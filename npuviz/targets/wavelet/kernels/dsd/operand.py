@@ -356,7 +356,7 @@ def pop_queue(wafer, pe, queue, number, t):
     drop_queue_head(queue)
     queue.last = t
     band_of(wafer, pe).taken += 1
-    if count >= queue.limit - 1:
+    if count >= queue.room - 1:
         pe.shut = 0
         wake_router(wafer, pe, t + 1)
         if queue.in_left:
@@ -393,7 +393,7 @@ def send_word(machine, pe, operand, element, t):
     if ready < pe.ramp:
         ready = pe.ramp
     pe.ramp = ready + 1
-    ready += program.ramp + more_cycles(machine, pe.node, UNIT_RAMP, MORE_RAMP)
+    ready += wafer.ramp + more_cycles(machine, pe.node, UNIT_RAMP, MORE_RAMP)
     identity = (pe.node << 32) | pe.sequence
     pe.sent[pe.sequence & (SENT_WORDS - 1)] = ((t + 1) << 4) | last_thread(pe)
     pe.sequence += 1

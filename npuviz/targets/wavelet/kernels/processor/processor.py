@@ -77,7 +77,7 @@ def _take_from_host(machine, pe, t):
         leave_trail(wafer, pe, identity, Stage(TRAIL_TAKEN, ZERO, queue.color, ZERO), word)
         pe.filled |= 1 << k
         queue.in_at = place + 1
-        queue.in_next = t + program.host_word
+        queue.in_next = t + wafer.host_word
         queue.in_left -= 1
         if queue.in_left == 0:
             pe.streams_in &= ~(1 << k)
@@ -279,7 +279,7 @@ def _run_main(machine, pe, threads, t):
     """The main thread has the datapath; returns when to look again."""
     pe.last = -1
     scalar_step(machine, pe, t)
-    pe.free = t + 1
+    pe.free = t + pe.stretch
     pe.busy += 1
     if pe.map_wait != 0:
         return FAR
@@ -293,7 +293,7 @@ def _run_thread(machine, pe, number, t):
     """A thread has the datapath for a step; returns when to look again."""
     pe.last = number
     cycles = step_operation(machine, pe, number, t)
-    pe.free = t + cycles
+    pe.free = t + cycles * pe.stretch
     pe.busy += cycles
     if (pe.threads >> number) & 1 and (pe.tested >> number) & 1 == 0:
         _note_wait(machine, pe, number)

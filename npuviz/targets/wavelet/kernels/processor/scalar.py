@@ -488,6 +488,6 @@ def scalar_step(machine, pe, t):
             if op < isa.OP_JMP or op > isa.OP_JNZ:
                 left = pe.bubble - cycles
                 pe.bubble = left if left > 0 else 0
-            pe.ready = t + cycles
+            pe.ready = t + cycles * pe.stretch
             return
     pe.ready = t + 1

@@ -206,7 +206,7 @@ def _begin(machine, pe, function, task, t):
     pe.task = task
     pe.task_start = t
     pe.run_start = t
-    pe.ready = t + program.task_start + more_cycles(machine, pe.node, UNIT_TASK, MORE_TASK)
+    pe.ready = t + wafer.task_start + more_cycles(machine, pe.node, UNIT_TASK, MORE_TASK)
     pe.task_count += 1
     pe.line = code.first + pe.pc
     band_of(wafer, pe).tasks += 1

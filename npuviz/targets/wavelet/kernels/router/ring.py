@@ -196,4 +196,4 @@ def queue_has_room(queue, t):
     count = queue.count
     if queue.last == t:
         count += 1
-    return count < queue.limit
+    return count < queue.room

@@ -132,7 +132,7 @@ def _is_open(machine, pe, channel, outputs, payload):
             return FULL
         queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
         if not queue_has_room(queue, t):
-            return FULL if queue.count >= queue.limit else LATER
+            return FULL if queue.count >= queue.room else LATER
     return OPEN
 
 
@@ -167,7 +167,7 @@ def _to_processor(machine, pe, channel, word, t):
         return
     number = channel.queue
     queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[number])
-    ready = t + program.ramp + more_cycles(machine, pe.node, UNIT_QUEUE, MORE_RAMP)
+    ready = t + wafer.ramp + more_cycles(machine, pe.node, UNIT_QUEUE, MORE_RAMP)
     push_queue(pe, queue, payload, identity, ready)
     if is_watched(machine):
         _watch_arrival(machine, pe, channel, payload & MARKED, t)
@@ -189,7 +189,7 @@ def _send_over(machine, pe, channel, port, word):
         _leave_fabric(wafer, pe, color, port, word)
         return
     neighbour = BLOCK(wafer, link.block)
-    ready = t + program.hop + more_cycles(machine, pe.node, UNIT_LINK + port, MORE_LINK)
+    ready = t + wafer.hop + more_cycles(machine, pe.node, UNIT_LINK + port, MORE_LINK)
     arriving = Word(word.payload, word.identity, ready)
     if program.swap:
         mask = _swapped(program, neighbour, color, port)
@@ -204,7 +204,7 @@ def _send_over(machine, pe, channel, port, word):
     free = link.free
     if free < t * 1000:
         free = t * 1000
-    link.free = free + program.link
+    link.free = free + wafer.link
     band_of(wafer, pe).hops += 1
     note_link(machine, pe, port, color, t)
 
@@ -279,7 +279,7 @@ def _has_turn(port, outputs):
 
 
 @inlined
-def _head_port(program, channel):
+def _head_port(wafer, channel):
     """The port whose head is to go next and the cycle from which it may: port | cycle << 3, -1 if none."""
     routes = routes_now(channel)
     best = FAR
@@ -289,8 +289,8 @@ def _head_port(program, channel):
         port = trailing_zeros(mask)
         mask &= mask - 1
         ready = head_of(channel, port).ready
-        if program.turn and _has_turn(port, (routes >> 8) & 0x1F):
-            ready += program.turn
+        if wafer.turn and _has_turn(port, (routes >> 8) & 0x1F):
+            ready += wafer.turn
         if ready < best:
             best = ready
             found = port
@@ -298,11 +298,11 @@ def _head_port(program, channel):
 
 
 @inlined
-def _due(program, channel):
+def _due(wafer, channel):
     """When to look at a channel with a route: the cycle from which its head may go, FAR if it cannot."""
     if channel.closed:
         return FAR
-    head = _head_port(program, channel)
+    head = _head_port(wafer, channel)
     return head >> 3 if head >= 0 else FAR
 
 
@@ -327,7 +327,7 @@ def _to_host(machine, pe, channel, t):
     leave_trail(wafer, pe, head.identity, stage, head.payload & (MARKED | MARK_ADVANCE))
     channel.out_at += 1
     channel.out_left -= 1
-    channel.out_next = t + machine.program.host_word
+    channel.out_next = t + wafer.host_word
     drop_head(machine, pe, channel, ZERO, t)
     wake_processor(wafer, pe, t + 1)
     if channel.out_left == 0:
@@ -357,7 +357,7 @@ def router_step(machine, seat, t):
         if due <= t:
             channel = CHANNEL(pe, program[places + i])
             if channel.routed:
-                due = _due(program, channel)
+                due = _due(wafer, channel)
                 if due <= t:
                     candidates |= 1 << i
                     continue
@@ -377,7 +377,7 @@ def router_step(machine, seat, t):
                 first = i
         candidates &= ~(1 << first)
         channel = CHANNEL(pe, program[places + first])
-        port = _head_port(program, channel) & 7
+        port = _head_port(wafer, channel) & 7
         outputs = (routes_now(channel) >> 8) & 0x1F
         if outputs & used:
             wake = t + 1
@@ -390,7 +390,7 @@ def router_step(machine, seat, t):
             _move(machine, pe, channel, port, outputs)
             used |= outputs
             if channel.held:
-                due = _due(program, channel)
+                due = _due(wafer, channel)
                 pe.due[first] = due
                 if due < wake:
                     wake = due
