@@ -159,6 +159,18 @@ def _topk(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 _FAST_ALU = np.array([Alu.ADD, Alu.MULTIPLY, Alu.SUBTRACT])
 
 
+_TWO_INPUTS = (
+    "v3+: Assumed, from shares of time: Vector at TENSOR_TENSOR and SCALAR_TENSOR_TENSOR of fp32 in SBUF "
+    "beside Scalar at activations of as many elements (KDA, adamw_v1, rope_v2_layoutB_scalar_w512)"
+)
+"""Source of the rate of two inputs in SBUF.
+
+# Assumed: 0.64 / 4 of the time a SCALAR_TENSOR_TENSOR and 0.28 / 2 an activation of 2048 elements, 0.66 / 3
+# a TENSOR_TENSOR and 0.92 / 4 an activation of 512: 1.14 and 0.96 times, with clocks of 0.96 and 1.2 GHz
+# about N cycles. At 2N, as on v2, both were about 2.
+"""
+
+
 def _tensor_tensor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     inputs = facts.space[:, [SRC0, SRC1]]
     mixed = (inputs == Space.PSUM).sum(axis=1) == 1
@@ -167,7 +179,7 @@ def _tensor_tensor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     from_sbuf = facts.in_space(Space.SBUF, (SRC0, SRC1))
     is_fast = mixed | (from_sbuf & is_bf16 & is_simple)
     if spec.version >= 3:
-        is_fast |= from_sbuf & facts.all_of(_HALF)
+        is_fast |= from_sbuf
     return _at_least(facts.elements * np.where(is_fast, 1, 2))
 
 
@@ -178,7 +190,7 @@ def _scalar_tensor_tensor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
         & (chosen["op0"] == Alu.SUBTRACT)
         & (chosen["op1"] == Alu.MULTIPLY)
         & (facts.elements % 2 == 0)
-    )
+    ) | (spec.version >= 3)
     return _at_least(facts.elements * np.where(is_fast, 1, 2))
 
 
@@ -227,8 +239,8 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
     (Opcode.TENSOR_TENSOR, Engine.DVE): Cost(
         _tensor_tensor,
         f"{_N} if one input is in PSUM, or bf16 in SBUF with add, mul, sub and unit stride; else {_2N}; "
-        f"v3+: {_N} for 16-bit in SBUF",
-        "SDK226; ARCH3",
+        f"v3+: {_N}",
+        f"SDK226; {_TWO_INPUTS}",
     ),
     (Opcode.TENSOR_TENSOR, Engine.POOL): Cost(_times(2), _2N, "Assumed: two reads of one port"),
     (Opcode.TENSOR_SCALAR, Engine.DVE): Cost(_dve_move, f"{_FAST}; + 64 with reduction", "SDK226; ARCH3"),
@@ -239,7 +251,9 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
         _pool_scalar, f"{_N}, 4N for rsqrt", "SHARED for rsqrt; assumed for integers"
     ),
     (Opcode.SCALAR_TENSOR_TENSOR, Engine.DVE): Cost(
-        _scalar_tensor_tensor, "N if bf16, subtract then multiply, N even; else 2N; at least 64", "SDK226"
+        _scalar_tensor_tensor,
+        "N if bf16, subtract then multiply, N even; else 2N; v3+: N; at least 64",
+        f"SDK226; {_TWO_INPUTS}",
     ),
     (Opcode.TENSOR_TENSOR_SCAN, Engine.DVE): Cost(_times(2), _2N, "SDK226"),
     (Opcode.TENSOR_REDUCE, Engine.DVE): Cost(

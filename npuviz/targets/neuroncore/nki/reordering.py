@@ -296,7 +296,7 @@ def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
     count = prod((target if unit == Engine.PE else largest).shape[1:])
     if unit == Engine.PE and largest.dtype.itemsize == _WORD_BYTES:
         count *= spec.matmul_fp32_passes
-    if step.op == "tensor_tensor" and not any(each.buffer == PSUM for each in operands):
+    if spec.version <= 2 and step.op == "tensor_tensor" and not any(each.buffer == PSUM for each in operands):
         count *= 2
     ratio = spec.pe_hz / spec.clocks_hz[unit]
     return int(count * ratio), int(spec.latency_cycles[unit] * ratio)

@@ -108,6 +108,8 @@ def test_published_costs(line, expected):
         ("DVE tensor_copy bf16:s8/512 <- bf16:p8/512", 512, 256, 256),
         ("DVE tensor_copy f32:s8/512 <- f32:s8/512", 512, 256, 256),
         ("DVE tensor_copy f32:s8/512 <- f32:p8/512", 512, 512, 512),
+        ("DVE tensor_tensor.add f32:s8/512 <- f32:s8/512, f32:s8/512", 1024, 512, 512),
+        ("DVE scalar_tensor_tensor.add.add f32:s8/512 <- f32:s8/512, f32:s8/512", 1024, 512, 512),
         ("Activation tensor_copy bf16:s8/512 <- bf16:s8/512", 512, 512, 256),
         # An innermost step over 16 bytes halves the bandwidth of v2.
         ("DVE tensor_copy f32:s8/512 <- f32:s8/512x5", 1024, 512, 512),

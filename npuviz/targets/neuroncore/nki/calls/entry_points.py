@@ -10,21 +10,25 @@ from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
 from npuviz.targets.neuroncore.nki.record.recording import current
 
 
-def _decorator(version: int, default_mode: str) -> Callable[..., Any]:
+def _decorator(default_mode: str) -> Callable[..., Any]:
     def jit(func: Any = None, mode: str = default_mode, **_: Any) -> Any:
         """Make a kernel of a function."""
         if func is None:
             return functools.partial(jit, mode=mode)
-        if isinstance(func, Kernel):
-            return func
-        return Kernel(func, version, mode=mode)
+        return func if isinstance(func, Kernel) else Kernel(func, 1, mode=mode)
 
     return jit
 
 
-jit_first = _decorator(1, "auto")
-jit_second = _decorator(2, "auto")
-trace_first = _decorator(1, "trace")
+def jit_second(fn: Any = None, mode: str = "auto", **_: Any) -> Any:
+    """Make a kernel of a function of generation 2."""
+    if fn is None:
+        return functools.partial(jit_second, mode=mode)
+    return fn if isinstance(fn, Kernel) else Kernel(fn, 2, mode=mode)
+
+
+jit_first = _decorator("auto")
+trace_first = _decorator("trace")
 
 
 def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -66,22 +70,24 @@ class _Measured(Kernel):
         return result
 
 
-def benchmark(func: Any = None, **_: Any) -> Any:
+def benchmark(kernel: Any = None, **_: Any) -> Any:
     """A kernel whose `benchmark_result.nc_latency` is its simulated time."""
-    if func is None:
+    if kernel is None:
         return functools.partial(benchmark)
-    inner = func.function if isinstance(func, Kernel) else func
-    return _Measured(inner, 1, func.grid if isinstance(func, Kernel) else ())
+    inner = kernel.function if isinstance(kernel, Kernel) else kernel
+    return _Measured(inner, 1, kernel.grid if isinstance(kernel, Kernel) else ())
 
 
-def baremetal(func: Any = None, **_: Any) -> Any:
+def baremetal(kernel: Any = None, **_: Any) -> Any:
     """A kernel that runs on the simulated chip."""
-    if func is None:
+    if kernel is None:
         return functools.partial(baremetal)
-    return func if isinstance(func, Kernel) else Kernel(func, 1)
+    return kernel if isinstance(kernel, Kernel) else Kernel(kernel, 1)
 
 
-profile = baremetal
+def profile(func: Any = None, **_: Any) -> Any:
+    """A kernel that runs on the simulated chip."""
+    return functools.partial(profile) if func is None else baremetal(func)
 
 
 def passed_through(func: Any = None, *_: Any, **__: Any) -> Any:

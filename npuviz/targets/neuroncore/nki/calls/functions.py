@@ -330,9 +330,10 @@ def loop_reduce(
     return current().loop_sum(x, op, is_first)
 
 
-def random_seed(seed: Any, *_: Any, **__: Any) -> None:
-    """The seed of the numbers that nl.rand draws."""
-    random_numbers.seed(seed)
+def random_seed(seed: Any, *_: Any, mask: Any = None, **__: Any) -> None:
+    """The seed of the numbers that nl.rand draws; a mask that leaves nothing keeps the old one."""
+    if box_of(mask, seed.shape if isinstance(seed, Tensor) else (1, 1)) != ((0, 0), (0, 0)):
+        random_numbers.seed(seed)
 
 
 def rand(

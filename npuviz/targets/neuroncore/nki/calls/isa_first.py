@@ -7,6 +7,7 @@ from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
 from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown
+from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor, box_of
@@ -262,9 +263,14 @@ def dma_copy(
     move.dma_copy(dst, src, mask, dst_rmw_op, oob_mode)
 
 
-def dma_transpose(src: Any, *, axes: Any = None, dtype: Any = None, **_: Any) -> Tensor:
+def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """A transposing DMA."""
-    return move.dma_transpose(None, src, axes, dtype)
+    return move.dma_transpose(None, src, axes, dtype, mask)
+
+
+def builtin_custom_op(*_: Any, **__: Any) -> None:
+    """Not simulated. Raises KernelError."""
+    raise KernelError("nisa.builtin_custom_op runs compiled C on GpSimd, which is not simulated")
 
 
 def bn_stats(data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
@@ -312,9 +318,12 @@ def select_reduce(
     reduce_op: Any = "max",
     reverse_pred: bool = False,
     mask: Any = None,
+    dtype: Any = None,
     **_: Any,
 ) -> None:
     """where(predicate, on_true, on_false), and its maximum."""
+    if dtype is not None and dtype_of(dtype) != dst.dtype:
+        raise KernelError(f"select_reduce: dtype={dtype_of(dtype)} of {dst!r}; results have the type of dst")
     accumulating.select_reduce(
         dst, predicate, on_true, on_false, reduce_res, reduce_cmd, reduce_op, reverse_pred, mask
     )

@@ -16,7 +16,7 @@ from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
 from npuviz.targets.neuroncore.nki.calls.ordering import no_reorder as no_reorder
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Index, MultiGrid, arange
+from npuviz.targets.neuroncore.nki.record.index import Grid, Index, MultiGrid, arange
 from npuviz.targets.neuroncore.nki.record.loops import turns, turns_traced_once
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
@@ -394,13 +394,20 @@ def shared_identity_matrix(n: int, dtype: Any = "uint8", dst: Any = None, **_: A
     return None
 
 
-def static_cast(value: Any, dtype: Any) -> Any:
+def static_cast(input_data: Any, dtype: Any) -> Any:
     """A number or array of the kernel's Python as another type."""
-    return (
-        np.asarray(value).astype(dtype_of(dtype))
-        if isinstance(value, np.ndarray)
-        else dtype_of(dtype).type(value)
-    )
+    kind = dtype_of(dtype)
+    return input_data.astype(kind) if isinstance(input_data, np.ndarray) else kind.type(input_data)
+
+
+def gemm_grid() -> Grid:
+    """Indices of a result, or of the moving tile, of a product."""
+    return mgrid[0:128, 0:512]
+
+
+def gemm_stationary_grid() -> Grid:
+    """Indices of the stationary tile of a product."""
+    return mgrid[0:128, 0:128]
 
 
 def finfo(dtype: Any) -> Any:

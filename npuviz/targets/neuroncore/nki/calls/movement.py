@@ -120,9 +120,13 @@ def combined(dst: Tensor, src: Tensor, op: object, skips: bool = False) -> Tenso
 
 
 def dma_transpose(
-    dst: object, src: Tensor, axes: Sequence[int] | None = None, dtype: object = None
+    dst: object,
+    src: Tensor,
+    axes: Sequence[int] | None = None,
+    dtype: object = None,
+    mask: object = None,
 ) -> Tensor:
-    """A transposing DMA."""
+    """A transposing DMA; `mask`: of the source."""
     order = tuple(axes) if axes else {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}.get(src.ndim, ())
     if len(order) != src.ndim or order not in ((1, 0), (2, 1, 0), (3, 1, 2, 0)):
         raise KernelError(f"dma_transpose of {src!r} with axes {axes}: expected (1,0), (2,1,0) or (3,1,2,0)")
@@ -136,7 +140,13 @@ def dma_transpose(
         recording.move(through, src)
         src = through
     recording.note("a transposing DMA is charged as one that moves single elements (assumed)")
-    recording.move(dst, src.permute(order))
+    box = box_of(mask, src.shape)
+    if box is None:
+        recording.move(dst, src.permute(order))
+        return dst
+    part = tuple(box[axis] for axis in order)
+    recording.move(dst.boxed(part), src.boxed(box).permute(order))
+    recording.keep_part(dst, part)
     return dst
 
 
