@@ -9,17 +9,9 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, kernel file, or name of a sample model.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
-    reference: options.Reference = "",
-    inputs: options.Inputs = None,
-    seed: options.Seed = 0,
+    given: options.CheckedOptions,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,12 +42,10 @@ def command(
     check_types(what_if or ())
     if tensors and not what_if:
         raise UsageError("--tensor belongs to --what-if TYPE: which type is to be tried")
-    settings = options.kernel_settings(settings, kernel, shapes, grid, reference)
-    opening = options.open_options(target, preset, config, settings, inputs, seed, "none")
     wanted = Wanted(tuple(what_if or ()), tuple(tensors or ()))
     with TerminalProgress() as progress, interruptible() as interrupter:
         found = measure_accuracy(
-            find_file(model, config), opening, wanted, progress,
+            find_file(model, given.config), given.opening("none"), wanted, progress,
             lambda session: interrupter.use(session.interrupt),
         )  # fmt: skip
     typer.echo(json.dumps(found) if as_json else accuracy_text(found))

@@ -9,17 +9,12 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     a: Annotated[str, typer.Argument(metavar="A", help="Trace bundle, model, kernel file or sample.")],
     b: Annotated[
         str, typer.Argument(metavar="B", help="The same; `-` is A once more, with the options of B.")
     ],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
+    given: options.KernelOptions,
     target_b: Annotated[str, typer.Option("--target-b", metavar="ID", help="Target of B.")] = "",
     preset_b: Annotated[str, typer.Option("--preset-b", metavar="NAME", help="Preset of B.")] = "",
     kernel_b: Annotated[str, typer.Option("--kernel-b", metavar="NAME", help="Kernel of B.")] = "",
@@ -33,6 +28,7 @@ def command(
 
     Bundles are read, models and kernels are run. B has the options of A where it has none of its own.
     """
+    from dataclasses import replace
     from pathlib import Path
 
     from npuviz.cli.kit.terminal import TerminalProgress, interruptible
@@ -40,18 +36,19 @@ def command(
     from npuviz.workbench.comparing.comparison import compare_runs, comparison_lines, opened_run
     from npuviz.workbench.opening import is_bundle
 
-    of_a = options.kernel_settings(settings, kernel, shapes, grid)
-    of_b = options.kernel_settings([*(settings or ()), *(settings_b or ())], kernel_b or kernel, shapes, grid)
-    # What names a preset or a target of its own shall not get those of another machine.
-    preset_of_b = preset_b or ("" if target_b else preset)
-    openings = (
-        (a, options.open_options(target, preset, config, of_a)),
-        (a if b == "-" else b, options.open_options(target_b or target, preset_of_b, config, of_b)),
+    of_b = replace(
+        given,
+        target=target_b or given.target,
+        # What names a preset or a target of its own shall not get those of another machine.
+        preset=preset_b or ("" if target_b else given.preset),
+        kernel=kernel_b or given.kernel,
+        settings=[*(given.settings or ()), *(settings_b or ())],
     )
+    openings = ((a, given.opening()), (a if b == "-" else b, of_b.opening()))
     with TerminalProgress() as progress, interruptible() as interrupter:
         runs = [
             opened_run(
-                Path(name) if is_bundle(Path(name)) else find_file(name, config), opening, progress,
+                Path(name) if is_bundle(Path(name)) else find_file(name, given.config), opening, progress,
                 lambda session: interrupter.use(session.interrupt),
             )
             for name, opening in openings

@@ -10,12 +10,10 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write; its name tells its kind.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
+    given: options.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Compile a model to the file of a machine, for example model.neff."""
@@ -24,7 +22,5 @@ def command(
     from npuviz.workbench.headless.compiling import compile_file
 
     with TerminalProgress() as progress:
-        text = compile_file(
-            find_file(model), out, options.open_options(target, preset, config, settings), progress
-        )
+        text = compile_file(find_file(model), out, given.opening(), progress)
     typer.echo(json.dumps({"file": str(out), "bytes": out.stat().st_size, "text": text}) if as_json else text)

@@ -17,20 +17,9 @@ PROMPT = "(npuviz) "
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
-    reference: options.Reference = "",
-    inputs: options.Inputs = None,
-    seed: options.Seed = 0,
-    record: options.Record = None,
-    until: options.Until = None,
-    breaks: options.Break = None,
+    given: options.SessionOptions,
     script: Annotated[
         Path | None, typer.Option("--script", metavar="FILE", help="Commands, one a line.")
     ] = None,
@@ -47,25 +36,17 @@ def command(
     from npuviz.workbench.opening import open_file
 
     lines = _read_script(script) if script is not None else None
-    opening = options.open_options(
-        target,
-        preset,
-        config,
-        options.kernel_settings(settings, kernel, shapes, grid, reference),
-        inputs,
-        seed,
-        record,
-    )
+    opening = given.opening()
     with TerminalProgress() as progress:
-        opened = open_file(find_file(model, config), opening, progress)
+        opened = open_file(find_file(model, given.config), opening, progress)
     try:
         if opened.session is None:
             raise _usage(f"{model}: a trace has no machine to debug; open it with npuviz, or give its model")
         debugger = TextDebugger(opened.session, sys.stdout, as_json)
-        for text in breaks or ():
+        for text in given.breaks or ():
             opened.session.breakpoints.add(text)
-        if until is not None:
-            _execute(debugger, f"run {until}")
+        if given.until is not None:
+            _execute(debugger, f"run {given.until}")
         is_typed = lines is None and sys.stdin.isatty()
         _converse(debugger, lines)
         code = 0 if is_typed else _exit_code(debugger, str(script or "standard input"))

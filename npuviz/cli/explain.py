@@ -9,14 +9,9 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, name of a sample model, or trace bundle.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
+    given: options.KernelOptions,
     verify: Annotated[
         bool,
         typer.Option("--verify/--no-verify", help="Run again with each remedy, to see what it gains."),
@@ -45,12 +40,10 @@ def command(
 
     path = Path(model)
     if not is_bundle(path):
-        path = find_file(model, config)
-    settings = options.kernel_settings(settings, kernel, shapes, grid)
-    opening = options.open_options(target, preset, config, settings, None, 0, None)
+        path = find_file(model, given.config)
     with TerminalProgress() as progress, interruptible() as interrupter:
         found = explain_run(
-            path, opening, (verify, tuple(what_if or ())), progress,
+            path, given.opening(), (verify, tuple(what_if or ())), progress,
             lambda session: interrupter.use(session.interrupt),
         )  # fmt: skip
     typer.echo(json.dumps(found) if as_json else explanation_text(found))

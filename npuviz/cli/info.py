@@ -9,11 +9,9 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     file: Annotated[str, typer.Argument(help="Model file or trace bundle.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
+    given: options.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Say what a model or a trace bundle holds."""
@@ -22,7 +20,5 @@ def command(
     from npuviz.workbench.headless.info import describe_file, info_text
 
     with TerminalProgress() as progress:
-        found = describe_file(
-            find_file(file), options.open_options(target, preset, config, settings), progress
-        )
+        found = describe_file(find_file(file), given.opening(), progress)
     typer.echo(json.dumps(found) if as_json else info_text(found))

@@ -111,6 +111,7 @@ def _dispatch(arguments: list[str]) -> int:
     import typer
 
     from npuviz.base.errors import UsageError
+    from npuviz.cli.kit.options import with_option_groups
 
     if arguments[:1] in (["--help"], ["-h"]):
         chosen: Sequence[str] = SUBCOMMANDS
@@ -129,7 +130,7 @@ def _dispatch(arguments: list[str]) -> int:
     for name in chosen:
         module = importlib.import_module(f"npuviz.cli.{name}")
         settings = getattr(module, "CONTEXT_SETTINGS", None)
-        app.command(name, context_settings=settings)(module.command)
+        app.command(name, context_settings=settings)(with_option_groups(module.command))
     single = len(chosen) == 1
     usage_error = typer.BadParameter.__bases__[0].__bases__[0]
     try:

@@ -10,6 +10,7 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
     out: Annotated[
         Path | None,
@@ -18,10 +19,7 @@ def command(
     candidates: Annotated[
         int, typer.Option("--candidates", min=1, max=64, help="Tilings simulated per operator.")
     ] = 4,
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
+    given: options.MachineOptions,
     as_json: options.Json = False,
 ) -> None:
     """Search better tilings of a model and print what they win over the default, simulated."""
@@ -30,6 +28,5 @@ def command(
     from npuviz.workbench.headless.mapping import map_file, map_text, map_values
 
     with TerminalProgress() as progress:
-        chosen = options.open_options(target, preset, config, settings)
-        result = map_file(find_file(model, config), candidates, out, chosen, progress)
+        result = map_file(find_file(model, given.config), candidates, out, given.opening(), progress)
     typer.echo(json.dumps(map_values(result)) if as_json else map_text(result))

@@ -9,17 +9,10 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, program, or name of a sample model.")],
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs, under seeds 1 to N.")] = 100,
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
-    inputs: options.Inputs = None,
-    seed: options.Seed = 0,
+    given: options.ProgramOptions,
     jobs: Annotated[
         int, typer.Option("--jobs", metavar="N", min=0, help="Processes; default: one a processor.")
     ] = 0,
@@ -36,11 +29,9 @@ def command(
     from npuviz.workbench.processes import default_jobs
     from npuviz.workbench.races.search import find_races, has_found, races_text
 
-    path = find_file(model, config)
-    settings = options.kernel_settings(settings, kernel, shapes, grid)
-    opening = options.open_options(target, preset, config, settings, inputs, seed, None)
+    path = find_file(model, given.config)
     with TerminalProgress() as progress:
-        found = find_races(path, opening, seeds, jobs or default_jobs(), progress)
+        found = find_races(path, given.opening(), seeds, jobs or default_jobs(), progress)
     typer.echo(json.dumps(found) if as_json else races_text(found))
     if has_found(found):
         raise typer.Exit(EXIT_MISBEHAVED)

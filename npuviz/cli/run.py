@@ -52,20 +52,9 @@ Prompt = Annotated[
 
 
 def command(
+    *,
     model: Annotated[str, typer.Argument(help="Model file, or the name of a sample model.")],
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
-    reference: options.Reference = "",
-    inputs: options.Inputs = None,
-    seed: options.Seed = 0,
-    record: options.Record = None,
-    until: options.Until = None,
-    breaks: options.Break = None,
+    given: options.SessionOptions,
     exports: options.Export = None,
     assertions: Assertions = None,
     check: Check = False,
@@ -86,19 +75,17 @@ def command(
     from npuviz.workbench.headless.run import RunOptions, run_model
     from npuviz.workbench.headless.summary_text import summary_text
 
-    settings = options.kernel_settings(settings, kernel, shapes, grid, reference)
-    opening = options.open_options(target, preset, config, settings, inputs, seed, record)
     chosen = RunOptions(
-        opening,
-        until,
-        tuple(breaks or ()),
+        given.opening(),
+        given.until,
+        tuple(given.breaks or ()),
         parse_exports(exports or ()),
         check,
         explain_error,
         tuple(assertions or ()),
         findings,
     )
-    path: Path = find_file(model, config)
+    path: Path = find_file(model, given.config)
     if decode or prompt is not None:
         _decode(path, chosen, decode, prompt, as_json)
         return

@@ -9,6 +9,7 @@ from npuviz.cli.kit import options
 
 
 def command(
+    *,
     file: Annotated[str, typer.Argument(help="Model file or trace bundle.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="OUT.png", help="The picture to write.")],
     cycle: Annotated[int | None, typer.Option("--cycle", metavar="N", min=0, help="Cycle to show.")] = None,
@@ -18,23 +19,13 @@ def command(
     ] = None,
     theme: Annotated[str, typer.Option("--theme", metavar="dark|light")] = "dark",
     layout: Annotated[str, typer.Option("--layout", metavar="NAME")] = "stepping",
-    target: options.Target = "",
-    preset: options.Preset = "",
-    config: options.Config = None,
-    settings: options.Settings = None,
-    kernel: options.Kernel = "",
-    shapes: options.Shape = None,
-    grid: options.Grid = "",
-    inputs: options.Inputs = None,
-    seed: options.Seed = 0,
+    given: options.ProgramOptions,
 ) -> None:
     """Write a picture of the real window, offscreen."""
     from npuviz.ui.shell.shot import ShotOptions, take_shot
     from npuviz.workbench.arguments import parse_size
     from npuviz.workbench.choosing import find_file
 
-    settings = options.kernel_settings(settings, kernel, shapes, grid)
-    opening = options.open_options(target, preset, config, settings, inputs, seed)
     shot = ShotOptions(out, cycle, parse_size(size), tuple(panels or ()), theme, layout)
-    take_shot(find_file(file), opening, shot)
+    take_shot(find_file(file), given.opening(), shot)
     typer.echo(str(out), err=True)

@@ -1,106 +1,176 @@
-"""Options that several subcommands share, and what they mean together."""
+"""Options that several subcommands share, in groups, and what they mean together."""
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
     from npuviz.workbench.opening import OpenOptions
 
-Target = Annotated[str, typer.Option("--target", metavar="ID", help="Target; default: by file.")]
-Preset = Annotated[str, typer.Option("--preset", metavar="NAME", help="Preset of the target.")]
-Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="The target's hardware description.")
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Key of the spec, or a symbolic dimension. Repeatable."),
-]
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option("--input", metavar="NAME=FILE.npy", help="Values of an input tensor. Repeatable."),
-]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of inputs that are not given.")]
-Record = Annotated[
-    str | None,
-    typer.Option("--record", metavar="DIR|none", help="Write a trace bundle; none: record nothing."),
-]
-Until = Annotated[int | None, typer.Option("--until", metavar="CYCLE", min=0, help="Stop at this cycle.")]
-Break = Annotated[
-    list[str] | None, typer.Option("--break", metavar="CONDITION", help="Stop there. Repeatable.")
-]
 Export = Annotated[
     list[str] | None,
     typer.Option("--export", metavar="FORMAT:FILE", help="Export the trace at the end. Repeatable."),
 ]
-Kernel = Annotated[str, typer.Option("--kernel", metavar="NAME", help="Which kernel of a Python file.")]
-Shape = Annotated[
-    list[str] | None,
-    typer.Option("--shape", metavar="NAME=128x512:TYPE", help="Shape of a kernel's tensor. Repeatable."),
-]
-Grid = Annotated[str, typer.Option("--grid", metavar="N", help="Instances of a kernel, as 2 or 4x2.")]
-Reference = Annotated[
-    str,
-    typer.Option(
-        "--reference",
-        metavar="MODULE:FUNCTION",
-        help="What a kernel should compute, for --check: a function.",
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def kernel_settings(
-    settings: list[str] | None,
-    kernel: str = "",
-    shapes: list[str] | None = None,
-    grid: str = "",
-    reference: str = "",
-) -> list[str]:
-    """The `--set` pairs with those that say which kernel of a file is run, and on what."""
-    from npuviz.base.errors import UsageError
+@dataclass(frozen=True, kw_only=True)
+class MachineOptions:
+    """Which machine a file is for."""
 
-    found = list(settings or ())
-    if kernel:
-        found.append(f"kernel={kernel}")
-    if grid:
-        found.append(f"grid={grid}")
-    if reference:
-        found.append(f"reference={reference}")
-    for shape in shapes or ():
-        if "=" not in shape:
-            raise UsageError(f"--shape {shape[:80]}: expected NAME=SIZES, as a=128x512:bfloat16")
-        found.append(f"shape.{shape}")
-    return found
+    target: Annotated[str, typer.Option("--target", metavar="ID", help="Target; default: by file.")] = ""
+    preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="Preset of the target.")] = ""
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The target's hardware description.")
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Key of the spec, or a symbolic dimension. Repeatable."
+        ),
+    ] = None
 
+    def pairs(self) -> list[str]:
+        """The `--set` pairs, and what other options stand for such a pair. Raises UsageError."""
+        return list(self.settings or ())
 
-def open_options(
-    target: str,
-    preset: str,
-    config: Path | None,
-    settings: list[str] | None,
-    inputs: list[str] | None = None,
-    seed: int = 0,
-    record: str | None = None,
-) -> "OpenOptions":
-    """The options of opening a file from the texts of the command line. Raises UsageError, FormatError."""
-    from npuviz.base.errors import UsageError
-    from npuviz.workbench.arguments import parse_inputs, parse_record, parse_settings
-    from npuviz.workbench.opening import OpenOptions
+    def opening(self, record: str | None = None) -> "OpenOptions":
+        """How a file is opened with these options. Raises UsageError, FormatError.
 
-    if config is not None and not config.is_file():
-        raise UsageError(
-            f"--config {config}: {'a folder, not a file' if config.is_dir() else 'no such file'}"
+        record  as in --record
+        """
+        from npuviz.base.errors import UsageError
+        from npuviz.workbench.arguments import parse_record, parse_settings
+        from npuviz.workbench.opening import OpenOptions
+
+        if self.config is not None and not self.config.is_file():
+            what = "a folder, not a file" if self.config.is_dir() else "no such file"
+            raise UsageError(f"--config {self.config}: {what}")
+        folder, is_recording = parse_record(record)
+        return OpenOptions(
+            target=self.target,
+            preset=self.preset,
+            config=self.config,
+            settings=parse_settings(self.pairs()),
+            record=folder,
+            is_recording=is_recording,
         )
-    folder, is_recording = parse_record(record)
-    return OpenOptions(
-        target=target,
-        preset=preset,
-        config=config,
-        settings=parse_settings(settings or ()),
-        inputs=parse_inputs(inputs or ()),
-        seed=seed,
-        record=folder,
-        is_recording=is_recording,
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelOptions(MachineOptions):
+    """Which machine, and which kernel of a Python file."""
+
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="NAME", help="Which kernel of a Python file.")
+    ] = ""
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="NAME=128x512:TYPE", help="Shape of a kernel's tensor. Repeatable."),
+    ] = None
+    grid: Annotated[str, typer.Option("--grid", metavar="N", help="Instances of a kernel, as 2 or 4x2.")] = ""
+
+    def pairs(self) -> list[str]:
+        """The `--set` pairs with those that choose a kernel and its tensors. Raises UsageError."""
+        from npuviz.base.errors import UsageError
+
+        for shape in self.shapes or ():
+            if "=" not in shape:
+                raise UsageError(f"--shape {shape[:80]}: expected NAME=SIZES, as a=128x512:bfloat16")
+        chosen = {"kernel": self.kernel, "grid": self.grid}
+        return [
+            *super().pairs(),
+            *(f"{key}={value}" for key, value in chosen.items() if value),
+            *(f"shape.{shape}" for shape in self.shapes or ()),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions(KernelOptions):
+    """Which machine, which kernel, and on what values it runs."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=FILE.npy", help="Values of an input tensor. Repeatable."),
+    ] = None
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Seed of inputs that are not given.")
+    ] = 0
+
+    def opening(self, record: str | None = None) -> "OpenOptions":
+        """How a file is opened with these options and values. Raises UsageError, FormatError."""
+        from npuviz.workbench.arguments import parse_inputs
+
+        return replace(super().opening(record), inputs=parse_inputs(self.inputs or ()), seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedOptions(ProgramOptions):
+    """A program, and what its values should be."""
+
+    reference: Annotated[
+        str,
+        typer.Option(
+            "--reference",
+            metavar="MODULE:FUNCTION",
+            help="What a kernel should compute, for --check: a function.",
+        ),
+    ] = ""
+
+    def pairs(self) -> list[str]:
+        """The `--set` pairs with the reference. Raises UsageError."""
+        return [*super().pairs(), *([f"reference={self.reference}"] if self.reference else ())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(CheckedOptions):
+    """A program, whether it is recorded, and where it stops."""
+
+    record: Annotated[
+        str | None,
+        typer.Option("--record", metavar="DIR|none", help="Write a trace bundle; none: record nothing."),
+    ] = None
+    until: Annotated[
+        int | None, typer.Option("--until", metavar="CYCLE", min=0, help="Stop at this cycle.")
+    ] = None
+    breaks: Annotated[
+        list[str] | None, typer.Option("--break", metavar="CONDITION", help="Stop there. Repeatable.")
+    ] = None
+
+    def opening(self, record: str | None = None) -> "OpenOptions":
+        """How a file is opened with these options. Raises UsageError, FormatError."""
+        return super().opening(self.record if record is None else record)
+
+
+def with_option_groups(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """`command` with the options of each group (a parameter whose type is a dataclass) in the group's place.
+
+    typer reads a function's options from its signature and knows no groups.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    options: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            options.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        for field, kind in get_type_hints(groups[name], include_extras=True).items():
+            default = getattr(groups[name], field)
+            options.append(inspect.Parameter(field, parameter.KEYWORD_ONLY, default=default, annotation=kind))
+
+    @wraps(command)
+    def called(**values: Any) -> int | None:
+        made = {
+            name: group(**{field: values.pop(field) for field in get_type_hints(group)})
+            for name, group in groups.items()
+        }
+        return command(**values, **made)
+
+    vars(called)["__signature__"] = inspect.Signature(options)
+    called.__annotations__ = {option.name: option.annotation for option in options}
+    return called

@@ -169,6 +169,10 @@ def races_text(found: dict[str, Any]) -> str:
             f"{order['equal_values']} with equal values, {order['unknown_values']} with values not known, "
             f"{order['after_the_limit']} not compared any more."
         )
+    elif order["after_the_limit"]:
+        lines.append(
+            f"Not compared: {order['after_the_limit']} results that differ; those looked at depend on timers."
+        )
     for race in found["races"]:
         lines += _race_lines(race, found["seeds"])
     for stop in found["stops"][:5]:

@@ -8,6 +8,7 @@ from npuviz.targets.wavelet.csl.compiler import compile_program
 from npuviz.targets.wavelet.load.program import make_program
 from npuviz.targets.wavelet.target import TARGET
 from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, HOST_LAUNCH, HostCommand
+from npuviz.workbench.races import recorded
 from npuviz.workbench.races.recorded import RecordedRacer
 from npuviz.workbench.races.search import has_found, races_report, races_text
 from tests.targets.wavelet import samples
@@ -120,3 +121,33 @@ def test_the_samples_have_no_race() -> None:
         results = [racer.at(seed) for seed in range(1, 9)]
         assert not any(each.race or each.stop for each in results)
         assert len({each.cycles for each in results}) > 4
+
+
+BETWEEN_TIMES = {
+    "got": "result[1] = data;",
+    "west": "time.enable_tsc(); time.get_timestamp(&stamp); got(data);",
+    "east": "time.get_timestamp(&stamp); result[0] = @as(u32, stamp[0]); result[2] = result[0]; got(data);",
+}
+
+
+def test_results_that_were_not_looked_at_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    racer = _racer(tmp_path, BETWEEN_TIMES)
+    assert any(racer.at(seed).race for seed in SEEDS)
+    monkeypatch.setattr(recorded, "MOST_CHECKED", 2)
+    results = [racer.at(seed) for seed in SEEDS]
+    unseen = [each for each in results if each.left]
+    assert unseen
+    assert not any(each.race or each.stop for each in unseen)
+    report = races_report(Path("order"), racer, unseen)
+    assert report["other_order"]["after_the_limit"] == len(unseen)
+    assert f"Not compared: {len(unseen)} results" in races_text(report)
+
+
+def test_other_results_that_no_read_explains_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    racer = _racer(tmp_path, IN_ORDER)
+    monkeypatch.setattr(RecordedRacer, "_first_read", lambda *_: None)
+    results = [racer.at(seed) for seed in SEEDS]
+    assert any("with other results" in each.stop for each in results)
+    assert has_found(races_report(Path("order"), racer, results))
