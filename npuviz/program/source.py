@@ -107,3 +107,14 @@ def line_of(listing: object, instruction: int) -> str:
         return ""
     place = listing.place_of(instruction)
     return f"{listing.sources[place.file].name}:{place.line}" if place is not None else ""
+
+
+def first_of_line(listing: object, text: str) -> int:
+    """First instruction of "kernel.py:12", -1 if there is none: the way back of `line_of`."""
+    name, _, line = text.rpartition(":")
+    if not isinstance(listing, HasSource) or not line.isdecimal():
+        return -1
+    for number, source in enumerate(listing.sources):
+        if source.name == name and (ranges := listing.ranges_of_line(number, int(line))):
+            return ranges[0][0]
+    return -1

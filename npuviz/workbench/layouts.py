@@ -47,7 +47,7 @@ class Layout:
 LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Ctrl+Alt+1", (
         Row((
-            Cell(("program", "source"), 24), Cell(("timeline", "fabric"), 53), Cell(("inspector",), 23),
+            Cell(("program", "source"), 26), Cell(("timeline", "fabric"), 50), Cell(("inspector",), 24),
         ), 55),
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),
@@ -66,8 +66,8 @@ LAYOUTS: tuple[Layout, ...] = (
     Layout("memory", "Memory", "Ctrl+Alt+3", (
         Row((Cell(("program",), 22), Cell(("memory",), 78)), 66),
         Row((
-            Cell(("timeline", "provenance", "accuracy", "costs", "search", "console"), 76),
-            Cell(("inspector", "queues", "semaphores"), 24),
+            Cell(("timeline", "provenance", "accuracy", "costs", "search", "console"), 69),
+            Cell(("inspector", "queues", "semaphores"), 31),
         ), 34),
     )),
     Layout("fabric", "Fabric", "Ctrl+Alt+4", (

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 from npuviz.base.errors import Cancelled
 from npuviz.base.progress import Progress
 from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.program.source import first_of_line
 from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.worker import Worker
 from npuviz.ui.compare.table import (
@@ -249,6 +250,10 @@ class ComparePanel(Panel):
         name, what = self.table.rows[index.row()].name, self.what.currentData()
         if what == "operators" and name in reader.schema.node_names:
             self.context.selection.set(Selection(node=reader.schema.node_names.index(name)))
+        elif what == "lines" and self.model.program is not None:
+            first = first_of_line(self.model.program.listing, name)
+            if first >= 0:
+                self.context.selection.set(Selection(instruction=first))
         elif what == "units":
             units = {track.unit for track in reader.schema.tracks if track.unit >= 0}
             found = next((unit for unit in sorted(units) if unit_label(reader.schema, unit) == name), None)

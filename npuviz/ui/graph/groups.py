@@ -1,6 +1,5 @@
 """Groups of operators that a graph can fold: what their names say, or where paths part and meet again."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -26,14 +25,25 @@ class Group:
 
 
 def groups_of(graph: Graph) -> tuple[Group, ...]:
-    """Groups that do not overlap, and whose boxes leave the flow without a circle."""
-    return _without_circles(graph, _by_name(graph)) or _branches(graph)
+    """Groups that lie in each other or apart, outer ones first; any of them can be boxes without a circle."""
+    return tuple(_by_name(graph)) or _branches(graph)
+
+
+def outermost(folded: Collection[Group]) -> tuple[Group, ...]:
+    """The groups that lie in no other one of them: those whose boxes are drawn."""
+    inside: set[int] = set()
+    found: list[Group] = []
+    for group in sorted(folded, key=lambda group: -len(group.nodes)):
+        if group.leader not in inside:
+            inside.update(group.nodes)
+            found.append(group)
+    return tuple(found)
 
 
 def leaders_of(graph: Graph, folded: Collection[Group]) -> np.ndarray:
     """(nodes,) int32: the operator whose box stands for each."""
     found = np.arange(len(graph.nodes), dtype=np.int32)
-    for group in folded:
+    for group in outermost(folded):
         found[list(group.nodes)] = group.leader
     return found
 
@@ -42,22 +52,47 @@ def _by_name(graph: Graph) -> list[Group]:
     """What names like /layer1/conv1/Conv or query.matmul have in common behind what all have."""
     names = [node.name for node in graph.nodes]
     separator = "/" if any("/" in name.strip("/") for name in names) else "."
-    parts = [[part for part in name.split(separator) if part] for name in names]
-    deep = [part for part in parts if len(part) > 1]
-    shared = 0
-    while deep and len({tuple(part[: shared + 1]) for part in deep}) == 1 and len(deep[0]) > shared + 1:
+    parts = [tuple(part for part in name.split(separator) if part) for name in names]
+    return _levels(graph, parts, separator, range(len(names)), 0, "")
+
+
+def _levels(
+    graph: Graph,
+    parts: Sequence[tuple[str, ...]],
+    separator: str,
+    nodes: Sequence[int],
+    depth: int,
+    above: str,
+) -> list[Group]:
+    """Groups among `nodes`, whose names are equal in front of part `depth`, each before those in it.
+
+    Each level is checked for circles by itself: one that leaves the group around an inner box would be a
+    circle of outer boxes, which are checked before.
+    """
+    shared = depth
+    deep = [parts[node] for node in nodes if len(parts[node]) > depth + 1]
+    while deep and len({part[: shared + 1] for part in deep}) == 1 and len(deep[0]) > shared + 1:
         shared += 1
-    prefixes = Counter(tuple(part[: shared + 1]) for part in parts if len(part) > shared + 1)
+    prefixes = {parts[node][: shared + 1] for node in nodes if len(parts[node]) > shared + 1}
     members: dict[tuple[str, ...], list[int]] = {}
-    for node, part in enumerate(parts):
-        prefix = tuple(part[: shared + 1])
-        if prefix in prefixes:
+    for node in nodes:
+        if (prefix := parts[node][: shared + 1]) in prefixes:
             members.setdefault(prefix, []).append(node)
-    return [
-        Group(prefix[-1], tuple(nodes))
-        for prefix, nodes in members.items()
-        if LEAST <= len(nodes) < len(names)
-    ]
+    kept = _without_circles(
+        graph,
+        [
+            Group(f"{above}{prefix[-1]}", tuple(inside))
+            for prefix, inside in members.items()
+            if LEAST <= len(inside) < len(nodes)
+        ],
+    )
+    found: list[Group] = []
+    for group in kept:
+        found += [
+            group,
+            *_levels(graph, parts, separator, group.nodes, shared + 1, f"{group.name}{separator}"),
+        ]
+    return found
 
 
 def _branches(graph: Graph) -> tuple[Group, ...]:

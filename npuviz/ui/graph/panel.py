@@ -1,5 +1,6 @@
 """The operator graph: where the run is in the model, and a way to pick operators and tensors."""
 
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from PySide6.QtWidgets import QMenu
 from npuviz.base.units import format_count, format_number
 from npuviz.program.program import Program
 from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.graph.groups import Group, groups_of, leaders_of
+from npuviz.ui.graph.groups import Group, groups_of, leaders_of, outermost
 from npuviz.ui.graph.layout import Direction, GraphLayout, lay_out_graph
 from npuviz.ui.graph.picture import GraphOverlay, make_picture
 from npuviz.ui.graph.progress import GraphProgress
@@ -167,7 +168,7 @@ class GraphPanel(Panel):
         self.view.show_picture(make_picture(program, self.model.description, layout, self._folded))
         text = format_number(layout.num_nodes, "operator")
         if self._folded:
-            text += f", {format_number(len(self._folded), 'group')} folded"
+            text += f", {format_number(len(outermost(self._folded)), 'group')} folded"
         self.bar.status.setText(text)
         self._mark_found(self.find_bar.line.text())
         self._refresh_state()
@@ -297,14 +298,17 @@ class GraphPanel(Panel):
 
     def _add_folding(self, menu: QMenu, box: int) -> None:
         """What folds the group of an operator, or shows what is in it."""
-        group = next((group for group in self._groups if box in group.nodes), None)
-        if group is None:
-            return
-        count = f"{group.name}, {len(group.nodes)} operators"
-        if group in self._folded:
-            menu.addAction(f"Unfold {count}", lambda: self._fold(self._folded - {group}))
-        else:
-            menu.addAction(f"Fold {count}", lambda: self._fold(self._folded | {group}))
+        around = [group for group in self._groups if box in group.nodes]
+        shown = next((place for place, group in enumerate(around) if group in self._folded), len(around))
+        # What is folded can be unfolded, and folded further: innermost first.
+        for group in reversed(around[: shown + 1]):
+            verb, others = (
+                ("Unfold", self._folded - {group})
+                if group in self._folded
+                else ("Fold", self._folded | {group})
+            )
+            text = f"{verb} {group.name}, {len(group.nodes)} operators"
+            menu.addAction(text, partial(self._fold, others))
 
 
 SPEC = PanelSpec("graph", "Graph", "mdi6.graph-outline", "bottom", 0, (), GraphPanel)

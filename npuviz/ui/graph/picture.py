@@ -10,7 +10,7 @@ from npuviz.base.names import elide_end
 from npuviz.base.units import format_shape
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
-from npuviz.ui.graph.groups import Group
+from npuviz.ui.graph.groups import Group, outermost
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
 
 
@@ -146,7 +146,7 @@ def make_picture(
         if place in uncertain or node.id in doubted:
             estimated.add(node.id)
             badges.setdefault(node.id, place or "assumed")
-    op_types, groups = [node.op_type for node in graph.nodes], tuple(folded)
+    op_types, groups = [node.op_type for node in graph.nodes], outermost(tuple(folded))
     for group in groups:
         leader, titles[group.leader] = group.leader, group.name
         subtitles[leader] = f"{len(group.nodes)} operators"

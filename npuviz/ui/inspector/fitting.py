@@ -67,6 +67,10 @@ def brief(cell: Cell) -> Cell:
     return cell if text == cell.text else replace(cell, text=text)
 
 
+def _without_bar(cell: Cell) -> Cell:
+    return cell if cell.fraction < 0 else replace(cell, fraction=-1.0)
+
+
 def _fit_field(item: Field, all_fields: tuple[Field, ...], room: int, measure: Measure) -> Field:
     label = max(measure.head(other.label) for other in all_fields) + 2 * GAP
     needed = sum(measure.cell(cell) + GAP for cell in item.cells)
@@ -80,6 +84,10 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
     widths = _widths(table, measure)
     if sum(widths) + GAP * len(widths) <= room:
         return table
+    if any(cell.fraction >= 0 for row in table.rows for cell in row):
+        # A bar says again what the number beside it says: it goes before a text is cut.
+        table = replace(table, rows=tuple(tuple(map(_without_bar, row)) for row in table.rows))
+        return _fit_table(table, room, measure)
     rows = table.rows
     shrunk = _shrink(table, widths, room, READABLE)
     if sum(shrunk) + GAP * len(shrunk) > room:

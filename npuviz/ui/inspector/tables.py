@@ -17,6 +17,7 @@ REPORT_COLUMNS = 3
 """Columns beside the first one in each part of a divided table."""
 KEPT_COLUMNS = 3
 """Columns of a folded table; the others become lines of the last one."""
+MEASURES = ("ns", "us", "ms", "s", "x")
 EARLIER = "before"
 """A column with this word in its head holds what a value was; a row that fills it stands out."""
 _NUMBER = re.compile(r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)", re.IGNORECASE)
@@ -43,7 +44,7 @@ def report_table(table: DetailTable, links: Mapping[str, Selection]) -> list[Sec
         def cells(row: tuple[str, ...], part: list[int] = part) -> tuple[Cell, ...]:
             return text_cell(row[0], links.get(row[0])), *(_cell(row[i]) for i in part)
 
-        headers = (table.columns[0], *(table.columns[i] for i in part))
+        headers = tuple(map(_head, (table.columns[0], *(table.columns[i] for i in part))))
         title = table.title if len(parts) == 1 else f"{table.title}, {number} of {len(parts)}"
         sections += listed(title, headers, table.rows, cells, MAX_ROWS)
     return sections
@@ -69,10 +70,10 @@ def _plain(table: DetailTable) -> Section:
             for i, title in enumerate(table.columns)
             if i and any(row[i] for row in rows)
         )
-        headers = (table.columns[0], *(row[0] for row in rows))
+        headers = (_head(table.columns[0]), *(row[0] for row in rows))
         return Section(table.title, table=Table(headers, turned))
     cells = tuple(tuple(_cell(text) for text in row) for row in rows)
-    return Section(table.title, table=Table(table.columns, cells, left_out))
+    return Section(table.title, table=Table(tuple(map(_head, table.columns)), cells, left_out))
 
 
 def _fields(table: DetailTable, row: tuple[str, ...], first: int) -> tuple[Field, ...]:
@@ -109,3 +110,8 @@ def _folded_row(columns: tuple[str, ...], row: tuple[str, ...]) -> tuple[Cell, .
 
 def _cell(text: str) -> Cell:
     return Cell(text, is_number=_NUMBER.fullmatch(text) is not None)
+
+
+def _head(title: str) -> str:
+    """The title of a column as all tables of the window have it; measures stay as they are written."""
+    return title if title in MEASURES else title[:1].upper() + title[1:]

@@ -385,7 +385,7 @@ class InspectorView(QTextBrowser):
         color, ground = self._color("compute"), self._color("border")
         return (
             f'<span style="color:{color};background-color:{ground}">{BLOCK * full}{part}</span>'
-            f'<span style="color:{ground}">{empty}</span>'
+            f'<span style="color:{ground};background-color:{ground}">{empty}</span>'
         )
 
     def _cell(self, cell: Cell, *, is_whole: bool = False) -> str:

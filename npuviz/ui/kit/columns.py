@@ -34,6 +34,12 @@ def fit_columns(view: QTableView, first: int, spare: Sequence[int] = (), most: i
     return Fitting(view, first, spare)
 
 
+def give_room(view: QTableView, column: int, least: int, spare: int) -> None:
+    """Give a column the room that the others leave; with less than `least` pixels for it, hide `spare`."""
+    view.horizontalHeader().setStretchLastSection(False)
+    _Roomy(view, column, least, spare)
+
+
 def is_spared(view: QTableView, column: int) -> bool:
     """Whether a column is hidden only because there is no room for it."""
     return column in (view.property(SPARED) or ())
@@ -92,6 +98,30 @@ class _Hiding(QObject):
         self._given, self._is_fitting = first, True
         header.resizeSection(0, first if first <= room else max(room, min(first, MIN_NAME_WIDTH)))
         self._is_fitting = False
+
+
+class _Roomy(QObject):
+    """Fits one column to the room while that changes; belongs to the table."""
+
+    def __init__(self, view: QTableView, column: int, least: int, spare: int) -> None:
+        super().__init__(view)
+        self._view, self._column, self._least, self._spare = view, column, least, spare
+        self._spared_width = view.horizontalHeader().sectionSize(spare)
+        view.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and isValid(self._view):
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        header = self._view.horizontalHeader()
+        others = [each for each in range(header.count()) if each not in (self._column, self._spare)]
+        room = self._view.viewport().width() - sum(map(header.sectionSize, others))
+        is_spared = room - self._spared_width < self._least
+        self._view.setColumnHidden(self._spare, is_spared)
+        room -= 0 if is_spared else self._spared_width
+        header.resizeSection(self._column, max(room, self._least))
 
 
 class _Bounded(QStyledItemDelegate):

@@ -8,6 +8,9 @@ from PySide6.QtWidgets import QLabel, QSizePolicy
 
 from npuviz.ui.kit.plain_text import plain_tip
 
+LEAST_LETTERS = 5
+"""With the ellipsis."""
+
 
 class ElidedLabel(QLabel):
     """Ends in an ellipsis where its place ends, and then says all of it as its tooltip. Asks for no width.
@@ -33,7 +36,9 @@ class ElidedLabel(QLabel):
             parts = f"{self.text()[: gap.start()]} \u2026"
             if metrics.horizontalAdvance(parts) <= room:
                 return parts
-        return metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, room)
+        shown = metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, room)
+        # Of so few letters nobody learns anything; the tooltip has all of them.
+        return shown if len(shown) > LEAST_LETTERS else ""
 
     def event(self, event: QEvent) -> bool:
         """As Qt has it; the tooltip is made when it is asked for."""

@@ -52,5 +52,5 @@ class SteadyButton(QPushButton):
 
 
 def steady_size(size: QSize) -> QSize:
-    """A size whose width is rounded up."""
-    return QSize(-(-size.width() // STEP) * STEP, size.height())
+    """A size whose width is rounded up; an even height is in the middle of a bar to the pixel."""
+    return QSize(-(-size.width() // STEP) * STEP, -(-size.height() // 2) * 2)

@@ -196,7 +196,7 @@ class RowPainter:
         name = look.short_names.get(instruction.unit) or look.unit_names.get(instruction.unit, "")
         painter.setFont(self._note)
         painter.setPen(color)
-        width = min(self._unit_width, max(40, rect.width() // 4))
+        width = min(self._unit_width, max(36, rect.width() // 8))
         if width < self._unit_width:
             name = _fit(painter, name, width)
         painter.drawText(QRect(left, rect.top(), width, rect.height()), _LEFT, name)

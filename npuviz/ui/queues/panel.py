@@ -71,6 +71,7 @@ class QueuesPanel(Panel):
         self._none = muted_label(self.entry_view.viewport(), "queues.none")
         fill(self.entry_view.viewport(), self._none, 1, margins=(8, 6, 8, 6))
         self._splitter = splitter(Qt.Orientation.Horizontal, (self.view, 3), (self.entry_view, 2))
+        self._splitter.setSizes([2500, 2500])
         self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.view)
         self.view.selectionModel().selectionChanged.connect(self._queue_chosen)
@@ -86,7 +87,11 @@ class QueuesPanel(Panel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         is_narrow = self.width() < NARROW_PIXELS
-        self._splitter.setOrientation(Qt.Orientation.Vertical if is_narrow else Qt.Orientation.Horizontal)
+        orientation = Qt.Orientation.Vertical if is_narrow else Qt.Orientation.Horizontal
+        if orientation != self._splitter.orientation():
+            self._splitter.setOrientation(orientation)
+            # Below each other queues need more rows, side by side entries as much width.
+            self._splitter.setSizes([3000, 2000] if is_narrow else [2500, 2500])
 
     # -- hooks ----------------------------------------------------------------------------------------
 

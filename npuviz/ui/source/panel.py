@@ -16,6 +16,7 @@ from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import FrameVariable, HasFrames
 from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.bridge.latest_job import LatestJob
+from npuviz.ui.kit.columns import give_room
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import (
@@ -45,7 +46,7 @@ from npuviz.ui.source.state import (
     unit_place,
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
-from npuviz.ui.source.variables import NAME, VariableTable
+from npuviz.ui.source.variables import ADDRESS, NAME, VALUE, VALUE_WIDTH, VariableTable
 from npuviz.workbench.causes.lines import Reason
 from npuviz.workbench.selection import MemoryRange, Selection
 
@@ -82,8 +83,9 @@ class SourcePanel(Panel):
         self.variables = VariableTable(context.theme)
         self.table = make_table(
             self.variables, context.theme, "Variables", object_name="source.variables",
-            widths=(116, 148, 72),
+            widths=(116, VALUE_WIDTH, 72, 84),
         )  # fmt: skip
+        give_room(self.table, VALUE, VALUE_WIDTH, spare=ADDRESS)
         add_copying(self.table, own=self._add_variable_actions)
         self.files = choice(self, "File", "source.files", self._file_chosen)
         self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)

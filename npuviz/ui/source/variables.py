@@ -12,6 +12,7 @@ from npuviz.ui.source.state import ElementPlace
 from npuviz.ui.theme.theme import Theme
 
 NAME, VALUE, TYPE, ADDRESS = range(4)
+VALUE_WIDTH = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.style import TimelineStyle
 
 LINE = 22
+NOTHING_TO_DO = "waits: empty"
 WAITS = "waits"
 """How names of waiting begin."""
 
@@ -77,7 +78,12 @@ class TimelineLegend(Strip):
             return sum(self._width_of(name, metrics) for _number, name in entries)
 
         if width_of(self._entries) > room and len(waits) > 1:
-            waits = [(waits[0][0], WAITS)]
+            # The colour of the wait that there is most of; that of having nothing to do is hard to see.
+            seen = [
+                entry for entry in waits if entry[1] != NOTHING_TO_DO and self._amounts.get(entry[1], 0.0)
+            ]
+            most = max(seen or waits, key=lambda entry: self._amounts.get(entry[1], 0.0))
+            waits = [(most[0], WAITS)]
         while work and width_of([*work, *waits]) > room:
             # Of equally rare ones the last.
             rarest = min(range(len(work)), key=lambda i: (self._amounts.get(work[i][1], 0.0), -i))

@@ -1,5 +1,6 @@
 """The run that is open beside another: reached with the mouse, adds up, and moves nothing."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QTabBar
 
+from npuviz.program.source import first_of_line, line_of
 from npuviz.ui.compare.panel import ComparePanel
 from npuviz.ui.compare.table import Difference, rows_of, signed
 from npuviz.ui.dialogs.run_on.dialog import RunOnDialog
@@ -190,3 +192,23 @@ def test_times_take_the_place_of_cycles_of_different_lengths() -> None:
     assert rows_of(found, "causes") == [Difference("x", 100.0, 120.0, 20.0)]
     assert rows_of(found, "units") == [Difference("u", 10.0, 12.0, 2.0, (2.0, 2.0))]
     assert (signed(-1204.4), signed(0.2), signed(3)) == ("\u22121\u2009204", "0", "+3")
+
+
+def test_a_click_on_a_line_leads_to_the_source(own: Driver) -> None:
+    path = Path(__file__).parents[3] / "sample_models" / "nki" / "vector_add.py"
+    options = OpenOptions("neuroncore", settings={"shape.a": "256x64", "shape.b": "256x64"})
+    own.window.open(path, options, is_named=True)
+    own.idle()
+    panel = panel_of(own)
+    own.window.docks.show_panel("compare")
+    panel.compare(path, replace(options, preset=panel._presets[0].title))
+    answered(own)
+    panel.what.setCurrentIndex(panel.what.findData("lines"))
+    assert panel.table.rows
+    point = panel.view.visualRect(panel.table.index(0, 0)).center()
+    own.qtbot.mouseClick(panel.view.viewport(), Qt.MouseButton.LeftButton, pos=point)
+    instruction = own.window.selection.current.instruction
+    assert instruction is not None
+    assert line_of(own.session.program.listing, instruction) == panel.table.rows[0].name
+    assert first_of_line(own.session.program.listing, "elsewhere.py:1") == -1
+    assert first_of_line(own.session.program.listing, "vector_add.py:99999") == -1

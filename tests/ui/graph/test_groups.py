@@ -7,8 +7,9 @@ import numpy as np
 import onnx
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QMenu
 
-from npuviz.ui.graph.groups import groups_of, leaders_of
+from npuviz.ui.graph.groups import Group, groups_of, leaders_of, outermost
 from npuviz.ui.graph.layout import lay_out_graph
 from npuviz.ui.graph.panel import GraphPanel
 from npuviz.workbench.opening import OpenOptions, open_file
@@ -45,6 +46,19 @@ def test_names_tell_groups_that_no_path_leaves_and_enters_again() -> None:
         for node, name in zip(graph.nodes, names, strict=True)
     )
     assert [group.name for group in groups_of(replace(graph, nodes=nodes))] == ["a", "b"]
+
+
+def test_groups_lie_in_groups() -> None:
+    graph = chain(12)
+    names = [f"/net/enc/{block}/{part}/op" for block in ("0", "1") for part in "aaabbb"]
+    nodes = tuple(replace(node, name=name) for node, name in zip(graph.nodes, names, strict=True))
+    graph = replace(graph, nodes=nodes)
+    groups = groups_of(graph)
+    assert [group.name for group in groups] == ["0", "0/a", "0/b", "1", "1/a", "1/b"]
+    assert [group.nodes for group in outermost(groups)] == [tuple(range(6)), tuple(range(6, 12))]
+    without = frozenset(groups) - {groups[0]}
+    assert sorted(group.name for group in outermost(without)) == ["0/a", "0/b", "1"]
+    assert leaders_of(graph, without).tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6, 6, 6, 6]
 
 
 @pytest.mark.parametrize("direction", ["down", "right"])
@@ -92,3 +106,21 @@ def test_folding_in_the_panel(bench: Bench) -> None:
     panel.bar.fold.click()
     bench.qtbot.waitUntil(lambda: panel.bar.status.text().endswith("operators"))
     assert not np.isnan(panel.view.picture.layout.x).any()  # pyright: ignore[reportOptionalMemberAccess]
+    # Two blocks as one group around both: it unfolds to them, each of them to its operators.
+    outer = Group("stage", groups[0].nodes + groups[1].nodes)
+    panel._groups = (outer, *groups)
+    panel.bar.fold.click()
+    bench.qtbot.waitUntil(lambda: "15 groups" in panel.bar.status.text())
+    choose_folding(panel, outer.leader, f"Unfold stage, {len(outer.nodes)} operators")
+    bench.qtbot.waitUntil(lambda: "16 groups" in panel.bar.status.text())
+    choose_folding(panel, groups[0].leader, f"Unfold {groups[0].name}, {len(groups[0].nodes)} operators")
+    bench.qtbot.waitUntil(lambda: "15 groups" in panel.bar.status.text())
+    choose_folding(panel, groups[0].nodes[1], f"Fold stage, {len(outer.nodes)} operators")
+    bench.qtbot.waitUntil(lambda: not np.isnan(panel.view.picture.layout.x[outer.leader]))  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def choose_folding(panel: GraphPanel, box: int, text: str) -> None:
+    menu = QMenu()
+    panel._add_folding(menu, box)
+    found = {action.text(): action for action in menu.actions()}
+    found[text].trigger()

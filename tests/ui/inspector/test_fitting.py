@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, Qt
@@ -43,6 +45,18 @@ def test_what_fits_stays_as_it_is() -> None:
     narrow = fit_page(page, 100, (), PLAIN).sections[0].table
     assert narrow is not None
     assert narrow.rows[0][1].text == "1"
+
+
+def test_a_bar_goes_before_a_text_is_cut() -> None:
+    row = Cell("loading weights"), Cell("84.7 %", is_number=True, fraction=0.847)
+    measure = replace(PLAIN, cell=lambda cell: CHAR * (len(cell.text) + 4 * (cell.fraction >= 0)))
+    page = Page("", "", sections=(Section("Units", table=Table(("Status", "Busy"), (row,))),))
+    wide = fit_page(page, 220, (), measure).sections[0].table
+    narrow = fit_page(page, 175, (), measure).sections[0].table
+    assert wide is not None
+    assert narrow is not None
+    assert wide.rows == (row,)
+    assert narrow.rows == ((row[0], replace(row[1], fraction=-1.0)),)
 
 
 def test_headings_are_neither_cut_nor_counted() -> None:

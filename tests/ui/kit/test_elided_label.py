@@ -54,3 +54,14 @@ def test_parts_are_shown_whole_or_not_at_all(qtbot: QtBot) -> None:
         "input.1  0x0000 to 0x1fff  float32   min 0   mean 0.5",
         TEXT,
     }
+
+
+def test_three_letters_are_worse_than_none(qtbot: QtBot) -> None:
+    label = ElidedLabel()
+    qtbot.addWidget(label)
+    label.setText("29 operators")
+    label.resize(label.fontMetrics().horizontalAdvance("29 o") + 2, label.sizeHint().height())
+    assert label.shown == ""
+    assert tooltip(label) == label.text()
+    label.resize(label.fontMetrics().horizontalAdvance("29 operat"), label.sizeHint().height())
+    assert label.shown.startswith("29 op")

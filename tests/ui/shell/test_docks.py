@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtWidgets import QDockWidget, QTabBar
+from PySide6.QtWidgets import QDockWidget, QTabBar, QTableView
 
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
@@ -202,3 +202,19 @@ def test_all_tabs_can_be_seen_on_a_small_screen(toy: Driver, layout: str) -> Non
     for bar in bars:
         names = [bar.tabText(number) for number in range(bar.count())]
         assert bar.tabRect(bar.count() - 1).right() <= bar.width(), f"{names} scroll"
+
+
+@pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
+def test_no_table_but_contents_scrolls_sideways_on_a_small_screen(toy: Driver, layout: str) -> None:
+    toy.window.resize(1280, 800)
+    toy.do("debug.run")
+    toy.do(f"view.layout.{layout}")
+    for name, panel in toy.window.docks.panels.items():
+        if not toy.window.docks.all[name].isVisible():
+            continue
+        toy.window.docks.show_panel(name)
+        toy.qtbot.waitUntil(lambda panel=panel: panel.is_settled)
+        toy.qtbot.wait(20)
+        for view in panel.findChildren(QTableView):
+            if view.isVisible() and view.objectName() != "memory.contents":
+                assert view.horizontalScrollBar().maximum() == 0, (name, view.objectName())

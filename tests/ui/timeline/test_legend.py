@@ -36,6 +36,16 @@ def test_what_there_is_most_of_stays(qtbot: QtBot) -> None:
     assert kept.index("operator 2") < kept.index("operator 9"), "in the order that they have"
 
 
+def test_one_entry_for_all_waits_has_a_colour_that_can_be_seen(qtbot: QtBot) -> None:
+    legend = TimelineLegend(Theme("dark"))
+    qtbot.addWidget(legend)
+    legend.set_entries(None, [*WORK, WAITING[2], *WAITING[:2]])
+    legend.set_amounts({"waits: empty": 900.0, "waits: dependency": 30.0, "waits: bandwidth": 2.0})
+    assert (21, "waits") in legend.fitting(200, legend.fontMetrics())
+    legend.set_amounts({"waits: empty": 900.0})
+    assert (22, "waits") in legend.fitting(200, legend.fontMetrics())
+
+
 def test_amounts_are_the_cycles_of_each_colour() -> None:
     reader = make_reader(8, 3000)
     index = TimelineIndex(reader)
