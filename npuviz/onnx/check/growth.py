@@ -40,6 +40,7 @@ BOUNDS: Mapping[str, float] = {
 }  # fmt: skip
 """Largest magnitude of functions that have one, whatever their input."""
 
+_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "Scan", "Loop"))
 
 
@@ -124,7 +125,7 @@ def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
 
 def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
     """Per tensor the absolute error of the activation table that made it, if its function is bounded; moved
-    elements keep theirs. 0 for all others.
+    and converted elements keep theirs. 0 for all others.
 
     errors  as `Precision.table_errors`
     """
@@ -133,8 +134,8 @@ def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
 
 def step_floors(graph: Graph, precision: Precision) -> list[float]:
     """Per tensor `precision.steps` of the 8 bits that it was read from, however few of them its values use,
-    and a rounding of the most they reach: what is almost half way may be rounded either way. 0 for all
-    others."""
+    and a rounding of the most they reach: what is almost half way may be rounded either way. Other 8 bits
+    that its elements came from add theirs. 0 for all others."""
 
     def floor_of(node: Node) -> float:
         step = _step(graph, node)
@@ -154,12 +155,12 @@ def _step(graph: Graph, node: Node) -> float:
 
 
 def _floors(graph: Graph, floor_of: Callable[[Node], float]) -> list[float]:
-    """Per tensor what its node says, or the largest of what a node that moves elements reads."""
+    """Per tensor what its node says, and the largest of what the node reads where it moves or converts it."""
     found = [0.0] * len(graph.tensors)
     for node in graph.nodes:
         floor = floor_of(node)
-        if not floor and node.op_type in MOVING:
-            floor = max((found[index] for index in node.inputs if index >= 0), default=0.0)
+        if node.op_type in MOVING or node.op_type in _CONVERSIONS:
+            floor += max((found[index] for index in node.inputs if index >= 0), default=0.0)
         for index in node.outputs:
             if index >= 0:
                 found[index] = floor

@@ -2,9 +2,17 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from npuviz.onnx.check.growth import LARGEST_SHARE, SAFETY, UNITS, Precision, allowed_errors, table_floors
+from npuviz.onnx.check.growth import (
+    LARGEST_SHARE,
+    SAFETY,
+    UNITS,
+    Precision,
+    allowed_errors,
+    step_floors,
+    table_floors,
+)
 from npuviz.onnx.check.records import float_deviation
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
@@ -12,10 +20,14 @@ from npuviz.program.graph import Graph
 
 def _chain(tmp_path, operators: list[str], size: int = 4) -> Graph:
     nodes = [helper.make_node(op, [f"t{n}"], [f"t{n + 1}"], op) for n, op in enumerate(operators)]
-    info = helper.make_tensor_value_info
-    ends = [info(f"t{n}", onnx.TensorProto.FLOAT, [1, size]) for n in (0, len(operators))]
+    return _read(tmp_path, nodes, ("t0", f"t{len(operators)}"), size)
+
+
+def _read(tmp_path, nodes, names: tuple[str, str], size: int = 4, constants=()) -> Graph:
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, size]) for name in names]
     made = helper.make_model(
-        helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 17)]
+        helper.make_graph(nodes, "g", ends[:1], ends[1:], constants),
+        opset_imports=[helper.make_opsetid("", 17)],
     )
     path = tmp_path / "m.onnx"
     onnx.save(made, path)
@@ -67,3 +79,20 @@ def test_an_activation_table_is_as_coarse_where_its_function_is_small(tmp_path) 
     assert not float_deviation(np.zeros(4), tiny, allowed.share, allowed.absolute).is_beyond
     assert float_deviation(np.zeros(4), tiny, allowed.share).is_beyond
     assert float_deviation(np.full(4, 1e-3), tiny, allowed.share, allowed.absolute).is_beyond
+
+
+def test_steps_of_one_scale_stay_behind_another(tmp_path) -> None:
+    """What is almost half way between two steps of 0.05 moves by 0.05, however fine the next scale is."""
+    constants = []
+    nodes, tensor = [], "x"
+    for number, scale in enumerate((0.05, 0.02)):
+        constants += [numpy_helper.from_array(np.float32(scale), f"s{number}")]
+        constants += [numpy_helper.from_array(np.int8(0), f"z{number}")]
+        for kind, out in (("QuantizeLinear", f"q{number}"), ("DequantizeLinear", f"d{number}")):
+            nodes.append(helper.make_node(kind, [tensor, f"s{number}", f"z{number}"], [out]))
+            tensor = out
+    graph = _read(tmp_path, nodes, ("x", tensor), constants=constants)
+    found = step_floors(graph, Precision(lambda _: "float16"))
+    by_name = {each.name: found[each.id] for each in graph.tensors}
+    assert by_name["d0"] == pytest.approx(0.05 * (1 + 128 * UNITS["float16"]))
+    assert by_name["d1"] == pytest.approx(0.07 * (1 + 128 * UNITS["float16"]))

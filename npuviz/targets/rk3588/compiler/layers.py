@@ -455,8 +455,8 @@ class Planner:
         for layer in layers:
             if layer.is_host:
                 needed |= {tensor for tensor in layer.head.inputs if tensor >= 0}
-            elif not layer.is_quantised:
-                needed |= {stored.tensor for stored in layer.inputs}
+            else:
+                needed |= {stored.tensor for stored in layer.inputs if stored.quantisation is None}
         kept = [
             self._layer(node)
             for node in self.graph.nodes

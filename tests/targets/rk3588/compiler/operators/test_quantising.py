@@ -77,3 +77,16 @@ def test_parts_of_other_scales_are_not_joined_in_8_bits(tmp_path: Path) -> None:
     joined = model.add("Concat", one, two, axis=1)
     model.add("DequantizeLinear", joined, *scaled(model, 0.03, 128))
     assert checked(model.save(tmp_path)).nodes_on_host() == {"Concat"}
+
+
+@pytest.mark.parametrize("scales", [(0.05, 0.05), (0.05, 0.02), (0.02, 0.05, 0.03)])
+def test_one_scale_right_after_another(tmp_path: Path, scales: tuple[float, ...]) -> None:
+    """A float tensor between two conversions, which no other operator reads, is made all the same."""
+    model = Model(1, 3, 12, 12)
+    x = "x"
+    for scale in scales:
+        x = model.add("QuantizeLinear", x, *scaled(model, scale, 128))
+        x = model.add("DequantizeLinear", x, *scaled(model, scale, 128))
+    model.add("Relu", x)
+    finished = on_npu(model.save(tmp_path))
+    assert finished.result.is_passed, finished.result.findings
