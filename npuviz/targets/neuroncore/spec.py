@@ -44,7 +44,8 @@ class NeuronSpec:
     num_dma_engines, max_queues  DMA engines of a physical core; rings a queue set may have
     dma_peak_bytes_per_ns  of one DMA engine
     dma_element_ns  what every element (contiguous run of at most dma_max_element_bytes, or the 4-byte
-                   semaphore write at the end) costs beside its bytes
+                   semaphore write at the end) costs beside its bytes, or while they move:
+    dma_elements_overlap  whether an element takes the longer of both, not their sum
     dma_start_ns   trigger to first element; dge_ns  from a DMA_COPY to its trigger, when the hardware makes
                    the descriptors; software_dge_ns  for which GpSimd is busy making them
     dma_compute_rate, dma_transpose_rate  share of the copy rate
@@ -79,6 +80,7 @@ class NeuronSpec:
     max_queues: Annotated[int, Ge(1), Le(16)]
     dma_peak_bytes_per_ns: Rate
     dma_element_ns: Nanoseconds
+    dma_elements_overlap: bool
     dma_max_element_bytes: Annotated[int, Ge(64), Le(1 << 30)]
     dma_start_ns: Nanoseconds
     has_hardware_dge: bool
@@ -91,7 +93,7 @@ class NeuronSpec:
     num_events: Annotated[int, Ge(1), Le(1024)]
     matmul_max_contraction: Annotated[int, Ge(32), Le(128)]
     matmul_max_stationary: Annotated[int, Ge(32), Le(128)]
-    matmul_max_moving: Annotated[int, Ge(32), Le(4096)]
+    matmul_max_moving: Annotated[int, Ge(32), Le(8192)]
     matmul_row_cycles: Annotated[int, Ge(1), Le(64)]
     matmul_fp32_passes: Annotated[int, Ge(1), Le(64)]
     has_bias_immediate: bool
@@ -161,6 +163,11 @@ class NeuronSpec:
     def sbuf_usable_bytes(self) -> int:
         """Bytes of an SBUF partition that a program may use."""
         return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
+
+    def element_ns(self, num_bytes: float, rate: float) -> float:
+        """Nanoseconds of a DMA engine for an element of so many bytes, at a rate in bytes a nanosecond."""
+        moving = num_bytes / rate
+        return max(moving, self.dma_element_ns) if self.dma_elements_overlap else moving + self.dma_element_ns
 
     def to_cycles(self, nanoseconds: float) -> int:
         """Base cycles that a time takes, rounded up."""

@@ -34,7 +34,8 @@ def test_dma_figures_give_the_published_rates():
     """32 KiB in four elements and the semaphore write, DMA-O."""
     for name, nanoseconds in (("trn2", 1416), ("trn1", 32768 / 17), ("trn3", 32768 / 33)):
         spec, _ = make_spec(name)
-        found = 5 * spec.dma_element_ns + (32768 + 4) / spec.dma_peak_bytes_per_ns
+        rate = spec.dma_peak_bytes_per_ns
+        found = 4 * spec.element_ns(8192, rate) + spec.element_ns(4, rate)
         assert found == pytest.approx(nanoseconds, rel=0.002)
 
 

@@ -69,8 +69,7 @@ def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> in
         num_bytes *= len(descriptor.sources)
     elif descriptor.op == "transpose":
         rate *= spec.dma_transpose_rate
-    nanoseconds = spec.dma_element_ns + num_bytes / rate
-    return max(1, round(nanoseconds * spec.base_hz * 1024 / 1e9))
+    return max(1, round(spec.element_ns(num_bytes, rate) * spec.base_hz * 1024 / 1e9))
 
 
 def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:

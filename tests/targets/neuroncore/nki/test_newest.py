@@ -145,3 +145,36 @@ def test_data_goes_around_a_ring_of_ranks(tmp_path) -> None:
     text = SECOND + _RING.replace("CALL", call)
     found = ran(tmp_path, text, {"x": x}, grid="3")
     assert np.array_equal(found[0], [x[0], 2 * x[1], 4 * x[2]])
+
+
+_WIDE = """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray((64, 1536), dtype=nl.float32, buffer=nl.shared_hbm)
+    x = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    y = nl.ndarray(b.shape, dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.dma_copy(dst=y, src=b)
+    for _ in range(3):
+        product = nl.ndarray((64, 1536), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=product, stationary=x, moving=y)
+        copied = nl.ndarray((64, 1536), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=copied, src=product)
+        nisa.dma_copy(dst=out, src=copied)
+    return out
+"""
+
+
+def test_a_product_may_have_several_banks_from_v4_on(tmp_path) -> None:
+    a, b = random(128, 64), random(128, 1536, seed=1)
+    found = ran(tmp_path, SECOND + _WIDE, {"a": a, "b": b}, preset="trn3")
+    assert np.allclose(found, a.T @ b, rtol=1e-4, atol=1e-3)
+    with pytest.raises(KernelError, match=r"the moving tile has 1536 elements a partition, at most 512"):
+        loaded(tmp_path, SECOND + _WIDE, {"a": a, "b": b}, preset="trn2")
+    held = "nisa.nc_matmul(dst=held, stationary=x, moving=y[:, 0:512])"
+    lines = SECOND + _WIDE.replace("range(3)", "range(1)").replace("1536", "4096")
+    first = f"held = nl.ndarray((64, 512), dtype=nl.float32, buffer=nl.psum); {held}; "
+    text = lines.replace("        product =", f"        {first}product =")
+    text = text.replace("        copied =", f"        {held}; copied =")
+    with pytest.raises(KernelError, match=r"kernel.py:\d+: .*no 8 PSUM banks in a row are not in use"):
+        loaded(tmp_path, text, {"a": a, "b": random(128, 4096)}, preset="trn3")

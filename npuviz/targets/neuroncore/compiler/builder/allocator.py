@@ -107,32 +107,47 @@ class SbufAllocator:
 
 
 class PsumAllocator:
-    """Hands out whole PSUM banks in turn."""
+    """Hands out whole PSUM banks in turn.
 
-    def __init__(self, num_banks: int, bank_bytes: int) -> None:
+    most  banks of a tile
+    """
+
+    def __init__(self, num_banks: int, bank_bytes: int, most: int = 1) -> None:
         self.num_banks = num_banks
+        self.most = most
         self.bank_bytes = bank_bytes
         self._banks: list[Tile | None] = [None] * num_banks
         self._next = 0
 
     def allocate(self, size: int, what: str) -> Tile:
-        """A bank for `size` bytes a partition. Raises DoesNotFit, naming `what`."""
-        if size > self.bank_bytes:
-            raise DoesNotFit(
-                f"{what} needs {size} bytes in each partition, a PSUM bank has {self.bank_bytes}"
-            )
+        """A bank for `size` bytes a partition, or several in a row. Raises DoesNotFit, naming `what`."""
+        count = max(1, -(-size // self.bank_bytes))
+        if count > self.most:
+            limit = f"a PSUM bank has {self.bank_bytes}" if self.most == 1 else f"PSUM has {self.most} banks"
+            raise DoesNotFit(f"{what} needs {size} bytes in each partition, {limit}")
         for step in range(self.num_banks):
             bank = (self._next + step) % self.num_banks
-            old = self._banks[bank]
-            if old is not None and old.users:
+            banks = range(bank, bank + count)
+            if banks.stop > self.num_banks or any(self._is_used(each) for each in banks):
                 continue
-            tile = Tile(Space.PSUM, bank * self.bank_bytes, self.bank_bytes)
-            if old is not None:
-                tile.inherit(old)
-            self._banks[bank] = tile
-            self._next = (bank + 1) % self.num_banks
+            tile = Tile(Space.PSUM, bank * self.bank_bytes, count * self.bank_bytes)
+            for each in banks:
+                old = self._banks[each]
+                if old is not None:
+                    tile.inherit(old)
+                self._banks[each] = tile
+            self._next = banks.stop % self.num_banks
             return tile
-        raise DoesNotFit(f"{what}: all {self.num_banks} PSUM banks are in use")
+        few = (
+            f"all {self.num_banks} PSUM banks are"
+            if count == 1
+            else f"no {count} PSUM banks in a row are not"
+        )
+        raise DoesNotFit(f"{what}: {few} in use")
+
+    def _is_used(self, bank: int) -> bool:
+        tile = self._banks[bank]
+        return tile is not None and tile.users > 0
 
     def restart(self, done: dict[int, int]) -> None:
         """Empty; everything written from now on waits for `done` (channel -> done up to)."""

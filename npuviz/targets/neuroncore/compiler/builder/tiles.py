@@ -24,7 +24,9 @@ class Tiles:
         self.all: list[Tile] = []
         self._emitter = emitter
         self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in cores]
-        self._psum = [PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes) for _ in cores]
+        self._psum = [
+            PsumAllocator(spec.num_psum_banks, spec.psum_bank_bytes, _most_banks(spec)) for _ in cores
+        ]
         self._cache = [TileCache() for _ in cores]
         self._scopes: list[list[Tile]] = [[]]
         self._num_scopes = 0
@@ -77,7 +79,7 @@ class Tiles:
         return self._opened(tile, partitions, free_shape, dtype)
 
     def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
-        """A tile in PSUM: at most one bank (2 KiB a partition). Raises DoesNotFit."""
+        """A tile in PSUM: at most one bank (2 KiB a partition), v4: all of them. Raises DoesNotFit."""
         size = _bytes_of(partitions, free_shape, dtype)
         what = f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
         tile = self._psum[self._emitter.core].allocate(size, what)
@@ -121,6 +123,11 @@ class Tiles:
             if tile.last is not None and tile.last[1] >= streams[tile.last[0]]:
                 end = streams[tile.last[0]]
                 tile.last = (tile.last[0], end - 1) if end else tile.first
+
+
+def _most_banks(spec: NeuronSpec) -> int:
+    """Banks that one tile may have: as many as the result of one NC_MATMUL."""
+    return max(1, min(spec.num_psum_banks, 2 * spec.matmul_max_moving // spec.psum_bank_bytes))
 
 
 def _bytes_of(partitions: int, free_shape: tuple[int, ...], dtype: str) -> int:

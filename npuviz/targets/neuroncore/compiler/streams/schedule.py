@@ -66,7 +66,7 @@ def _transfer_cycles(emitter: Emitter, spec: NeuronSpec) -> list[int]:
         for descriptor in transfer.descriptors:
             count = descriptor.to.num_bytes
             element = min(descriptor.to.sizes[0], descriptor.sources[0].sizes[0], spec.dma_max_element_bytes)
-            nanoseconds += count / spec.dma_peak_bytes_per_ns + count / element * spec.dma_element_ns
+            nanoseconds += count / element * spec.element_ns(element, spec.dma_peak_bytes_per_ns)
         found.append(int(nanoseconds / rings / cycle_ns) + 1)
     return found
 

@@ -47,7 +47,10 @@ def nc_matmul(
     same_partitions(a, b, "nc_matmul stationary and moving")
     each = 2 if double_row else 1
     rows, columns = prod(a.shape[1:]) // each, prod(b.shape[1:]) // each
-    for size, limit, what in ((rows, 128, "stationary"), (columns, 512, "moving")):
+    for size, limit, what in (
+        (rows, 128, "stationary"),
+        (columns, spec_in_use().matmul_max_moving, "moving"),
+    ):
         if size > limit:
             raise KernelError(
                 f"nc_matmul: the {what} tile has {size} elements a partition, at most {limit}",

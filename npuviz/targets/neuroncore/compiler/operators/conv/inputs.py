@@ -188,7 +188,7 @@ def choose_packing(axes: Axes, channels: Channels, item: int, spec: NeuronSpec) 
     ):
         return None
     passes = spec.matmul_row_cycles * (spec.matmul_fp32_passes if item == 4 else 1)
-    element = spec.dma_element_ns + width.size * item / spec.dma_peak_bytes_per_ns
+    element = spec.element_ns(width.size * item, spec.dma_peak_bytes_per_ns)
 
     def cycles(columns: int) -> float:
         packing = Packing(columns, axes)
