@@ -17,6 +17,7 @@ from npuviz.targets.wavelet.explain.waits import held_ports, why_held
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.arithmetic.wraps import LOG_WRAPPED
 from npuviz.targets.wavelet.kernels.dsd.races import (
     LOG_EARLY_READ,
     LOG_EARLY_WRITE,
@@ -71,6 +72,10 @@ _LOGGED = {
             "switch-stays",
             "SWITCH_ADV on color {value} at the last position without ring_mode has no effect",
         ),
+        LOG_WRAPPED: (
+            "overflow",
+            "the {what} of two {integer} numbers does not fit in {integer}: it wraps",
+        ),
         sk.LOG_LEFT: (
             "leaves-rectangle",
             "a wavelet of color {low} leaves the rectangle by {port}: it is dropped",
@@ -103,11 +108,12 @@ _ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE, sk.LOG_LEFT)
 """Kinds whose value begins with a color and whose source is the color's configuration."""
 
 
+_RESULTS = {isa.OP_ADD: "sum", isa.OP_SUB: "difference", isa.OP_MUL: "product"}
 _WARNINGS = frozenset(
     (
         *("words-left", "teardown-left", "control-unbound", "control-blocked", "switch-stays"),
         *("task-blocked", "thread-blocked", "operand-lengths", "activation-absorbed"),
-        *("upper-half-lost", "print-left", "leaves-rectangle"),
+        *("upper-half-lost", "print-left", "leaves-rectangle", "overflow"),
     )
 )
 """Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
@@ -168,6 +174,8 @@ class Hazards:
             "direction": "output" if value >> 16 & 1 else "input",
             "thread": "the main thread" if value == sk.MAIN else f"microthread {value}",
             "task": self._task_name(node, value),
+            "what": _RESULTS.get(value & 0xFF, ""),
+            "integer": "i32" if queue == isa.T_I32 else "i16",
         }
 
     def _task_name(self, node: int, number: int) -> str:

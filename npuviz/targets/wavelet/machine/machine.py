@@ -51,7 +51,7 @@ class Printed:
 
 NOT_CHECKED = (
     "memory of elements: what operands in several dimensions, circular buffers, FIFOs and @map touch, "
-    "and words that nobody wrote",
+    "bytes that nobody wrote, integers of DSD operations that wrap",
 )
 
 

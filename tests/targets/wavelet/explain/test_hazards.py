@@ -425,3 +425,30 @@ def test_a_hazard_in_a_loop_is_listed_once_and_pes_that_are_not_watched_report_t
     assert machine.advance(1 << 40, NO_STOPS, None).kind is StopKind.FINISHED
     assert [hazard.unit for hazard in machine.hazards()] == ["PE(0,0)", "PE(1,0)"]
     assert len(machine.engine.log_rows()) == 2
+
+
+WRAPS = """
+var a: i16 = 30000; var b: i32 = 65536; var n: u16 = 65535; var q: i16 = 0; var r: i32 = 0; var m: u16 = 0;
+fn main() void {
+  q = a + 2767;
+  q = a + 2768; //sum
+  r = b * 32767;
+  r = b * b; //product
+  q = -30000 - a; //difference
+  m = n + 1;
+  sys.unblock_cmd_stream();
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+def test_signed_integers_that_wrap(tmp_path: Path, arch: str) -> None:
+    stop, machine = run(tmp_path, WRAPS, arch=arch)
+    assert stop.kind is StopKind.FINISHED
+    found = {hazard.text for hazard in of_kind(machine, "overflow")}
+    where = {word: f"pe.csl:{line_with(WRAPS, '//' + word)}" for word in ("sum", "product", "difference")}
+    assert found == {
+        f"{line}: PE(0,0): the {word} of two {kind} numbers does not fit in {kind}: it wraps"
+        for (word, line), kind in zip(where.items(), ("i16", "i32", "i16"), strict=True)
+    }
+    assert all(hazard.level == "warning" for hazard in machine.hazards())

@@ -13,6 +13,7 @@ from npuviz.sim.parts.watch_kernels import (
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.registers import binary, compare, converted, function_of, unary
+from npuviz.targets.wavelet.kernels.arithmetic.wraps import note_wrapped
 from npuviz.targets.wavelet.kernels.causes import end_main_wait, end_scalar_run, main_wait_of, note_let
 from npuviz.targets.wavelet.kernels.dsd.dispatch import (
     cursor_of,
@@ -267,13 +268,17 @@ def _memory_instruction(machine, pe, registers, instruction, t):
 
 
 @kernel
-def _compute(program, pe, registers, instruction, t):
+def _compute(machine, pe, registers, instruction, t):
     """Arithmetic, comparisons, conversions; returns cycles beyond the table's."""
+    program = machine.program
     op, a, second = instruction.op, instruction.a, instruction.c
     left = registers[instruction.b] if instruction.b >= 0 else 0
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if op <= isa.OP_MAX:
-        registers[a] = binary(op, kind, left, registers[second] if second >= 0 else imm)
+        right = registers[second] if second >= 0 else imm
+        if op <= isa.OP_MUL and (kind == isa.T_I16 or kind == isa.T_I32):
+            note_wrapped(machine.wafer, pe, op, kind, left, right)
+        registers[a] = binary(op, kind, left, right)
         if op == isa.OP_DIV or op == isa.OP_REM:
             return division(program, instruction)
     elif op <= isa.OP_ABS:
@@ -401,7 +406,7 @@ def _execute(machine, pe, instruction, op, t):
             pe.float_ready = t + cycles + program.load_wait
         return cycles + _memory_instruction(machine, pe, registers, instruction, t)
     if op >= isa.OP_ADD and op <= isa.OP_MATH:
-        return cycles + _compute(program, pe, registers, instruction, t)
+        return cycles + _compute(machine, pe, registers, instruction, t)
     if op >= isa.OP_JMP and op <= isa.OP_RET:
         if cycles >= PREDICATED:
             _skip(pe, registers, instruction)
