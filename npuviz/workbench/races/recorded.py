@@ -91,7 +91,9 @@ class RecordedRacer:
                 return SeedResult(seed, other.stop.cycle, left=left)
         race = self._first_read(self._followed(0, nominal), self._followed(seed, other))
         if race is None and not stop:
-            stop = "with other results, which no read of another value explains"
+            race = self._first_result(seed, nominal, other)
+            if race is None:
+                stop = "with other results, which no read of another value explains"
         return SeedResult(seed, other.stop.cycle, stop, changed=int(race is not None), race=race)
 
     # ---- inside
@@ -137,9 +139,7 @@ class RecordedRacer:
         self, found: RecordedAccesses, uses: Uses, reached: np.ndarray, result: Sequence[int]
     ) -> bool:
         """Whether a result of a run was made by work that is reached."""
-        command, part, number, _ = result
-        leaves = found.leaves[(found.leaves[:, 1] == command) & (found.leaves[:, 2] == part)]
-        place = self._maker(uses, leaves, number)
+        place = self._maker(uses, _part(found, result), result[2])
         return place >= 0 and bool(reached[place])
 
     def _maker(self, uses: Uses, leaves: np.ndarray, number: int) -> int:
@@ -169,6 +169,48 @@ class RecordedRacer:
                 return self._race(before, mine[first[0]], behind, theirs[first[1]])
         return None
 
+    def _first_result(self, seed: int, nominal: RecordedRun, other: RecordedRun) -> Race | None:
+        """The first word of a result that differs although no read does: a race of writes."""
+        if nominal.results.shape != other.results.shape:
+            return None
+        runs = self._followed(0, nominal), self._followed(seed, other)
+        timed = [uses.reached(found.timed.tolist()) for found, uses in runs]
+        rows = np.flatnonzero((nominal.results != other.results).any(axis=1))
+        for row in rows[:MOST_CHECKED].tolist():
+            result = nominal.results[row].tolist()
+            made = [self._is_made_of(*run, mark, result) for run, mark in zip(runs, timed, strict=True)]
+            parts = [_part(found, result) for found, _ in runs]
+            if not any(made) and all(len(part) for part in parts):
+                return self._race_of_writes(runs, parts, result, int(other.results[row, 3]))
+        return None
+
+    def _race_of_writes(
+        self, runs: tuple[Followed, Followed], parts: list[np.ndarray], result: Sequence[int], value: int
+    ) -> Race:
+        """That of a word of a result. parts  rows of what leaves the machine with it, in both runs"""
+        number = result[2]
+        places = [part[number if len(part) > 1 else 0].tolist() for part in parts]
+        makers = [self._maker(uses, part, number) for (_, uses), part in zip(runs, parts, strict=True)]
+        _, _, _, memory, low, size = places[0]
+        begin = low if len(parts[0]) > 1 else low + number * size
+        names = runs[0][0].table.names
+        assert names is not None
+        wrote = [
+            (_access(run, maker),) if maker >= 0 else () for run, maker in zip(runs, makers, strict=True)
+        ]
+        return Race(
+            _access(runs[0], places[0][0]),
+            _access(runs[1], places[1][0]),
+            memory,
+            begin,
+            size,
+            wrote[0],
+            wrote[1],
+            place=names.place(memory, begin, begin + size),
+            values=(_value_text(result[3]), _value_text(value)),
+            come_at=tuple(_comes(runs[1], access) for access in wrote[0]),
+        )
+
     def _race(
         self,
         before: Followed,
@@ -192,6 +234,11 @@ class RecordedRacer:
             values=(_value_text(int(nominal[3]) & 0xFFFFFFFF), _value_text(int(other[3]) & 0xFFFFFFFF)),
             come_at=come,
         )
+
+
+def _part(found: RecordedAccesses, result: Sequence[int]) -> np.ndarray:
+    """Rows of what leaves the machine with a result: of its command and PE."""
+    return found.leaves[(found.leaves[:, 1] == result[0]) & (found.leaves[:, 2] == result[1])]
 
 
 def _untimed(found: RecordedAccesses, uses: Uses, reads: np.ndarray) -> np.ndarray:
@@ -222,6 +269,8 @@ def _first_change(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, int] | Non
 def _by_key(reads: np.ndarray) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
     """Rows in the order of their keys, then of the run; key -> where its rows begin and end there."""
     order = np.argsort(reads[:, 1], kind="stable")
+    if not len(order):
+        return order, {}
     keys, begins = np.unique(reads[order, 1], return_index=True)
     ends = [*begins[1:].tolist(), len(order)]
     return order, dict(zip(keys.tolist(), zip(begins.tolist(), ends, strict=True), strict=True))

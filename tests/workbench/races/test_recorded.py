@@ -147,7 +147,8 @@ def test_other_results_that_no_read_explains_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     racer = _racer(tmp_path, IN_ORDER)
-    monkeypatch.setattr(RecordedRacer, "_first_read", lambda *_: None)
+    for name in ("_first_read", "_first_result"):
+        monkeypatch.setattr(RecordedRacer, name, lambda *_: None)
     results = [racer.at(seed) for seed in SEEDS]
     assert any("with other results" in each.stop for each in results)
     assert has_found(races_report(Path("order"), racer, results))
