@@ -3,23 +3,25 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextBlock, QTextCursor, QTextFormat
+from PySide6.QtGui import QTextBlock, QTextCursor, QTextFormat, QTextLength, QTextTable
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
 from npuviz.ui.kit.parts import column, fill, splitter
+from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.manual import Page, pages, read_page
 
 SIZE = (980, 720)
 FIRST = "window.md"
 LIST_WIDTH = 240
-MARGIN, GAP = 16.0, 8.0
+MARGIN, GAP, TABLE_PADDING = 16.0, 8.0, 5.0
 
 
 class ManualDialog(QDialog):
     """A list of pages, which a search shortens to those that hold its words, and the page."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._theme = theme
         self.setObjectName("dialog.manual")
         self.setWindowTitle("Documentation")
         self.resize(*SIZE)
@@ -90,6 +92,14 @@ class ManualDialog(QDialog):
             form.setTopMargin(_room_above(block, cursor))
             cursor.setBlockFormat(form)
             block = block.next()
+        for frame in document.rootFrame().childFrames():
+            if isinstance(frame, QTextTable):
+                form = frame.format()
+                form.setBorderBrush(self._theme.color("border"))
+                form.setBorderCollapse(True)
+                form.setCellPadding(TABLE_PADDING)
+                form.setWidth(QTextLength())
+                frame.setFormat(form)
         cursor.endEditBlock()
         self.page.moveCursor(QTextCursor.MoveOperation.Start)
 

@@ -51,6 +51,8 @@ QLineEdit, QPlainTextEdit, QTextEdit, QSpinBox, QComboBox {{ background: {surfac
 QLineEdit:focus, QPlainTextEdit:focus, QTextEdit:focus, QSpinBox:focus, QComboBox:focus {{
   border-color: {accent}; }}
 QLineEdit, QComboBox, QSpinBox {{ min-height: 18px; }}
+QSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; min-height: 0; }}
+QSpinBox::up-button, QSpinBox::down-button {{ width: 0; border: none; }}
 QComboBox::drop-down {{ border: none; width: 20px; }}
 QComboBox::down-arrow {{ image: url("{chevron}"); width: 12px; height: 12px; }}
 QComboBox QAbstractItemView {{ background: {raised}; border: 1px solid {border}; padding: 4px; }}

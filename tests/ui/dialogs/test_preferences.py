@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QKeySequenceEdit, QSpinBox
+from PySide6.QtWidgets import QApplication, QComboBox, QKeySequenceEdit, QLineEdit, QSpinBox
 
 from npuviz.ui.dialogs.preferences.dialog import PreferencesDialog
 from npuviz.ui.shell.application import scale_everything
@@ -46,6 +46,23 @@ def choose(dialog: PreferencesDialog, preference: object, value: str) -> None:
         QTest.keyClick(box, Qt.Key.Key_Down)
         assert box.currentIndex() > before
     QApplication.processEvents()
+
+
+def test_numbers_can_be_seen(driver: Driver) -> None:
+    """The field inside a number box once had the borders of a field alone, and no room for its text."""
+    dialog = shown(driver)
+    for preference in (SCALE, CHECKPOINTS):
+        box = dialog.editor(preference)
+        field = box.findChild(QLineEdit)
+        assert field is not None
+        room = field.contentsRect().height()
+        assert room >= field.fontMetrics().height()
+        area = box.contentsRect()
+        assert area.contains(field.geometry()), (area, field.geometry())
+        picture = box.grab().toImage()
+        colors = {picture.pixel(x, box.height() // 2) for x in range(6, 120)}
+        assert len(colors) > 4, "letters have edges"
+    dialog.reject()
 
 
 def test_typing_finds_preferences_and_keys(driver: Driver) -> None:

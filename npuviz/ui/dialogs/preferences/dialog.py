@@ -33,6 +33,7 @@ from npuviz.workbench.preferences.keymaps import Keymap
 from npuviz.workbench.settings import Settings
 
 SIZE = (760, 640)
+TEXT_MARGIN = 6
 SYSTEM_FONT = "that of the system"
 
 
@@ -103,7 +104,7 @@ class PreferencesDialog(QDialog):
         if isinstance(preference.default, int):
             low, high = preference.bounds
             spin = QSpinBox(self, minimum=low, maximum=high, suffix=preference.unit)
-            spin.setButtonSymbols(QSpinBox.ButtonSymbols.NoButtons)
+            spin.lineEdit().setTextMargins(TEXT_MARGIN, 0, TEXT_MARGIN, 0)
             spin.setValue(int(value))
             spin.valueChanged.connect(partial(self._choose, preference))
             return spin

@@ -179,7 +179,7 @@ class ViewCommands:
                 fit()
 
     def _show_manual(self) -> None:
-        manual = ManualDialog(self._docks.window)
+        manual = ManualDialog(self._context.theme, self._docks.window)
         manual.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         manual.show()
 
