@@ -209,8 +209,12 @@ class Build:
     # Results -----------------------------------------------------------------------------------
 
     def sink(self, view: np.ndarray, dtype: int) -> np.ndarray:
-        """Where a float32 result goes: the view itself, or a temporary that is cast into it after."""
-        if dtype == Dtype.FLOAT32:
+        """Where a float32 result goes: the view itself, or a temporary that is cast into it after.
+
+        Elements that all go to one place are kept apart until then: what sums them up needs each.
+        """
+        is_one_place = any(not step and size > 1 for step, size in zip(view.strides, view.shape, strict=True))
+        if dtype == Dtype.FLOAT32 and not is_one_place:
             return view
         made = self.scratch(view.shape)
         self.after.insert(0, storer(made, view, dtype == Dtype.TFLOAT32))

@@ -178,3 +178,27 @@ def test_a_product_may_have_several_banks_from_v4_on(tmp_path) -> None:
     text = text.replace("        copied =", f"        {held}; copied =")
     with pytest.raises(KernelError, match=r"kernel.py:\d+: .*no 8 PSUM banks in a row are not in use"):
         loaded(tmp_path, text, {"a": a, "b": random(128, 4096)}, preset="trn3")
+
+
+_ONE_PLACE = """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((64, 2), dtype=nl.float32, buffer=nl.shared_hbm)
+    a = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=a, src=x)
+    thrown = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+    sums = nl.ndarray((64, 2), dtype=nl.float32, buffer=nl.sbuf)
+    place = thrown.ap(pattern=[[1, 64], [0, x.shape[1]]])
+    nisa.activation_reduce(dst=place, op=nl.square, data=a, reduce_op=nl.add, reduce_res=sums[:, 0:1])
+    nisa.tensor_scalar_reduce(
+        dst=place, data=a, op0=nl.multiply, operand0=2.0, reduce_op=nl.add, reduce_res=sums[:, 1:2]
+    )
+    nisa.dma_copy(dst=out, src=sums)
+    return out
+"""
+
+
+def test_sums_are_those_of_the_results_where_these_go_to_one_place(tmp_path) -> None:
+    x = random(64, 100)
+    found = ran(tmp_path, SECOND + _ONE_PLACE, {"x": x})
+    assert np.allclose(found, np.stack([np.square(x).sum(1), 2 * x.sum(1)], 1), rtol=1e-4, atol=1e-4)

@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from types import FrameType
 
-from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, users_frame
+from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, text_of, users_frame
 
 Heads = tuple[tuple[int, str, str], ...]
 """Line, variable and called function ("" if it is another expression) of each loop around a line, outermost
@@ -74,10 +73,15 @@ def _calls(frame: FrameType | None) -> Iterator[Call]:
 @lru_cache(maxsize=256)
 def _loops_of(filename: str) -> dict[int, Heads]:
     """Each line inside of loops -> their heads; {} for what is no readable Python."""
+    return _loops_of_text(text_of(filename))
+
+
+@lru_cache(maxsize=64)
+def _loops_of_text(text: bytes) -> dict[int, Heads]:
     found: dict[int, Heads] = {}
     try:
-        tree = ast.parse(Path(filename).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
         return found
     waiting: list[tuple[ast.AST, Heads]] = [(tree, ())]
     while waiting:

@@ -109,10 +109,24 @@ def _plain(target: ast.expr) -> str:
 @lru_cache(maxsize=256)
 def _statements(filename: str) -> dict[int, ast.stmt]:
     """Each line of a file -> the innermost statement there; {} for what is no readable Python."""
+    return _statements_of(text_of(filename))
+
+
+def text_of(filename: str) -> bytes:
+    """What a file holds now, nothing where it cannot be read."""
+    try:
+        return Path(filename).read_bytes()
+    except (OSError, ValueError):
+        return b""
+
+
+@lru_cache(maxsize=64)
+def _statements_of(text: bytes) -> dict[int, ast.stmt]:
+    """The same of a text, which many kernels of a library share."""
     found: dict[int, ast.stmt] = {}
     try:
-        tree = ast.parse(Path(filename).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
         return found
     for node in ast.walk(tree):  # outer statements come first
         if isinstance(node, ast.stmt):
