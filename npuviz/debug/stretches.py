@@ -1,12 +1,16 @@
 """The stretch of a run that is run again to see what it touches, where only a running machine knows that."""
 
-from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
 
 from npuviz.debug.session import Session
 from npuviz.sim.access_order import RecordedAccesses, RecordsAccesses
 
 MOST_WORK = 1 << 20
 """Pieces of work of a stretch: some seconds and 100 MB. Longer runs are followed around the present cycle."""
+_PARTS = 256
+"""Parts of a span whose work is asked for on one way through it: a way costs more than what is asked."""
+_CLOSE = 8
+"""An end of a stretch may be off by this part of MOST_WORK: closer would take another way through the run."""
 
 
 def recorded_accesses(session: Session, machine: RecordsAccesses, until: int) -> RecordedAccesses:
@@ -27,19 +31,40 @@ def _stretch(session: Session, machine: RecordsAccesses, until: int) -> tuple[in
             low = cycle
         elif cycle < high:
             high = cycle
-    done: dict[int, int] = {}
 
-    def work(cycle: int) -> int:
-        if cycle not in done:
-            done[cycle] = session.at_cycle(cycle, machine.work_so_far)
-        return done[cycle]
+    def work(cycles: Iterable[int]) -> dict[int, int]:
+        rising = sorted({*cycles})
+        return dict(zip(rising, session.at_cycles(rising, machine.work_so_far), strict=True))
 
-    if work(high) - work(low) <= MOST_WORK:
+    known = work([*_parts_of(low, high), now])
+    before, behind = known[now] - MOST_WORK // 2, known[now] + MOST_WORK // 2 + 1
+    if known[high] - known[low] <= MOST_WORK:
         return low, high
-    if work(now) - work(low) > MOST_WORK // 2:
-        span = range(low, now)
-        low = span[min(bisect_left(span, work(now) - MOST_WORK // 2, key=work), len(span) - 1)]
-    if work(high) - work(now) > MOST_WORK // 2:
-        span = range(now, high)
-        high = span[max(bisect_right(span, work(now) + MOST_WORK // 2, key=work) - 1, 0)]
+    if known[low] < before:
+        last, low = _where(before, known, (low, now), work)
+        low = last if low == now else low
+    if known[high] >= behind:
+        high, _ = _where(behind, known, (now, high), work)
     return low, high
+
+
+def _parts_of(low: int, high: int) -> list[int]:
+    """Cycles that part a span, with its ends."""
+    return [low + (high - low) * part // _PARTS for part in range(_PARTS + 1)]
+
+
+def _where(
+    goal: int,
+    known: dict[int, int],
+    span: tuple[int, int],
+    work: Callable[[Iterable[int]], dict[int, int]],
+) -> tuple[int, int]:
+    """The last cycle of a span known to have less work than `goal`, and the next one that is known."""
+    low, high = span
+    while True:
+        cycles = sorted(cycle for cycle in known if low <= cycle <= high)
+        high = next(cycle for cycle in cycles if known[cycle] >= goal)
+        low = max(cycle for cycle in cycles if cycle < high)
+        if high - low <= 1 or known[high] - known[low] <= MOST_WORK // _CLOSE:
+            return low, high
+        known.update(work(_parts_of(low, high)[1:-1]))

@@ -1,6 +1,8 @@
 """Who made what on a wafer, held against what changes when inputs do."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,3 +229,30 @@ def test_following_a_run_changes_nothing() -> None:
     provenance_of(session)
     session.run()
     assert session.machine.digest() == straight.machine.digest()
+
+
+def test_the_stretch_of_a_long_run_is_found_in_few_ways_through_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(heat(3, 3, cells=8, steps=12))
+    session.run()
+    now = session.cycle // 2
+    session.go_to(now)
+    most = _wafer(session).work_so_far() // 8
+    monkeypatch.setattr(stretches, "MOST_WORK", most)
+    ways: list[list[int]] = []
+    usual = Session.at_cycles
+
+    def counted(self: Session, cycles: Iterable[int], look: Callable[[], Any]) -> list[Any]:
+        ways.append([*cycles])
+        assert ways[-1] == sorted(ways[-1])
+        return usual(self, ways[-1], look)
+
+    monkeypatch.setattr(Session, "at_cycles", counted)
+    found = provenance_of(session)
+    assert len(ways) <= 4  # the run, each end closer, and the stretch
+    assert session.cycle == now
+
+    def work(cycle: int) -> int:
+        return usual(session, [cycle], _wafer(session).work_so_far)[0]
+
+    for begin, end in ((found.begin, now), (now, found.until)):
+        assert most // 4 <= work(end) - work(begin) <= most // 2
