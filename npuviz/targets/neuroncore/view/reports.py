@@ -15,7 +15,9 @@ from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine as Machine
 from npuviz.targets.neuroncore.view.accumulation import Group, accumulation_groups
 from npuviz.targets.neuroncore.view.dma_shapes import DmaShape, DmaShapes, rows_by_line
+from npuviz.targets.neuroncore.view.loop_bounds import loop_table
 from npuviz.targets.neuroncore.view.observe import Observer
+from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
 
 MAX_LINES = 200
 """Rows of the table of transfers."""
@@ -29,7 +31,7 @@ class Reports:
 
     def tables(self) -> tuple[DetailTable, ...]:
         """All of them, those without rows left out."""
-        made = (self.roofline(), self.transfers(), self.psum())
+        made = (self.roofline(), *self.loops(), self.transfers(), self.psum())
         return tuple(table for table in made if table.rows)
 
     # --- bounds ----------------------------------------------------------------------------------------
@@ -87,6 +89,14 @@ class Reports:
         text = f"{top.cycles / cycle:.0%} of it by {top.name}" if top is not None and cycle else "nothing ran"
         title = f"Roofline ({text}; DMA at most {rate:.0f} GB/s a core)"
         return DetailTable(title, ("Part", "Least cycles", "Of the run", "Because"), rows)
+
+    def loops(self) -> tuple[DetailTable, ...]:
+        """One row a loop of the kernel's text: the least time of its bodies, beside what they took."""
+        if not isinstance(self._listing, SourcedListing):
+            return ()
+        rings = self._engine.spec.num_dma_engines
+        cycles = np.array([each.cycles for each in self._measured]) / rings
+        return (loop_table(self._engine, self._listing, cycles),)
 
     # --- transfers -------------------------------------------------------------------------------------
 

@@ -117,6 +117,44 @@ def test_no_bound_is_above_the_run_and_the_highest_leads(tmp_path: Path) -> None
     assert int(Engine.PE) == bounds["PE array"].unit
 
 
+NESTED = (
+    FIRST
+    + """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray((512, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        x = nl.load(a[nl.ds(i * 128, 128), 0:128])
+        for k in nl.sequential_range(2):
+            y = nisa.activation(op=nl.exp, data=nl.load(b[nl.ds(i * 128, 128), nl.ds(k * 128, 128)]))
+            nl.store(out[nl.ds(i * 128, 128), nl.ds(k * 128, 128)], nisa.activation(op=nl.exp, data=y))
+        nl.store(out[nl.ds(i * 128, 128), 256:384], nl.add(x, x))
+    return out
+"""
+)
+
+
+def test_loops_have_bounds_of_their_own(tmp_path: Path) -> None:
+    inputs = {"a": random(512, 128), "b": random(512, 256)}
+    found = NeuronMachine(*loaded(tmp_path, NESTED, inputs, preset="trn1"))
+    assert table(found, "Bounds of loops") is None
+    found.advance(1 << 62, NO_STOPS, None)
+    loops = table(found, "Bounds of loops")
+    assert loops is not None
+    lines = NESTED.splitlines()
+    outer, inner = loops.rows
+    for row, name, turns in ((outer, "i", "4"), (inner, "  k", "8")):
+        line = next(n for n, text in enumerate(lines, 1) if text.strip().startswith(f"for {name.strip()} in"))
+        assert row[:3] == (name, f"kernel.py:{line}", turns)
+    # All activations are in the inner loop, the addition is not.
+    scalar = {row[0].strip(): dict(part.rsplit(" ", 1) for part in row[7].split(", ")) for row in loops.rows}
+    assert "DVE" in scalar["i"]
+    assert "DVE" not in scalar["k"]
+    cycles, least = ([int("".join(filter(str.isdigit, row[at]))) for row in loops.rows] for at in (3, 4))
+    assert cycles[1] <= cycles[0] <= found.cycle
+    assert all(0 < bound <= taken for bound, taken in zip(least, cycles, strict=True))
+
+
 def test_explain_says_what_kept_the_run_from_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL, encoding="utf-8")
