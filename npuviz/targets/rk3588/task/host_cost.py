@@ -1,22 +1,31 @@
 """How long Host calls take: operators on the CPU, and conversions of the NPU's layouts."""
 
+from collections.abc import Iterable
+
 from npuviz.onnx.host_work import HostWork, Processor, host_work
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.tables import HostCall, Tables
+from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
+from npuviz.targets.rk3588.task.cube import held_bytes
 
 
 def host_cycles(spec: RknnSpec, tables: Tables, graph: Graph) -> list[int]:
     """NPU cycles of each Host call.
 
     The way from the driver and back is paid once where several calls follow each other with no job of the
-    NPU in between: the runtime then only calls its next operator.
+    NPU in between: the runtime then only calls its next operator. A tensor in the NPU's layout is converted
+    by the first call that reads or writes it.
+    Assumed: the runtime keeps what it converted, or wrote, for its operators behind.
     """
     found: list[int] = []
+    converted: set[int] = set()
     before = -1
     for call in tables.hosts:
         reaching = spec.host_operator_ns if call.job == before else spec.host_call_ns
-        found.append(max(1, spec.to_cycles(reaching + _nanoseconds(spec, tables, graph, call))))
+        places = {*call.reads, *call.writes}
+        new = [tables.buffers[number] for number in sorted(places - converted)]
+        converted |= places
+        found.append(max(1, spec.to_cycles(reaching + _nanoseconds(spec, graph, call, new))))
         before = call.job
     return found
 
@@ -26,17 +35,19 @@ def work_of(graph: Graph, call: HostCall) -> HostWork | None:
     return host_work(graph, graph.nodes[call.node]) if 0 <= call.node < len(graph.nodes) else None
 
 
-def _nanoseconds(spec: RknnSpec, tables: Tables, graph: Graph, call: HostCall) -> float:
-    """Of one call, once it is reached; what an operator reads or writes in the NPU's layout is converted
-    first or last."""
+def conversion_ns(spec: RknnSpec, places: Iterable[Buffer]) -> float:
+    """Time in which the Host brings tensors from the NPU's layout into its own, or back."""
+    held = sum(held_bytes(place) for place in places if place.layout == "feature")
+    return held / spec.host_convert_bytes_per_ns
+
+
+def _nanoseconds(spec: RknnSpec, graph: Graph, call: HostCall, new: list[Buffer]) -> float:
+    """Of one call, once it is reached. new  places that no call before has read or written"""
     work = work_of(graph, call)
-    places = [tables.buffers[number] for number in (*call.reads, *call.writes)]
-    converted = sum(place.size_bytes for place in places if place.layout == "feature")
-    if work is None:
-        is_cast = places and not converted
-        rate = spec.host_bytes_per_ns if is_cast else spec.host_convert_bytes_per_ns
-        return call.num_bytes / rate
-    return processor_of(spec).nanoseconds(work) + converted / spec.host_convert_bytes_per_ns
+    converting = conversion_ns(spec, new)
+    if work is not None:
+        return processor_of(spec).nanoseconds(work) + converting
+    return converting or call.num_bytes / spec.host_bytes_per_ns
 
 
 def processor_of(spec: RknnSpec) -> Processor:

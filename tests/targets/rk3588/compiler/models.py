@@ -24,6 +24,8 @@ from npuviz.targets.rk3588.target import TARGET
 from npuviz.targets.rk3588.task.cost import cost_of
 
 FOREVER = 1 << 50
+SLOW_HOST = {"host_operator_ns": "1000000"}
+"""Settings with which everything stays on the NPU that it can run."""
 
 
 class Model:

@@ -6,10 +6,10 @@ import pytest
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler import exchange
-from npuviz.targets.rk3588.compiler.builder import cube_bytes
 from npuviz.targets.rk3588.compiler.exchange import plan_copy
 from npuviz.targets.rk3588.spec import make_spec
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_bytes
 
 SPEC = make_spec()[0]
 ROWS, COLUMNS = 1024, 8192

@@ -23,3 +23,16 @@ def test_the_way_from_the_driver_is_paid_once_where_the_npu_does_nothing_in_betw
     calls = [HostCall(job, node, 0, "softmax", (0,), (1,)) for job, node in ((0, 0), (0, 1), (1, 1))]
     tables = Tables(1, (), places, 1, tuple(calls))
     assert np.allclose(host_cycles(spec, tables, graph), [20_000 + own, 2_000 + own, 20_000 + own], atol=1)
+
+
+def test_a_cube_is_converted_once_without_what_fills_it_up(tmp_path: Path) -> None:
+    model = Model(4, 8)
+    model.add("Relu", model.add("Relu", "x"))
+    graph = read_model(model.save(tmp_path), optimize=False)
+    cube = Buffer("x", 0x1000, 64 * 4 * 2, "feature", shape=(4, 8), dtype="float16")
+    places = (cube, Buffer("y", 0x2000, 128, "row-major"))
+    spec = RknnSpec(host_call_ns=20_000, host_operator_ns=2_000, host_convert_bytes_per_ns=0.01)
+    calls = [HostCall(1, 0, 0, "relu", (0,), (1,)), HostCall(1, 1, 0, "relu", (0,), (1,))]
+    first, second = host_cycles(spec, Tables(1, (), places, 2, tuple(calls)), graph)
+    assert abs(first - (20_000 + 4 * 8 * 2 / 0.01)) < 50
+    assert abs(second - 2_000) < 50

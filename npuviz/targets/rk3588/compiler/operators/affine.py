@@ -10,12 +10,13 @@ import numpy as np
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, filled_up
+from npuviz.targets.rk3588.compiler.builder import Builder, filled_up
 from npuviz.targets.rk3588.compiler.dpu import SCALE_BITS, Stages, requantisation
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit, homes
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import elementwise
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 HALF_LIMIT = 65504.0
 PRODUCT_BITS = 13

@@ -7,12 +7,13 @@ import numpy as np
 from npuviz.formats.rk3588.tensor_layout import pack_features, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators import dense
 from npuviz.targets.rk3588.compiler.steps import HALF, Steps
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 
 def constant_cube(b: Builder, name: str, values: np.ndarray, like: Buffer, shape: tuple[int, ...]) -> Buffer:

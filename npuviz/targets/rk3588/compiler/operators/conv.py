@@ -12,12 +12,7 @@ from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, pack_depthwise, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import (
-    Builder,
-    cube_shape,
-    filled_up,
-    image_bytes,
-)
+from npuviz.targets.rk3588.compiler.builder import Builder, filled_up
 from npuviz.targets.rk3588.compiler.dpu import (
     SCALE_BITS,
     Operand,
@@ -37,6 +32,7 @@ from npuviz.targets.rk3588.compiler.operators.activation import (
 )
 from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import FP16, INT8
 
 CONV_ENABLES = 0x0D

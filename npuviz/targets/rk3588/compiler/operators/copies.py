@@ -10,7 +10,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.resizing import repeats_evenly
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
@@ -21,6 +21,7 @@ from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
 _AXES = ("images", "channels", "rows", "columns")
@@ -61,17 +62,13 @@ def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def _copy(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], axes: Sequence[Axis] | None = None) -> None:
-    """Copy, and rescale where the result has another scale. Raises CannotLower where the Host is faster."""
+    """Copy, and rescale where the result has another scale."""
     source, target = ends
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
     place = target
     if rescales is not None:
         place = b.scratch(f"{layer.head.name or layer.head.op_type} copied", target.shape, target.dtype)
     copy = plan_copy(b.spec, source, place, axes)
-    moved = source.size_bytes + target.size_bytes
-    nanoseconds = b.spec.host_call_ns + moved / b.spec.host_convert_bytes_per_ns
-    if copy.cycles(b) > b.spec.to_cycles(nanoseconds):
-        raise CannotLower(f"{len(copy.tasks)} tasks that copy a few atoms each: the Host is faster")
     emit_copy(b, layer.head.id, copy)
     if rescales is not None:
         b.begin_layer()

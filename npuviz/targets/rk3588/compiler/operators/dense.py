@@ -19,14 +19,16 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.onnx.single_node import Run, evaluate_node, run_node
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import ALU_ADD
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner, matrix_fits
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner, matrix_cycles, matrix_fits
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
+Maps = tuple[list[list[np.ndarray]], list[np.ndarray]]
 MOST_RUNS = 256
 """Of an operator at compile time, one an element."""
 MOST_MOVED = 2047
@@ -54,7 +56,7 @@ def lower_dense(b: Builder, layer: Layer, planner: Planner) -> None:
     made = [stored for stored in (layer.output, *layer.others) if stored.tensor >= 0]
     targets = [cube_of(b, layer, stored) for stored in made]
     _refuse_slow(b, sources, targets)
-    maps, constants = _maps(b, layer, given, [stored.tensor for stored in made])
+    maps, constants = _known_maps(b, layer, planner, given, [stored.tensor for stored in made])
     for target, parts, constant in zip(targets, maps, constants, strict=True):
         largest = max(np.abs(each).max(initial=0) for each in (*parts, constant))
         if not largest <= np.finfo(np.float16).max:
@@ -63,10 +65,25 @@ def lower_dense(b: Builder, layer: Layer, planner: Planner) -> None:
         b.begin_layer()
 
 
+def least_cycles(b: Builder, layer: Layer) -> float:
+    """What such a product takes at least: its matrix is read."""
+    taken, given = (
+        sum(b.graph.tensors[stored.tensor].num_elements for stored in ends if stored.tensor >= 0)
+        for ends in (layer.inputs, (layer.output, *layer.others))
+    )
+    return b.spec.to_cycles(b.spec.task_ns) + matrix_cycles(b.spec, taken, given)
+
+
 def is_dense_faster(b: Builder, sources: Sequence[Buffer], targets: Sequence[Buffer]) -> bool:
     """Whether the matrix is small enough (`matrix_fits`)."""
     taken, given = (sum(len(memory_order(each)) for each in ends) for ends in (sources, targets))
     return matrix_fits(b.spec, taken, given)
+
+
+def product_cycles(b: Builder, source: Buffer, target: Buffer) -> float:
+    """About how long the product with such a matrix takes."""
+    taken, given = len(memory_order(source)), len(memory_order(target))
+    return b.spec.to_cycles(b.spec.task_ns) + matrix_cycles(b.spec, taken, given)
 
 
 def _refuse_slow(b: Builder, sources: Sequence[Buffer], targets: Sequence[Buffer]) -> None:
@@ -158,9 +175,22 @@ def _emit(
         second = place
 
 
-def _maps(
-    b: Builder, layer: Layer, given: Sequence[int], made: Sequence[int]
-) -> tuple[list[list[np.ndarray]], list[np.ndarray]]:
+def _known_maps(
+    b: Builder, layer: Layer, planner: Planner, given: Sequence[int], made: Sequence[int]
+) -> Maps:
+    """As `_maps`, found once: a layer is lowered again when others have changed sides."""
+    known = planner.matrices
+    if layer.head.id not in known:
+        try:
+            known[layer.head.id] = _maps(b, layer, given, made)
+        except CannotLower as error:
+            known[layer.head.id] = error
+    if isinstance(known[layer.head.id], CannotLower):
+        raise known[layer.head.id]
+    return known[layer.head.id]
+
+
+def _maps(b: Builder, layer: Layer, given: Sequence[int], made: Sequence[int]) -> Maps:
     """For each result: a matrix for each operand, and what it is without operands."""
     graph, node = b.graph, layer.head
     shapes = [graph.tensors[tensor].shape for tensor in given]

@@ -9,7 +9,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler import dpu
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.moving import Span, move, whole
@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_int
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 FIXED_BITS = 13
 """Bits of the factors that bring two int8 operands to one scale; their sum stays below 2^31."""

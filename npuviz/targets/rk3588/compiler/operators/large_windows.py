@@ -15,7 +15,7 @@ from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, Stages
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.moving import Span, move, whole
@@ -23,6 +23,7 @@ from npuviz.targets.rk3588.compiler.operators.activation import emit_activation
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MOST_TAPS = 31

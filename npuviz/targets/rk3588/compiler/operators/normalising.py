@@ -13,13 +13,14 @@ import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, filled_up
+from npuviz.targets.rk3588.compiler.builder import Builder, filled_up
 from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, MULTIPLY, Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 GUESS = 0x5F3759DF
 """Less half of the bits of a number: the bits of about its inverse root (off by 3.4 %). Known since 1986."""

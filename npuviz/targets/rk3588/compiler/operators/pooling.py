@@ -10,7 +10,7 @@ from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
@@ -19,6 +19,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_int
 from npuviz.targets.rk3588.compiler.rescaling import rescaling, to_halves, to_integers
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
 
 PPU_ENABLES = 0x60

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from npuviz.onnx.errors import CannotLower
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu_task import emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.rescaling import to_halves, to_integers
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 
 def lower_quantise(b: Builder, layer: Layer, planner: Planner) -> None:

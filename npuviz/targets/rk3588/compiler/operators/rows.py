@@ -54,21 +54,19 @@ def relaid(
 
     By a copy of atoms and lanes, or by one product where that takes less. Raises CannotLower for neither.
     """
+    copy, is_small = None, dense.is_dense_faster(b, [source], [target])
     try:
         axes: list[Axis] | None = None
         if order is not None:
             split = split_axes(axes_of(source), shape, packing(source.dtype).channels)
             axes = [axis for number in order for axis in split[number]]
         copy = plan_copy(b.spec, source, target, axes)
-        host = (
-            b.spec.host_call_ns + (source.size_bytes + target.size_bytes) / b.spec.host_convert_bytes_per_ns
-        )
-        if copy.cycles(b) > b.spec.to_cycles(host):
-            raise CannotLower(f"{len(copy.tasks)} tasks that copy a few atoms each: the Host is faster")
-        emit_copy(b, layer.head.id, copy)
     except (CannotLower, ValueError, DoesNotFit, FormatError):
-        if not dense.is_dense_faster(b, [source], [target]):
+        if not is_small:
             raise
+    if copy is not None and (not is_small or copy.cycles(b) <= dense.product_cycles(b, source, target)):
+        emit_copy(b, layer.head.id, copy)
+    else:
         count = int(np.prod(source.shape))
         numbers = np.arange(count)
         if order is not None:

@@ -7,6 +7,7 @@ ones and zeros makes weights in any order, those of convolutions, too.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
@@ -26,7 +27,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.activation import emit_activation
 from npuviz.targets.rk3588.compiler.operators.alike import alike
 from npuviz.targets.rk3588.compiler.operators.conv import CONV_ENABLES, Operands, conv_words, pack_dense
-from npuviz.targets.rk3588.compiler.operators.dense import place
+from npuviz.targets.rk3588.compiler.operators.dense import is_dense_faster, place, product_cycles
 from npuviz.targets.rk3588.compiler.operators.rows import relaid, rows_of
 from npuviz.targets.rk3588.compiler.steps import HALF, Steps
 from npuviz.targets.rk3588.compiler.strides import Axis
@@ -143,28 +144,31 @@ def _packed(b: Builder, layer: Layer, rows: Buffer, which: tuple[int, int, int],
     filled = aligned(kernels, _KERNELS), aligned(channels, _LANES)
     name = f"{layer.head.name or layer.head.op_type} weights"
     held = b.scratch(name, (1, count * filled[0] * filled[1]), HALF)
-    try:
-        for copy in _copies(b, rows, held, which, is_turned):
+    copies: list[Copy] | None = None
+    with suppress(CannotLower, ValueError, DoesNotFit, FormatError):
+        copies = _copies(b, rows, held, which, is_turned)
+    is_small = is_dense_faster(b, [rows], [held])
+    if copies is not None and not (
+        is_small and product_cycles(b, rows, held) < sum(copy.cycles(b) for copy in copies)
+    ):
+        for copy in copies:
             emit_copy(b, layer.head.id, copy)
-    except (CannotLower, ValueError, DoesNotFit, FormatError):
-        shape = (kernels, channels) if is_turned else (channels, kernels)
-        numbers = np.arange(1, 1 + count * math.prod(shape)).reshape(count, *shape)
-        parts = []
-        for matrix in numbers:
-            dense = np.zeros(filled, np.int64)
-            dense[:kernels, :channels] = matrix if is_turned else matrix.T
-            parts.append(pack_dense(dense[:, :, None, None], _KERNELS))
-        place(b, layer, rows, held, np.concatenate(parts) - 1)
+        return held
+    shape = (kernels, channels) if is_turned else (channels, kernels)
+    numbers = np.arange(1, 1 + count * math.prod(shape)).reshape(count, *shape)
+    parts = []
+    for matrix in numbers:
+        dense = np.zeros(filled, np.int64)
+        dense[:kernels, :channels] = matrix if is_turned else matrix.T
+        parts.append(pack_dense(dense[:, :, None, None], _KERNELS))
+    place(b, layer, rows, held, np.concatenate(parts) - 1)
     return held
 
 
 def _copies(
     b: Builder, rows: Buffer, held: Buffer, which: tuple[int, int, int], is_turned: bool
 ) -> list[Copy]:
-    """Copies of the whole blocks of 32 channels, and of the narrower one behind them, for all matrices.
-
-    Raises CannotLower where the Host is faster.
-    """
+    """Copies of the whole blocks of 32 channels, and of the narrower one behind them, for all matrices."""
     count, channels, kernels = which
     total = rows.shape[0]
     atoms = aligned(channels, _LANES) // _LANES
@@ -192,9 +196,6 @@ def _copies(
         target = replace(held, address=held.address + at * ATOM_BYTES)
         given = [each[1], *kernel, *channel]
         found.append(copy_of_axes(b.spec, (source, target), [each[0], *taken], given))
-    moved = (rows.size_bytes + held.size_bytes) / b.spec.host_convert_bytes_per_ns
-    if sum(copy.cycles(b) for copy in found) > b.spec.to_cycles(b.spec.host_call_ns + moved):
-        raise CannotLower("copies of a few atoms each: the Host is faster")
     return found
 
 

@@ -14,7 +14,7 @@ from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape, image_bytes
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.lines import SAMPLES, LineWindow
@@ -29,6 +29,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import (
 )
 from npuviz.targets.rk3588.compiler.strides import rows_bytes
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MOST_ROWS = 2047

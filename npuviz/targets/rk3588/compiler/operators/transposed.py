@@ -10,7 +10,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
-from npuviz.targets.rk3588.compiler.builder import Builder, cube_shape
+from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
@@ -24,6 +24,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import (
 )
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,8 @@ def test_views_that_cut_atoms(tmp_path: Path, shape: tuple[int, ...], result: tu
     model = Model(*shape)
     x = model.add("Relu", "x")
     model.add("Relu", model.add("Reshape", x, model.constant(np.array(result))))
-    (reason,) = checked(model.save(tmp_path)).host_reasons
-    assert "do not fill atoms" in reason or "common factors" in reason
+    reasons = checked(model.save(tmp_path)).host_reasons
+    assert any("do not fill atoms" in reason or "common factors" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +193,15 @@ def test_transposed_integers(tmp_path: Path) -> None:
 
 
 def test_rows_for_the_host(tmp_path: Path) -> None:
-    """What the Host reads and writes beside cubes; rows of 35 elements are filled up to whole atoms."""
+    """What the Host reads and writes beside cubes, where the NPU's copy is faster than its own conversion.
+
+    Rows of 35 elements are filled up to whole atoms.
+    """
     model = Model(1, 20, 5, 7)
     x = model.conv("x", 20, 24, 1, 1)
     model.conv(model.add("Tan", x), 24, 8, 1, 1)
     finished = checked(model.save(tmp_path))
     assert finished.nodes_on_host() == {"Tan"}
     rows = [buffer for buffer in finished.tables.buffers if buffer.layout == "rows"]
-    assert {buffer.shape for buffer in rows} == {(20, 35), (24, 35), (8, 35)}
+    assert {buffer.shape for buffer in rows} == {(24, 35)}
     assert all(buffer.size_bytes == buffer.shape[0] * 80 for buffer in rows)

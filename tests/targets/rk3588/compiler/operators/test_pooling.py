@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 
@@ -85,7 +85,7 @@ def test_large_planes_take_several_steps(
 def test_a_plane_with_a_large_prime_ends_on_core(tmp_path: Path, quantised: bool) -> None:
     model = Model(1, 12, 34, 62)
     model.add("GlobalAveragePool", model.add("Relu", "x"))
-    finished = on_npu(model.save(tmp_path, quantised=quantised))
+    finished = on_npu(model.save(tmp_path, quantised=quantised), SLOW_HOST)
     assert any(task.work.convolution for task in finished.work)
 
 

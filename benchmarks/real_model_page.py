@@ -1,0 +1,50 @@
+"""Reads docs/real-models.md: rows measured elsewhere stay, and cycles are compared with earlier ones."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_CELLS = 13
+_TARGET, _CYCLES = 5, 8
+
+
+def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
+    """ "model, target" -> the cells of its row, its cycles (None without any), and what is said of its
+    deviations."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if len(cells) == _CELLS and cells[3].replace(",", "").isdigit():
+            target = cells[_TARGET].removesuffix(" *")
+            number = cells[_CYCLES].replace(",", "")
+            cycles = int(number) if number.isdigit() else None
+            found[f"{cells[0]}, {target}"] = {
+                "cells": cells, "cycles": cycles, "reasons": [], "is_earlier": True
+            }  # fmt: skip
+        elif line.startswith("- **"):
+            name, _, rest = line.removeprefix("- **").partition("** on ")
+            target, _, reason = rest.partition(": ")
+            if f"{name}, {target}" in found:
+                found[f"{name}, {target}"]["reasons"].append(reason)
+    return found
+
+
+def page_at(revision: str, document: Path) -> dict[str, dict[str, Any]]:
+    """Figures of the page as a commit has it. Raises CalledProcessError for none."""
+    place = f"{revision}:./{document.name}"
+    command = ["git", "-C", str(document.parent), "show", place]
+    return figures_of_page(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def comparison(before: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each run that was measured anew: cycles before and now, and how many times as many, the
+    worst first."""
+    both = [
+        (now[key]["cycles"] / before[key]["cycles"], key)
+        for key in before
+        if before[key]["cycles"] and now.get(key, {}).get("cycles") and "cells" not in now[key]
+    ]
+    return [
+        f"{key:44} {before[key]['cycles']:>12,} {now[key]['cycles']:>12,} {ratio:7.3f}"
+        for ratio, key in sorted(both, reverse=True)
+    ]

@@ -1,0 +1,153 @@
+"""Runs of layers on the Host are weighed as wholes: the partition whose modelled time is least.
+
+In a fixed order the least is a minimum cut: each layer costs its time on the side where it is, a tensor its
+conversion once if it changes sides, and a layer of the Host behind one of the NPU the way there and back. The
+order then follows the sides (`turns_of`), and the sides the order, until neither gains.
+
+Inputs and outputs are converted on the Host, so that a run there which begins or ends a graph costs no call
+of its own. It is counted all the same where the first or last operator is one that the NPU has: the model is
+compiled for it, and what that loses is less than a call.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from npuviz.targets.rk3588.compiler.partition.minimum_cut import ENDLESS, Network
+
+MOST_ROUNDS = 8
+"""Of order and cut; each is better than the last, and most graphs need two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a layer takes on both sides, in cycles; None where it cannot run.
+
+    is_composed  the NPU has no such operator, and makes it of others
+    """
+
+    npu: int | None
+    host: int | None
+    is_composed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A tensor that may change sides: cycles of its conversion, place of the layer that makes it (-1: it is
+    given to the Host), places of those that read it (-1: the Host gives it out)."""
+
+    cycles: int
+    maker: int
+    readers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that a partition's time depends on.
+
+    change  cycles from the NPU to the Host and back
+    order   places of layers in an order in which they can run, for the places that are on the Host
+    """
+
+    choices: Sequence[Choice]
+    exchanges: Sequence[Exchange]
+    change: int
+    order: Callable[[frozenset[int]], list[int]]
+
+    def cycles(self, on_host: frozenset[int]) -> int:
+        """The time of a partition, in its own order."""
+        found = 0
+        for place, choice in enumerate(self.choices):
+            taken = choice.host if place in on_host else choice.npu
+            assert taken is not None
+            found += taken
+        for exchange in self.exchanges:
+            sides = {reader < 0 or reader in on_host for reader in exchange.readers}
+            made = exchange.maker < 0 or exchange.maker in on_host
+            found += exchange.cycles * ((not made) in sides)
+        order = self.order(on_host)
+        is_free = [bool(order) and self.choices[order[end]].is_composed for end in (0, -1)]
+        before = [is_free[0], *(place in on_host for place in order[:-1])]
+        changes = sum(place in on_host and not earlier for place, earlier in zip(order, before, strict=True))
+        changes -= is_free[1] and order[-1] in on_host
+        return found + self.change * changes
+
+
+def best_sides(question: Question) -> frozenset[int]:
+    """Places of the layers that the Host runs.
+
+    An order and its cut only find what is near, so that they begin three times: with all layers on the NPU
+    that it can run, without those that it makes of others, and with all on the Host that it may run.
+    """
+    choices = list(enumerate(question.choices))
+    begins = (
+        frozenset(place for place, choice in choices if choice.npu is None),
+        frozenset(
+            place for place, choice in choices if choice.host is not None
+            if choice.npu is None or choice.is_composed
+        ),
+        frozenset(place for place, choice in choices if choice.host is not None),
+    )  # fmt: skip
+    return min((_improved(question, begin) for begin in dict.fromkeys(begins)), key=question.cycles)
+
+
+def _improved(question: Question, on_host: frozenset[int]) -> frozenset[int]:
+    """A partition, cut anew in its own order for as long as that gains."""
+    best = question.cycles(on_host)
+    for _ in range(MOST_ROUNDS):
+        found = _cut(question, question.order(on_host))
+        cycles = question.cycles(found)
+        if cycles >= best:
+            break
+        on_host, best = found, cycles
+    return on_host
+
+
+def _cut(question: Question, order: Sequence[int]) -> frozenset[int]:
+    """The best partition in a fixed order."""
+    network = Network()
+    nodes = [_node(network, choice) for choice in question.choices]
+    for exchange in question.exchanges:
+        _add_exchange(network, nodes, exchange)
+    for before, place in pairwise(order):
+        network.arc(nodes[before], nodes[place], question.change)
+    if order and not question.choices[order[0]].is_composed:
+        network.arc(0, nodes[order[0]], question.change)
+    if order and question.choices[order[-1]].is_composed:
+        network.arc(nodes[order[-1]], 1, question.change)
+    host = network.sink_side()
+    return frozenset(place for place, node in enumerate(nodes) if node in host)
+
+
+def _node(network: Network, choice: Choice) -> int:
+    """A layer's node: source and sink stand for those that only one side can run."""
+    if choice.npu is None:
+        return 1
+    if choice.host is None:
+        return 0
+    node = network.node()
+    # What both sides take anyway goes through no cut.
+    network.arc(0, node, choice.host - min(choice.host, choice.npu))
+    network.arc(node, 1, choice.npu - min(choice.host, choice.npu))
+    return node
+
+
+def _add_exchange(network: Network, nodes: Sequence[int], exchange: Exchange) -> None:
+    """A conversion is paid once, for any number of readers on the other side."""
+    maker = nodes[exchange.maker] if exchange.maker >= 0 else 1
+    readers = {nodes[reader] if reader >= 0 else 1 for reader in exchange.readers} - {maker}
+    if len(readers) == 1:
+        (reader,) = readers
+        network.arc(maker, reader, exchange.cycles)
+        network.arc(reader, maker, exchange.cycles)
+        return
+    if maker != 1 and readers:
+        to_host = network.node() if 1 not in readers else 1
+        network.arc(maker, to_host, exchange.cycles)
+        for reader in readers if to_host != 1 else ():
+            network.arc(to_host, reader, ENDLESS)
+    if maker != 0 and readers:
+        to_npu = network.node() if 0 not in readers else 0
+        network.arc(to_npu, maker, exchange.cycles)
+        for reader in readers if to_npu != 0 else ():
+            network.arc(reader, to_npu, ENDLESS)
