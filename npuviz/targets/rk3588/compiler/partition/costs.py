@@ -68,6 +68,9 @@ def weigh(
         is_held = found is not None and found.is_product
         host = None if npu is not None and is_held else host_cycles_of(graph, planner, layer, spec)
         choices.append(Choice(npu, host, found is not None and found.is_composed))
+    if not on_host and not any(choice.host is None for choice in choices):
+        # Nothing here needs either side; an NPU with nothing to do is not what a model is compiled for.
+        return {}
     question = Question(
         choices,
         list(_exchanges(builder, layers, planner, choices)),
@@ -75,9 +78,6 @@ def weigh(
         turns_of(Dependencies(graph, layers)),
     )
     sides = best_sides(question)
-    if len(sides) == len(layers) and not on_host:
-        # An NPU with nothing to do is not what a model is compiled for.
-        return {}
     return {
         layers[place].head.id: _reason(choices[place], spec)
         for place in sorted(sides)
