@@ -1,4 +1,4 @@
-"""The page of real models is read back: rows of other machines stay, cycles are compared with earlier ones."""
+"""The page of real models is read back: rows of other machines stay, and cycles are compared."""
 
 from benchmarks.real_model_page import comparison, figures_of_page
 
