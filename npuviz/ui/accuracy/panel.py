@@ -14,7 +14,16 @@ from npuviz.onnx.check.rounding import TYPES, RoundingResult
 from npuviz.sim.check_result import CheckResult
 from npuviz.ui.accuracy.depth_chart import DepthChart
 from npuviz.ui.accuracy.histogram import ErrorHistogram
-from npuviz.ui.accuracy.table import AccuracyTable, RoundedTable, share_text
+from npuviz.ui.accuracy.table import (
+    ALLOWED,
+    COSINE,
+    DEPTH,
+    OWN_SQNR,
+    TENSOR,
+    AccuracyTable,
+    RoundedTable,
+    share_text,
+)
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.kit.columns import fit_columns
 from npuviz.ui.kit.empty_state import EmptyState
@@ -33,6 +42,8 @@ COMPARE = "Compare"
 AS_RUN = "As the machine has it"
 ROUNDING = "rounding tensors\u2026"
 NAME_WIDTH = 150
+SPARED = (TENSOR, COSINE, DEPTH, ALLOWED, OWN_SQNR)
+"""Columns that give way; the chart shows depth and what is allowed."""
 CHART_ROOM = 620
 """Pixels of the panel from which on there are charts beside the table."""
 END = 1 << 62
@@ -56,7 +67,7 @@ class AccuracyPanel(Panel):
             is_single=True,
         )  # fmt: skip
         for view, name in ((self.view, "accuracy"), (self.types_view, "narrower-types")):
-            fit_columns(view, NAME_WIDTH)
+            fit_columns(view, NAME_WIDTH, spare=SPARED if view is self.view else ())
             add_copying(view, (self, name))
         self.view.selectionModel().currentRowChanged.connect(self._mark)
         self.view.clicked.connect(self._choose)

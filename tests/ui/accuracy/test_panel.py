@@ -134,3 +134,12 @@ def test_tensors_in_a_narrower_type(bench: Bench, session: DebugSession) -> None
         panel.grab().save(f"{os.environ['NPUVIZ_PICTURES']}/types.png")
     panel.what.setCurrentIndex(0)
     assert panel.offer.isVisible()
+
+
+@pytest.mark.parametrize("width", [560, 1000])
+def test_the_table_scrolls_in_one_direction_only(bench: Bench, session: DebugSession, width: int) -> None:
+    panel = _open(bench, session, width)
+    _compare(bench, panel)
+    bench.qtbot.waitUntil(lambda: panel.view.horizontalScrollBar().maximum() == 0)
+    shown = [column for column in range(len(panel.table.titles)) if not panel.view.isColumnHidden(column)]
+    assert {OPERATOR, WHOLE, OWN} <= set(shown)
