@@ -12,8 +12,9 @@ import onnx
 
 from npuviz.base.errors import FormatError
 from npuviz.base.names import echo
-from npuviz.onnx.draft import OF_A_RUN, Draft, declare_weight, replace_nodes
+from npuviz.onnx.draft import OF_A_RUN, Draft, declare_weight
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.observation import observe
 from npuviz.onnx.passes.functions import bind_nodes
 from npuviz.onnx.passes.unrolling import unroll_model

@@ -21,6 +21,7 @@ from npuviz.base.late_module import late_module
 from npuviz.base.names import echo, resolved
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
+from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.runtime_operators import learn_operators
 
@@ -53,6 +54,9 @@ class Draft:
     assumptions: list[str] = field(default_factory=list[str])
 
 
+_SORTED = (
+    "nodes of the file stand before what they read, which ONNX forbids and runtimes take: they were sorted"
+)
 OF_A_RUN = " of a run with these inputs"
 """How an assumption ends that another run's inputs may break."""
 _ASSUMED_ONE = "is open in the model: 1 assumed"
@@ -83,16 +87,6 @@ def first_line(error: BaseException) -> str:
     return text if len(text) <= 200 else text[:199] + "\u2026"
 
 
-def names_read(graph: onnx.GraphProto) -> set[str]:
-    """Names that any node, subgraph or graph output reads."""
-    found = {value.name for value in graph.output}
-    for node in graph.node:
-        found.update(node.input)
-        for inner in subgraphs(node):
-            found |= names_read(inner)
-    return found
-
-
 def is_kept(array: np.ndarray) -> bool:
     """Whether a weight stays in the structure: it is small, or text, which has no bytes of its own."""
     return array.nbytes <= KEPT_WEIGHT_BYTES or array.dtype.hasobject
@@ -105,13 +99,6 @@ def declare_weight(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None
     else:
         kind = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(onnx.helper.make_tensor_value_info(name, kind, list(array.shape)))
-
-
-def replace_nodes(graph: onnx.GraphProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Give a graph other nodes, which may be some of its own."""
-    made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(made)
 
 
 def read_draft(path: Path) -> Draft:
@@ -131,10 +118,11 @@ def read_draft(path: Path) -> Draft:
         raise FormatError(path, expected=f"at most {MAX_NODES} nodes", found=str(len(proto.graph.node)))
     _check_texts(path, proto, "model")
     _check_versions(path, proto)
+    was_unsorted = sum(sort_nodes(graph) for graph in (proto.graph, *proto.functions)) > 0
     proto = _modernise(path, proto)
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         _write_defaults(nodes)
-    draft = Draft(path, proto, {})
+    draft = Draft(path, proto, {}, [_SORTED] if was_unsorted else [])
     with reading(path, "initializers"):
         _take_out_weights(draft)
     with reading(path, "structure"):

@@ -505,3 +505,40 @@ def test_half_of_the_frequencies_are_the_default(tmp_path: Path, given: dict[str
     assert graph.tensors[graph.outputs[0]].shape == (1, 11, bins, 2)
     found = outputs(graph, x=random(1, 2000, 1))
     assert found[0].shape == (1, 11, bins, 2)
+
+
+def test_nodes_may_stand_in_any_order(tmp_path):
+    """As the float16 converter of ONNX Runtime leaves them, in branches too."""
+    scalar = helper.make_tensor_value_info
+    branch = helper.make_graph(
+        [helper.make_node("Neg", ["i"], ["o"], "neg"), helper.make_node("Add", ["b", "b"], ["i"], "add")],
+        "branch", [], [scalar("o", TensorProto.FLOAT, [4])],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], "if", then_branch=branch, else_branch=branch),
+        helper.make_node("Cast", ["s"], ["c"], "cast", to=TensorProto.BOOL),
+        helper.make_node("ReduceMax", ["b"], ["s"], "max", keepdims=0),
+        helper.make_node("Abs", ["a"], ["b"], "abs"),
+        helper.make_node("Exp", ["x"], ["a"], "exp"),
+    ]
+    ends = [[scalar(name, TensorProto.FLOAT, [4])] for name in "xy"]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", *ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(made.SerializeToString())
+    graph = read_model(path, optimize=False)
+    assert [node.name for node in graph.nodes] == ["exp", "abs", "max", "cast", "if"]
+    assert any("they were sorted" in text for text in graph.assumptions)
+    x = np.array([1, 2, 3, 4], np.float32)
+    (found,) = outputs(read_model(path, given=Given({"x": x})), x=x)
+    np.testing.assert_allclose(found, -2 * np.exp(x), rtol=1e-6)
+
+
+def test_a_circle_of_nodes_is_refused(tmp_path):
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Abs", ["a"], ["b"])]
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in "xb"]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(helper.make_graph(nodes, "g", *ends)).SerializeToString())
+    with pytest.raises(FormatError, match="sorted"):
+        read_model(path)

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper
 
-from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
+from npuviz.onnx.draft import Draft, declare_weight
+from npuviz.onnx.node_order import replace_nodes
 
 NOT_ROUNDED = "are not rounded to 8 bits"
 """How the assumption says that a product's operand keeps the machine's type."""

@@ -11,8 +11,9 @@ import onnx
 from onnx import NodeProto, TypeProto, numpy_helper
 
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
+from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.graph import make_graph
+from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.passes.optimization import optimize
 from npuviz.onnx.passes.unrolling import LOOPS, unroll

@@ -13,13 +13,8 @@ from onnx import numpy_helper
 
 from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import (
-    KEPT_WEIGHT_BYTES,
-    MAX_TENSOR_ELEMENTS,
-    Draft,
-    declare_weight,
-    names_read,
-)
+from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, declare_weight
+from npuviz.onnx.node_order import names_read
 from npuviz.onnx.passes.unrolling import unroll_model
 
 # Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.

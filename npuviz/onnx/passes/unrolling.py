@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from npuviz.onnx.draft import replace_nodes
+from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.functions import bind_nodes
 
 MAX_TURNS = 64

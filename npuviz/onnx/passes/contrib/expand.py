@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Mapping
 from onnx import GraphProto, NodeProto
 
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import Draft, declare_weight, replace_nodes
+from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
+from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED

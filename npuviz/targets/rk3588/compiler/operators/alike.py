@@ -37,8 +37,11 @@ def alike(
     """An operand of floats or booleans as a cube of fp16 in the shape of another. shape  of the result's
     tensor
 
-    Raises CannotLower where repeating it takes longer than the Host.
+    Raises CannotLower where repeating it takes longer than the Host, and in a layer of int8, whose operands
+    are the integers and not these.
     """
+    if layer.is_quantised:
+        raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
     graph, wanted = b.graph, replace(like, dtype=HALF)
     if planner.is_constant(tensor):
         values = np.asarray(graph.constants[tensor], np.float64)

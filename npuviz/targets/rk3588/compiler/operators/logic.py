@@ -99,8 +99,8 @@ def lower_limits(b: Builder, layer: Layer, planner: Planner) -> None:
 def lower_several(b: Builder, layer: Layer, planner: Planner) -> None:
     """Add, Mul, Max and their like, of any operands that broadcasting brings together."""
     node = layer.head
-    if layer.is_quantised or (layer.activation is not None and layer.activation.function != "Relu"):
-        raise CannotLower(f"{node.op_type} in int8 of operands of several shapes", change="fp16 around it")
+    if layer.activation is not None and layer.activation.function != "Relu":
+        raise CannotLower(f"{node.op_type} of operands of several shapes, with a table behind it")
     target = cube_of(b, layer, layer.output)
     shape = b.graph.tensors[node.outputs[0]].shape
     steps = Steps(b, layer)

@@ -90,3 +90,16 @@ def test_one_scale_right_after_another(tmp_path: Path, scales: tuple[float, ...]
     model.add("Relu", x)
     finished = on_npu(model.save(tmp_path))
     assert finished.result.is_passed, finished.result.findings
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 1.2), (0.5, 1.0), (-0.3, None), (None, 0.7)])
+def test_limits_between_integers(tmp_path: Path, limits: tuple[float | None, float | None]) -> None:
+    """A Clip that no table makes does not read floats that nobody has made."""
+    model = Model(1, 8, 4, 4)
+    x = model.add("QuantizeLinear", "x", *scaled(model, 0.02, 104))
+    x = model.add("DequantizeLinear", x, *scaled(model, 0.02, 104))
+    x = model.add("Clip", x, *("" if each is None else model.constant(np.float32(each)) for each in limits))
+    x = model.add("QuantizeLinear", x, *scaled(model, 0.01, 116))
+    model.add("DequantizeLinear", x, *scaled(model, 0.01, 116))
+    finished = checked(model.save(tmp_path))
+    assert finished.result.is_passed, finished.result.findings

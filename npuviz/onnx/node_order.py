@@ -1,0 +1,72 @@
+"""Nodes in an order in which they can run: ONNX demands it, runtimes take any, and converters break it."""
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+
+import onnx
+
+from npuviz.onnx.parameters import subgraphs
+
+
+def names_read(graph: onnx.GraphProto) -> set[str]:
+    """Names that any node, subgraph or graph output reads."""
+    found = {value.name for value in graph.output}
+    for node in graph.node:
+        found.update(node.input)
+        for inner in subgraphs(node):
+            found |= names_read(inner)
+    return found
+
+
+def replace_nodes(graph: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Give a graph other nodes, which may be some of its own."""
+    made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(made)
+
+
+def sort_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> bool:
+    """Put each node of a graph, and of those inside of it, behind what it reads; whether some was not.
+
+    Nodes that need not move keep their order. A graph with a circle is left as it is.
+    """
+    is_changed = False
+    for node in graph.node:
+        for inner in subgraphs(node):
+            is_changed |= sort_nodes(inner)
+    order = _order(graph.node)
+    if order is not None:
+        replace_nodes(graph, [graph.node[index] for index in order])
+        is_changed = True
+    return is_changed
+
+
+def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
+    """Indices of nodes in an order that can run; None where theirs can, or none does."""
+    producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    needed = [_needed(node, producers) - {index} for index, node in enumerate(nodes)]
+    if all(max(each, default=-1) < index for index, each in enumerate(needed)):
+        return None
+    readers: dict[int, list[int]] = {}
+    for index, each in enumerate(needed):
+        for producer in each:
+            readers.setdefault(producer, []).append(index)
+    missing = [len(each) for each in needed]
+    ready = [index for index, count in enumerate(missing) if not count]
+    heapify(ready)
+    found: list[int] = []
+    while ready:
+        index = heappop(ready)
+        found.append(index)
+        for reader in readers.get(index, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heappush(ready, reader)
+    return found if len(found) == len(nodes) else None
+
+
+def _needed(node: onnx.NodeProto, producers: dict[str, int]) -> set[int]:
+    names = set(node.input)
+    for inner in subgraphs(node):
+        names |= names_read(inner)
+    return {producers[name] for name in names if name in producers}
