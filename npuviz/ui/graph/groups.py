@@ -9,6 +9,8 @@ from npuviz.program.graph import Graph
 
 LEAST = 3
 """Operators from which on folding is worth while."""
+MOST_LEVELS = 16
+"""Groups in groups: no model has more, and a file's names may go as deep as they like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def _by_name(graph: Graph) -> list[Group]:
     names = [node.name for node in graph.nodes]
     separator = "/" if any("/" in name.strip("/") for name in names) else "."
     parts = [tuple(part for part in name.split(separator) if part) for name in names]
-    return _levels(graph, parts, separator, range(len(names)), 0, "")
+    return _levels(graph, parts, separator, range(len(names)), (0, ""), MOST_LEVELS)
 
 
 def _levels(
@@ -61,14 +63,16 @@ def _levels(
     parts: Sequence[tuple[str, ...]],
     separator: str,
     nodes: Sequence[int],
-    depth: int,
-    above: str,
+    begin: tuple[int, str],
+    levels: int,
 ) -> list[Group]:
-    """Groups among `nodes`, whose names are equal in front of part `depth`, each before those in it.
+    """Groups among `nodes`, each before those in it, so many levels deep.
 
+    begin  the part of their names from which on they differ, and what the groups' names begin with
     Each level is checked for circles by itself: one that leaves the group around an inner box would be a
     circle of outer boxes, which are checked before.
     """
+    depth, above = begin
     shared = depth
     deep = [parts[node] for node in nodes if len(parts[node]) > depth + 1]
     while deep and len({part[: shared + 1] for part in deep}) == 1 and len(deep[0]) > shared + 1:
@@ -88,10 +92,10 @@ def _levels(
     )
     found: list[Group] = []
     for group in kept:
-        found += [
-            group,
-            *_levels(graph, parts, separator, group.nodes, shared + 1, f"{group.name}{separator}"),
-        ]
+        found.append(group)
+        if levels > 1:
+            inner = shared + 1, f"{group.name}{separator}"
+            found += _levels(graph, parts, separator, group.nodes, inner, levels - 1)
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMenu
 
-from npuviz.ui.graph.groups import Group, groups_of, leaders_of, outermost
+from npuviz.ui.graph.groups import MOST_LEVELS, Group, groups_of, leaders_of, outermost
 from npuviz.ui.graph.layout import lay_out_graph
 from npuviz.ui.graph.panel import GraphPanel
 from npuviz.workbench.opening import OpenOptions, open_file
@@ -59,6 +59,13 @@ def test_groups_lie_in_groups() -> None:
     without = frozenset(groups) - {groups[0]}
     assert sorted(group.name for group in outermost(without)) == ["0/a", "0/b", "1"]
     assert leaders_of(graph, without).tolist() == [0, 0, 0, 3, 3, 3, 6, 6, 6, 6, 6, 6]
+
+
+def test_names_of_any_depth_are_read() -> None:
+    graph = chain(1500)
+    nodes = tuple(replace(node, name="/a" * (1500 - node.id) + "/x") for node in graph.nodes)
+    groups = groups_of(replace(graph, nodes=nodes))
+    assert len(groups) <= MOST_LEVELS
 
 
 @pytest.mark.parametrize("direction", ["down", "right"])
