@@ -521,9 +521,11 @@ def test_nodes_may_stand_in_any_order(tmp_path):
         helper.make_node("Abs", ["a"], ["b"], "abs"),
         helper.make_node("Exp", ["x"], ["a"], "exp"),
     ]
-    ends = [[scalar(name, TensorProto.FLOAT, [4])] for name in "xy"]
+    given, made_there = ([scalar(name, TensorProto.FLOAT, [4])] for name in "xy")
     made = helper.make_model(
-        helper.make_graph(nodes, "g", *ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        helper.make_graph(nodes, "g", given, made_there),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=8,
     )
     path = tmp_path / "m.onnx"
     path.write_bytes(made.SerializeToString())
@@ -537,8 +539,8 @@ def test_nodes_may_stand_in_any_order(tmp_path):
 
 def test_a_circle_of_nodes_is_refused(tmp_path):
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Abs", ["a"], ["b"])]
-    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in "xb"]
+    given, found = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in "xb")
     path = tmp_path / "m.onnx"
-    path.write_bytes(helper.make_model(helper.make_graph(nodes, "g", *ends)).SerializeToString())
+    path.write_bytes(helper.make_model(helper.make_graph(nodes, "g", given, found)).SerializeToString())
     with pytest.raises(FormatError, match="sorted"):
         read_model(path)

@@ -86,8 +86,8 @@ def test_steps_of_one_scale_stay_behind_another(tmp_path) -> None:
     constants = []
     nodes, tensor = [], "x"
     for number, scale in enumerate((0.05, 0.02)):
-        constants += [numpy_helper.from_array(np.float32(scale), f"s{number}")]
-        constants += [numpy_helper.from_array(np.int8(0), f"z{number}")]
+        constants += [numpy_helper.from_array(np.array(scale, np.float32), f"s{number}")]
+        constants += [numpy_helper.from_array(np.array(0, np.int8), f"z{number}")]
         for kind, out in (("QuantizeLinear", f"q{number}"), ("DequantizeLinear", f"d{number}")):
             nodes.append(helper.make_node(kind, [tensor, f"s{number}", f"z{number}"], [out]))
             tensor = out

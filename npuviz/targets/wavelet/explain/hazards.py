@@ -17,11 +17,28 @@ from npuviz.targets.wavelet.explain.waits import held_ports, why_held
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.arithmetic.wraps import LOG_WRAPPED
-from npuviz.targets.wavelet.kernels.dsd.races import (
+from npuviz.targets.wavelet.kernels.log_numbers import (
+    LAST_BIAS,
+    LAST_SHIFT,
+    LOG_ABSORBED,
+    LOG_BOUNDS,
+    LOG_CONTROL_UNBOUND,
     LOG_EARLY_READ,
     LOG_EARLY_WRITE,
+    LOG_LEFT,
+    LOG_LENGTHS,
+    LOG_MIXED,
+    LOG_NO_ADVANCE,
+    LOG_NO_INDEX,
+    LOG_OUTPUT_BUSY,
+    LOG_PRINT,
+    LOG_QUEUE_BUSY,
+    LOG_REBOUND,
+    LOG_THREAD_BUSY,
+    LOG_TWO_ARRIVALS,
     LOG_TWO_WRITES,
+    LOG_UNBOUND_TASK,
+    LOG_WRAPPED,
     RACE_SHIFT,
 )
 from npuviz.targets.wavelet.machine.engine import Engine
@@ -34,41 +51,41 @@ _ENDED = (sk.STATUS_FINISHED, sk.STATUS_DEADLOCK)
 _LOGGED = {
     int(code): text
     for code, text in {
-        sk.LOG_CONTROL_UNBOUND: (  # C1
+        LOG_CONTROL_UNBOUND: (  # C1
             "control-unbound",
             "a control wavelet names task id {value}, to which no control task is bound: it is dropped",
         ),
-        sk.LOG_THREAD_BUSY: (  # Q1
+        LOG_THREAD_BUSY: (  # Q1
             "thread-busy",
             "{thread} has a live operation: on the chip two corrupt each other; here the start waits",
         ),
-        sk.LOG_LENGTHS: (  # O2
+        LOG_LENGTHS: (  # O2
             "operand-lengths",
             "the operands of this operation have different lengths; one has {value} elements",
         ),
-        sk.LOG_ABSORBED: (  # T2
+        LOG_ABSORBED: (  # T2
             "activation-absorbed",
             "task {task} is active already and has not run: this activation has no effect",
         ),
-        sk.LOG_NO_INDEX: (  # O1
+        LOG_NO_INDEX: (  # O1
             "missing-index",
             "an operand has wavelet_index_offset and the operation gives no .index",
         ),
-        sk.LOG_TWO_ARRIVALS: (  # R2
+        LOG_TWO_ARRIVALS: (  # R2
             "two-arrivals",
             "two wavelets of color {value} arrive in one cycle from different directions",
         ),
-        sk.LOG_QUEUE_BUSY: ("queue-busy", "input queue {value} is read by two live operations"),  # Q1
-        sk.LOG_OUTPUT_BUSY: ("queue-busy", "{queue}color {low} is written by two live operations"),  # Q1
-        sk.LOG_REBOUND: (
+        LOG_QUEUE_BUSY: ("queue-busy", "input queue {value} is read by two live operations"),  # Q1
+        LOG_OUTPUT_BUSY: ("queue-busy", "{queue}color {low} is written by two live operations"),  # Q1
+        LOG_REBOUND: (
             "queue-not-empty",
             "{direction} queue {queue_id} gets color {low} while it holds words",
         ),  # Q2
-        sk.LOG_MIXED: (  # Q2
+        LOG_MIXED: (  # Q2
             "queue-not-empty",
             "{queue}color {low} is sent while the queue still holds words of another color",
         ),
-        sk.LOG_NO_ADVANCE: (  # C2
+        LOG_NO_ADVANCE: (  # C2
             "switch-stays",
             "SWITCH_ADV on color {value} at the last position without ring_mode has no effect",
         ),
@@ -76,11 +93,11 @@ _LOGGED = {
             "overflow",
             "the {what} of two {integer} numbers does not fit in {integer}: it wraps",
         ),
-        sk.LOG_LEFT: (
+        LOG_LEFT: (
             "leaves-rectangle",
             "a wavelet of color {low} leaves the rectangle by {port}: it is dropped",
         ),
-        sk.LOG_UNBOUND_TASK: (
+        LOG_UNBOUND_TASK: (
             "task-unbound",
             "id {value} is activated and no local task is bound to it",
         ),  # T1
@@ -104,7 +121,7 @@ _RACES = {
         ),
     }.items()
 }
-_ROUTED = (sk.LOG_TWO_ARRIVALS, sk.LOG_NO_ADVANCE, sk.LOG_LEFT)
+_ROUTED = (LOG_TWO_ARRIVALS, LOG_NO_ADVANCE, LOG_LEFT)
 """Kinds whose value begins with a color and whose source is the color's configuration."""
 
 
@@ -140,11 +157,11 @@ class Hazards:
     def _logged(self) -> Iterator[Hazard]:
         seen: set[tuple[int, int, int, int]] = set()
         for cycle, node, kind, value, instruction in self._engine.log_rows():
-            is_known = kind == sk.LOG_BOUNDS or kind in _LOGGED or kind in _RACES
+            is_known = kind == LOG_BOUNDS or kind in _LOGGED or kind in _RACES
             if not is_known or (node, kind, value, instruction) in seen:
                 continue
             seen.add((node, kind, value, instruction))
-            if kind == sk.LOG_BOUNDS:
+            if kind == LOG_BOUNDS:
                 word, text = "out-of-bounds", self._bounds(node, value)  # O3
             elif kind in _RACES:
                 word, text = _RACES[kind][0], self._race(node, kind, value)
@@ -185,7 +202,7 @@ class Hazards:
         return f"{names[0]} (id {number})" if names else str(number)
 
     def _bounds(self, node: int, value: int) -> str:
-        base, last = value & (1 << sk.LAST_SHIFT) - 1, (value >> sk.LAST_SHIFT) - sk.LAST_BIAS
+        base, last = value & (1 << LAST_SHIFT) - 1, (value >> LAST_SHIFT) - LAST_BIAS
         symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
         symbol = next((s for s in symbols if s.address <= base < s.address + s.size_bytes), None)
         if symbol is None:
@@ -332,7 +349,7 @@ class Hazards:
         """Text without its newline, which the vendor's tools drop silently (H3)."""
         open_lines: dict[int, str] = {}
         for _, node, kind, value, _ in self._engine.log_rows():
-            if kind == sk.LOG_PRINT:
+            if kind == LOG_PRINT:
                 open_lines[node] = "" if value == 10 else open_lines.get(node, "") + chr(value)
         for node, text in open_lines.items():
             if text:

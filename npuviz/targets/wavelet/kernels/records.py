@@ -119,34 +119,16 @@ EVERY_BIT = 0xFFFF_FFFF
 # for it. A numpy number is not.
 ZERO, ONE, NONE = np.int64(0), np.int64(1), np.int64(-1)
 
-# --- hazards (log entries) ---------------------------------------------------------------------------
-LOG_PRINT = np.int64(1)  # value: character codes of a line follow one by one
-LOG_TRACE = np.int64(2)
-LOG_CONTROL_UNBOUND = np.int64(3)
-LOG_THREAD_BUSY = np.int64(4)
-LOG_LENGTHS = np.int64(5)
-LOG_ABSORBED = np.int64(6)
-LOG_NO_INDEX = np.int64(7)
-LOG_TWO_ARRIVALS = np.int64(8)
-LOG_QUEUE_BUSY = np.int64(9)
-LOG_NO_ADVANCE = np.int64(11)
-LOG_UNBOUND_TASK = np.int64(12)
-LOG_OUTPUT_BUSY = np.int64(14)
-LOG_REBOUND = np.int64(15)
-LOG_MIXED = np.int64(16)
-LOG_BOUNDS = np.int64(17)
-LOG_LEFT = np.int64(18)  # a word leaves the rectangle; value: color | port << 8
+# --- the log of hazards and prints -------------------------------------------------------------------
 LOG_CHUNK_ROWS = 64
 SEEN_WORDS = 1024  # a power of two
 MOST_HAZARDS = 1 << 15
-LAST_SHIFT = 20  # value of LOG_BOUNDS: base | (last + LAST_BIAS) << LAST_SHIFT
-LAST_BIAS = 1 << 24
 
 LOG_ROW = Record(
     "row of the log",
     cycle="in which it happened",
     node="where",
-    kind="a LOG_ number",
+    kind="a number of log_numbers",
     value="what it is about",
     instruction="listing index, -1 none",
 )
@@ -154,7 +136,7 @@ LOG_ROW = Record(
 ASIDE_ROW = Record(
     "row kept aside for the log",
     node="where",
-    kind="a LOG_ number",
+    kind="a number of log_numbers",
     value="what it is about",
     instruction="listing index, -1 none",
 )

@@ -24,6 +24,7 @@ from npuviz.sim.stop import (
 )
 from npuviz.targets.wavelet.explain.explainer import Explainer
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_PRINT
 from npuviz.targets.wavelet.machine.accesses import Source, accesses_of
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.machine.payload import WaferPayload
@@ -193,7 +194,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         open_lines: dict[int, list[str]] = {}
         found: list[Printed] = []
         for cycle, node, kind, value, _ in self.engine.log_rows():
-            if kind != sk.LOG_PRINT:
+            if kind != LOG_PRINT:
                 continue
             line = open_lines.setdefault(node, [])
             if value == 10:

@@ -358,9 +358,9 @@ class Observer:
 
     def peaks(self) -> list[Peak]:
         """What links and ramps carried beside what they can."""
-        wafer, words = self.wafer, self._engine.words
+        wafer = self.wafer
         cycles = int(wafer.final if int(wafer.status) == sk.STATUS_FINISHED else wafer.now + 1)
-        pace = 1000 / max(1, int(pk.PROGRAM(words).link))
+        pace = 1000 / max(1, int(wafer.link))
         links = NUM_LINKS * int(wafer.nodes_count) * max(cycles, int(wafer.cycle)) * pace
         hops = self._engine.counter(sk.BAND.hops)
         return [Peak("links", hops, links, "words")]

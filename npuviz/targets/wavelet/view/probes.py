@@ -109,8 +109,9 @@ def _within(value: np.ndarray, least: int, largest: int) -> int:
 
 def _set_slowdown(engine: Engine, observer: Observer, node: int, value: np.ndarray) -> None:
     stretch = _within(value, 1, _MOST_STRETCH)
-    engine.make_block(node)
-    observer.block_row(node).stretch = stretch
+    if stretch != int(observer.block_row(node).stretch):
+        engine.make_block(node)
+        observer.block_row(node).stretch = stretch
 
 
 def _depth(observer: Observer, node: int, number: int) -> int:
@@ -121,6 +122,7 @@ def _depth(observer: Observer, node: int, number: int) -> int:
 def _set_depth(engine: Engine, observer: Observer, node: int, number: int, value: np.ndarray) -> None:
     queue = observer.queue(node, number)
     depth = _within(value, 1, int(queue.length))
-    engine.make_block(node, wakes=True)
-    queue = observer.queue(node, number)
-    queue.room = int(queue.limit) - int(queue.length) + depth
+    if depth != _depth(observer, node, number):
+        engine.make_block(node, wakes=True)
+        queue = observer.queue(node, number)
+        queue.room = int(queue.limit) - int(queue.length) + depth

@@ -11,6 +11,7 @@ from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.bands import TEAM
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_LENGTHS, LOG_PRINT
 from npuviz.targets.wavelet.machine import engine
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
@@ -95,8 +96,8 @@ def test_the_log_is_in_order_whoever_comes_first() -> None:
     rows = together.engine.log_rows()
     assert rows == alone.engine.log_rows()
     kinds = [kind for _, _, kind, _, _ in rows]
-    assert kinds.count(int(sk.LOG_PRINT)) == 24 * SIDE * SIDE
-    assert kinds.count(int(sk.LOG_LENGTHS)) > SIDE * SIDE
+    assert kinds.count(int(LOG_PRINT)) == 24 * SIDE * SIDE
+    assert kinds.count(int(LOG_LENGTHS)) > SIDE * SIDE
     same(alone, together)
 
 
@@ -137,7 +138,7 @@ def test_pes_that_begin_later_take_seats_between_the_others() -> None:
     assert seats[-1] == SIDE * SIDE
     cycles = [list[int]() for _ in range(SIDE * SIDE)]
     for cycle, node, kind, _, _ in machines[0].engine.log_rows():
-        if kind == sk.LOG_PRINT:
+        if kind == LOG_PRINT:
             cycles[node].append(cycle)
     for node, found in enumerate(cycles):
         assert len(found) == 24

@@ -26,6 +26,7 @@ from npuviz.targets.wavelet.kernels.dsd.operand import (
 from npuviz.targets.wavelet.kernels.dsd.start import claim, release, set_up, thread_of
 from npuviz.targets.wavelet.kernels.faults import FAULT_DSR
 from npuviz.targets.wavelet.kernels.jitter import MORE_START, UNIT_START, more_cycles
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_THREAD_BUSY
 from npuviz.targets.wavelet.kernels.processor.task import registers_of
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, OPERATION
 from npuviz.targets.wavelet.kernels.records import (
@@ -40,7 +41,6 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_NOTHING,
     KIND_OUTPUT,
     LEVEL_BITS,
-    LOG_THREAD_BUSY,
     MAIN,
     NONE,
     OPERAND,

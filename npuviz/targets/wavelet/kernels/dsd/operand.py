@@ -17,6 +17,7 @@ from npuviz.targets.wavelet.kernels.faults import (
     FAULT_SHAPE,
 )
 from npuviz.targets.wavelet.kernels.jitter import MORE_RAMP, UNIT_RAMP, more_cycles
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_NO_INDEX
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, load_bytes, store_16, store_32
 from npuviz.targets.wavelet.kernels.program_records import CODE, FIFO_SETTINGS, LAYOUT, OPERATION, SHAPE
 from npuviz.targets.wavelet.kernels.records import (
@@ -40,7 +41,6 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_RING,
     KIND_SHAPE,
     KIND_VALUE,
-    LOG_NO_INDEX,
     MARK_ADVANCE,
     MARK_CONTROL,
     OPERAND,

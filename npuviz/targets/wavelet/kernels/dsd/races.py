@@ -7,22 +7,16 @@ strides are compared where one of them leaves no gaps.
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
-from npuviz.targets.wavelet.kernels.program_records import LAYOUT
-from npuviz.targets.wavelet.kernels.records import (
-    KIND_LINE,
-    MAIN,
-    ONE,
-    THREAD,
-    ZERO,
+from npuviz.targets.wavelet.kernels.log_numbers import (
+    LOG_EARLY_READ,
+    LOG_EARLY_WRITE,
+    LOG_TWO_WRITES,
+    RACE_SHIFT,
 )
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT
+from npuviz.targets.wavelet.kernels.records import KIND_LINE, MAIN, ONE, THREAD, ZERO
 from npuviz.targets.wavelet.kernels.time.events import hazard
-
-LOG_EARLY_READ, LOG_EARLY_WRITE, LOG_TWO_WRITES = np.int64(19), np.int64(20), np.int64(21)
-"""Numbers as in `records`; value: begin of the operand under way | (1 + its listing index) << RACE_SHIFT."""
-RACE_SHIFT = 20
 
 
 class Row(NamedTuple):

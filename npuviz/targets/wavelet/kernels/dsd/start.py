@@ -4,6 +4,15 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
 from npuviz.targets.wavelet.kernels.dsd.races import look_for_races
+from npuviz.targets.wavelet.kernels.log_numbers import (
+    LAST_BIAS,
+    LAST_SHIFT,
+    LOG_BOUNDS,
+    LOG_LENGTHS,
+    LOG_MIXED,
+    LOG_OUTPUT_BUSY,
+    LOG_QUEUE_BUSY,
+)
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, RATE, VARIABLE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
@@ -19,13 +28,6 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_RING,
     KIND_SHAPE,
     KIND_VALUE,
-    LAST_BIAS,
-    LAST_SHIFT,
-    LOG_BOUNDS,
-    LOG_LENGTHS,
-    LOG_MIXED,
-    LOG_OUTPUT_BUSY,
-    LOG_QUEUE_BUSY,
     ONE,
     QUEUE,
     SEVERAL,

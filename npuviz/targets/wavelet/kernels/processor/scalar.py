@@ -37,11 +37,7 @@ from npuviz.targets.wavelet.kernels.faults import (
     FAULT_STACK,
 )
 from npuviz.targets.wavelet.kernels.memory import load_bytes, size_of, store_bytes, wrapped
-from npuviz.targets.wavelet.kernels.processor.configuration import (
-    is_register,
-    read_register,
-    write_register,
-)
+from npuviz.targets.wavelet.kernels.processor.configuration import is_register, read_register, write_register
 from npuviz.targets.wavelet.kernels.processor.descriptors import descriptor_instruction
 from npuviz.targets.wavelet.kernels.processor.division import division
 from npuviz.targets.wavelet.kernels.processor.system import system_call
@@ -54,12 +50,7 @@ from npuviz.targets.wavelet.kernels.program_records import (
     OPERATION,
     PREDICATED,
 )
-from npuviz.targets.wavelet.kernels.records import (
-    FRAME,
-    MAIN,
-    ONE,
-    ZERO,
-)
+from npuviz.targets.wavelet.kernels.records import FRAME, MAIN, ONE, ZERO
 from npuviz.targets.wavelet.kernels.taps import (
     READ_MEMORY,
     READ_REGISTER,
@@ -73,12 +64,7 @@ from npuviz.targets.wavelet.kernels.taps import (
     touch_read,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
-from npuviz.targets.wavelet.kernels.time.stops import (
-    element_of,
-    mark_of,
-    watch_bytes,
-    watch_instruction,
-)
+from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch_bytes, watch_instruction
 
 SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""
@@ -277,7 +263,7 @@ def _compute(machine, pe, registers, instruction, t):
     if op <= isa.OP_MAX:
         right = registers[second] if second >= 0 else imm
         if op <= isa.OP_MUL and (kind == isa.T_I16 or kind == isa.T_I32):
-            note_wrapped(machine.wafer, pe, op, kind, left, right)
+            note_wrapped(machine.wafer, pe, op | (kind << 8), left, right)
         registers[a] = binary(op, kind, left, right)
         if op == isa.OP_DIV or op == isa.OP_REM:
             return division(program, instruction)

@@ -5,6 +5,7 @@ from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_OPERAND
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_PRINT, LOG_REBOUND, LOG_TRACE
 from npuviz.targets.wavelet.kernels.memory import store_16
 from npuviz.targets.wavelet.kernels.processor.configuration import (
     channel_of,
@@ -13,15 +14,7 @@ from npuviz.targets.wavelet.kernels.processor.configuration import (
     write_register,
 )
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
-from npuviz.targets.wavelet.kernels.records import (
-    CHANNEL,
-    FIFO,
-    FRONTIER,
-    LOG_PRINT,
-    LOG_REBOUND,
-    LOG_TRACE,
-    QUEUE,
-)
+from npuviz.targets.wavelet.kernels.records import CHANNEL, FIFO, FRONTIER, QUEUE
 from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.kernels.taps import WRITE_MEMORY, is_tapped, touch
 from npuviz.targets.wavelet.kernels.time.events import (

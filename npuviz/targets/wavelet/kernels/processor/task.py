@@ -9,20 +9,10 @@ from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.causes import record_task_start
 from npuviz.targets.wavelet.kernels.dsd.operand import pop_queue
 from npuviz.targets.wavelet.kernels.jitter import MORE_TASK, UNIT_TASK, more_cycles
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_ABSORBED, LOG_CONTROL_UNBOUND, LOG_UNBOUND_TASK
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
-from npuviz.targets.wavelet.kernels.records import (
-    BLOCK,
-    FLUSH_TASK,
-    FRAME,
-    LOG_ABSORBED,
-    LOG_CONTROL_UNBOUND,
-    LOG_UNBOUND_TASK,
-    MARK_CONTROL,
-    NONE,
-    QUEUE,
-    ZERO,
-)
+from npuviz.targets.wavelet.kernels.records import BLOCK, FLUSH_TASK, FRAME, MARK_CONTROL, NONE, QUEUE, ZERO
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
 from npuviz.targets.wavelet.kernels.taps import READ_HOST, READ_WORD, is_tapped, tap_arguments
 from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor

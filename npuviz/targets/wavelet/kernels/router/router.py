@@ -8,6 +8,7 @@ longest ago goes first, then the lower one. Assumed, as wavelet-fabric.md sectio
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.sim.parts.watch_kernels import is_watched, watch_queue
 from npuviz.targets.wavelet.kernels.jitter import MORE_LINK, MORE_RAMP, UNIT_LINK, UNIT_QUEUE, more_cycles
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_LEFT, LOG_TWO_ARRIVALS
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, TRACKS
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -15,8 +16,6 @@ from npuviz.targets.wavelet.kernels.records import (
     FAR,
     FRONTIER,
     HELD_SHIFT,
-    LOG_LEFT,
-    LOG_TWO_ARRIVALS,
     MARK_ADVANCE,
     MARK_BUSY,
     MARK_CONTROL,

@@ -2,7 +2,8 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.records import LOG_NO_ADVANCE, MARK_CONTROL, NONE, ZERO
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_NO_ADVANCE
+from npuviz.targets.wavelet.kernels.records import MARK_CONTROL, NONE, ZERO
 from npuviz.targets.wavelet.kernels.time.events import hazard, wake_processor
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from npuviz.sim.parts.atomic_kernels import add_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel
+from npuviz.targets.wavelet.kernels.log_numbers import LOG_PRINT, LOG_TRACE
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT, NODE, NUM_COLORS
 from npuviz.targets.wavelet.kernels.records import (
     ASIDE_ROW,
@@ -17,9 +18,7 @@ from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
     COMMAND_STATE,
     LOG_CHUNK_ROWS,
-    LOG_PRINT,
     LOG_ROW,
-    LOG_TRACE,
     MOST_HAZARDS,
     NONE,
     ONE,
