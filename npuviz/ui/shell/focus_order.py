@@ -10,41 +10,35 @@ ROW = 14
 
 
 def go_to_next_stop(window: QMainWindow, is_next: bool) -> bool:
-    """Give the focus to the next widget that takes Tab and can be seen: panels behind a tab cannot.
+    """Give the focus to the next widget in the window that takes it by Tab and can be seen.
 
     Returns whether there is another one.
     """
     start = window.focusWidget() or window
-    stops = _stops(window)
-    if start in stops:
-        found = stops[(stops.index(start) + (1 if is_next else -1)) % len(stops)]
+    order = _order(window, start)
+    if start in order:
+        found = order[(order.index(start) + (1 if is_next else -1)) % len(order)]
     else:
-        # What takes the focus but not by Tab leads to its neighbour in Qt's order.
-        chain = _chain(start) if is_next else _chain(start)[::-1]
-        found = next((widget for widget in chain if widget in stops), start)
+        found = (order[0] if is_next else order[-1]) if order else start
     if found is start:
         return False
     found.setFocus(Qt.FocusReason.TabFocusReason if is_next else Qt.FocusReason.BacktabFocusReason)
     return True
 
 
-def _stops(window: QMainWindow) -> list[QWidget]:
-    """All stops: panels in Qt's order, and in each of them from top to bottom and from left to right."""
+def _order(window: QMainWindow, start: QWidget) -> list[QWidget]:
+    """All stops, and `start` where it is none: the bars, then panel after panel, each from top to bottom.
+
+    Qt's own chain is not asked: PySide makes the wrapper of each widget that it gives a child of the one
+    before, and so takes both away, menus too, when the first is deleted.
+    """
     groups: dict[QWidget, list[QWidget]] = {}
-    for widget in _chain(window):
-        if widget.window() is window and _is_stop(widget):
+    for widget in window.findChildren(QWidget):
+        if widget.window() is window and (widget is start or _is_stop(widget)):
             groups.setdefault(_dock_of(widget) or window, []).append(widget)
-    return [stop for group in groups.values() for stop in _read(window, group)]
-
-
-def _chain(start: QWidget) -> list[QWidget]:
-    """Qt's order behind a widget, until it comes round."""
-    found: list[QWidget] = []
-    widget = start.nextInFocusChain()
-    while widget is not None and widget is not start:
-        found.append(widget)
-        widget = widget.nextInFocusChain()
-    return found
+    bars = groups.pop(window, [])
+    docks = _read(window, list(groups))
+    return [*_read(window, bars), *(stop for dock in docks for stop in _read(window, groups[dock]))]
 
 
 def _read(window: QWidget, group: Sequence[QWidget]) -> list[QWidget]:

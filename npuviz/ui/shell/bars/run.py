@@ -44,6 +44,7 @@ class RunBar(QToolBar):
         for name in ("debug.restart", "debug.run_back", "debug.step_back"):
             self._add(action(name))
         self._run_button = self._add(self._run)
+        self._shown = self._run
         for name in ("debug.step", "debug.run_to_end"):
             self._add(action(name))
         self.addSeparator()
@@ -80,8 +81,9 @@ class RunBar(QToolBar):
     def show_running(self, running: bool) -> None:
         """Turn the run button into a pause button and back."""
         shown, hidden = (self._pause, self._run) if running else (self._run, self._pause)
-        if self._run_button.defaultAction() is shown:
+        if shown is self._shown:
             return
+        self._shown = shown
         # A button that knows two actions would show the arrow of a menu.
         self._run_button.removeAction(hidden)
         self._run_button.setDefaultAction(shown)
