@@ -159,6 +159,8 @@ def lower_global_pool(b: Builder, node: Node) -> None:
     """GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
     require_floats(b, node)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
+    if len(source.shape) < 2:
+        raise CannotLower(f"{node.op_type} of a tensor of {len(source.shape)} dimensions")
     count = source.shape[0] * source.shape[1]
     table, target = source.reshape(count, -1), out.reshape(count, 1)
     power = float(node.attributes.get("p", 2)) if node.op_type == "GlobalLpPool" else 0.0
