@@ -99,11 +99,8 @@ def costs(
     share = _shares(*union, len(keys))
     active = np.bincount(union[0], union[2] - union[1], len(keys)).astype(np.int64)
     unit, unit_work = _busiest(doing[0] // width, doing[0] % width, doing[2] - doing[1], len(keys))
-    if grouping == "unit":
-        times = unit_times(reader, (0, end), keys.tolist(), under_way)
-        waiting = np.array([times[key].waiting for key in keys.tolist()], dtype=np.int64)
-    else:
-        waiting = _waiting(found, keys)
+    of_units = grouping == "unit"
+    waiting = _waiting_of_units(reader, keys, end, under_way) if of_units else _waiting(found, keys)
     order = np.argsort(-share, kind="stable")
     return Costs(
         grouping,
@@ -121,6 +118,14 @@ def costs(
         int((~is_known & ~found.waits).sum()),
         np.bincount(np.searchsorted(keys, together), minlength=len(keys))[order],
     )
+
+
+def _waiting_of_units(
+    reader: TraceReader, units: np.ndarray, end: int, under_way: Sequence[UnderWay]
+) -> np.ndarray:
+    """(units,) int64: cycles in which each unit waited and did not work."""
+    times = unit_times(reader, (0, end), units.tolist(), under_way)
+    return np.array([times[unit].waiting for unit in units.tolist()], dtype=np.int64)
 
 
 def _covered(found: _Work) -> int:

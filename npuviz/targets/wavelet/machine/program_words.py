@@ -355,20 +355,27 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
         seen=seen,
         final=-1,
         now=-1,
-        hop=spec.hop,
-        ramp=spec.ramp,
-        turn=spec.turn,
-        link=round(spec.link_interval * 1000),
-        task_start=spec.task_start,
-        host_word=spec.host_word,
-        host_setup=spec.host_setup,
-        host_launch=spec.host_launch,
         demand=demand,
+        **_latencies(spec),
     )
     for band in range(bands):
         sk.BAND(s, sk.WAFER.num_words, band).trail = trails + sk.STAGE.num_words * trail * band
     _seat_starters(s, words.starters)
     return s
+
+
+def _latencies(spec: WaveletSpec) -> dict[str, int]:
+    """Cycles of words, tasks and the host, by field of the root record; they can be written during a run."""
+    return {
+        "hop": spec.hop,
+        "ramp": spec.ramp,
+        "turn": spec.turn,
+        "link": round(spec.link_interval * 1000),
+        "task_start": spec.task_start,
+        "host_word": spec.host_word,
+        "host_setup": spec.host_setup,
+        "host_launch": spec.host_launch,
+    }
 
 
 def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
