@@ -199,3 +199,17 @@ def test_a_reordered_kernel_keeps_the_order_of_what_depends_on_each_other(tmp_pa
         s = np.exp(total + part)
         total = (total + part) * np.float32(0.5)
         assert np.allclose(out[turn], s + total, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_overwritten_before_a_reader_that_waits_for_its_load(tmp_path) -> None:
+    """The product is ready at once, the sum in front of it only when its tile has come."""
+    body = (
+        "t = nl.load(a[128 * i:128 * i + 128])\n"
+        "        nl.store(out[i], nl.add(total, t))\n"
+        "        total[...] = nl.multiply(total, 0.5)"
+    )
+    before = "total = nl.zeros((128, 1024), dtype=a.dtype, buffer=nl.sbuf); total[...] = nl.add(total, 64.0)"
+    a = random(128 * TURNS, 1024)
+    _, _, out = _made(tmp_path, _loop("nl.affine_range", body, before=before), a)
+    for turn, part in enumerate(a.reshape(TURNS, 128, 1024)):
+        assert np.allclose(out[turn], part + 64.0 / 2**turn, rtol=1e-5, atol=1e-5)
