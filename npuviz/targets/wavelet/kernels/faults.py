@@ -20,3 +20,5 @@ FAULT_ROOM = np.int64(18)  # a step sends two words where there is room for one
 FAULT_SOURCE = np.int64(19)  # dfilt without a source in the fabric
 FAULT_ARGUMENTS = np.int64(20)  # a call by value gives more arguments than the function takes
 FAULT_REGISTER = np.int64(21)  # a configuration register that is not simulated
+FAULT_FILTER = np.int64(22)  # a filter that no color has
+FAULT_MASK = np.int64(23)  # a mask of control_transform

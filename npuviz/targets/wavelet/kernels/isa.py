@@ -157,6 +157,11 @@ S_FIFO_WRITE_LENGTH = 31
 S_PRNG = 32  # active generator r[b]; r[c] >= 0: seed
 S_CONTROL_MASK = 33
 S_STOP = 34  # the PE halts
+S_ROUTE_ADD = 35  # color r[b]: receive mask r[c], transmit mask r[aux] join those of position 0
+S_ROUTE_REMOVE = 36
+S_FILTER_COLOR = 37  # the color whose filter has id r[b]: filters count by color
+S_QUEUE_STATES = 38  # kind r[b]: mask of empty queues | full ones << 8
+S_FLUSHED = 39  # kind r[b]: mask of queues that were flushed, until S_QUEUE_FLUSH_EXIT
 
 # ---- descriptors: one 64-bit word each
 KIND_NONE = 0

@@ -148,6 +148,7 @@ LINE_WORDS = 8  # of a cache line: blocks, threads, queues and channels begin on
 STALLED_OUTPUT = 16
 FLUSH_TASK = 16
 FLUSHES = (1 << FLUSH_TASK) - 1
+FLUSH_DONE = 32
 FRONTIER = 1 << 62  # in BLOCK.channels, see time/seats.py
 LEVEL_BITS = 8
 TOP_LEVEL = 4
@@ -184,7 +185,8 @@ BLOCK = Record(
     task="kind << 16 | id of the running task, -1 none",
     ready="main thread: next instruction from this cycle on",
     streams_in="mask of colors on which the host sends",
-    flush="mask of queues with a flush under way (8 + output queue), of their tasks from FLUSH_TASK on",
+    flush="mask of queues with a flush under way (8 + output queue), of their tasks from FLUSH_TASK on, "
+    "of those that were flushed from FLUSH_DONE on",
     filled="queues with words, by number",
     claimed="queues that a thread reads",
     active="mask of active local tasks",

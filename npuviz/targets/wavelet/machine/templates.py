@@ -18,7 +18,10 @@ FILTER_FIELDS = (
     "min_idx", "max_idx",
 )  # fmt: skip
 ALL_COLORS = range(24)
-_ROUTER_CALLS = {isa.S_ROUTE_SET, isa.S_ROUTE_TOGGLE, isa.S_SWITCH_SET, isa.S_QUEUE_BIND}
+_ROUTER_CALLS = {
+    *(isa.S_ROUTE_SET, isa.S_ROUTE_TOGGLE, isa.S_ROUTE_ADD, isa.S_ROUTE_REMOVE, isa.S_SWITCH_SET),
+    isa.S_QUEUE_BIND,
+}
 _ROUTER_WORDS = (0x7F20, 0x7F58)
 _ROUTER_BYTES = (0xFE40, 0xFEB0)
 """Addresses of router registers on WSE-2, as `kernels/processor/configuration.py` has them."""

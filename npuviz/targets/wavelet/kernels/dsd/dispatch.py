@@ -209,7 +209,9 @@ def start_operation(machine, pe, operation, t):
         value = registers[operation.registers[i]] if kind != isa.OPERAND_NONE else 0
         size = operand_bytes(op, i)
         if i == 1 and kind == isa.OPERAND_SCALAR and operation.kinds[0] == isa.OPERAND_POINTER:
-            size = operand_bytes(op, 0)  # the start of a reduction
+            reduced = operation.kinds[2]
+            if reduced != isa.OPERAND_NONE and reduced != isa.OPERAND_SCALAR:
+                size = operand_bytes(op, 0)  # the start of a reduction
         set_operand(machine, pe, thread.operands[i], Given(kind, value, size, thread.index))
     if has_fault(wafer, pe):
         return True

@@ -156,8 +156,8 @@ def _set_rate(program, thread):
 def _count(wafer, pe, thread):
     """Elements of an operation: of its first source that has a length, else of its destination.
 
-    A destination in memory that is shorter ends it: what lies behind is not written. Where a control word may
-    end the operation, it waits for that word.
+    A destination in memory that is shorter ends it: what lies behind is not written; so does the length that was
+    set for a FIFO. Where a control word may end the operation, it waits for that word.
     """
     length = -1
     for i in range(1, 4):
@@ -178,6 +178,9 @@ def _count(wafer, pe, thread):
         hazard(wafer, pe.node, LOG_LENGTHS, operand.length, pe.line)
         if operand.length < length and operand.kind != KIND_OUTPUT and thread.control == 0:
             length = operand.length
+    elif operand.kind == KIND_FIFO and thread.control == 0:
+        given = fifo_length(wafer, operand, ZERO)
+        length = given if given > 0 and given < length else length
     return length if length >= 0 else 1
 
 

@@ -21,6 +21,7 @@ from npuviz.targets.wavelet.kernels.records import (
     BUSY_THREAD,
     CHANNEL,
     FAR,
+    FLUSH_DONE,
     FLUSH_TASK,
     FLUSHES,
     KIND_INPUT,
@@ -94,7 +95,7 @@ def _look_for_empty(program, pe, t):
         k = trailing_zeros(mask)
         mask &= ~(1 << k)
         if queue_level(program, pe, k & 7, k >= 8) == 0:
-            pe.flush = (pe.flush & ~(1 << k)) | (1 << (k + FLUSH_TASK))
+            pe.flush = (pe.flush & ~(1 << k)) | (1 << (k + FLUSH_TASK)) | (1 << (k + FLUSH_DONE))
             note_let(pe, t - 1, last_thread(pe))
 
 

@@ -4,17 +4,18 @@ from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
-from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_OPERAND
+from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_FILTER, FAULT_MASK, FAULT_OPERAND
 from npuviz.targets.wavelet.kernels.log_numbers import LOG_PRINT, LOG_REBOUND, LOG_TRACE
 from npuviz.targets.wavelet.kernels.memory import store_16
 from npuviz.targets.wavelet.kernels.processor.configuration import (
+    NUM_COLORS,
     channel_of,
     keep_half,
     read_register,
     write_register,
 )
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
-from npuviz.targets.wavelet.kernels.records import CHANNEL, FIFO, FRONTIER, QUEUE
+from npuviz.targets.wavelet.kernels.records import CHANNEL, FIFO, FLUSH_DONE, FRONTIER, QUEUE, ZERO
 from npuviz.targets.wavelet.kernels.router.ring import drop_queue_head, head_entry, push_queue
 from npuviz.targets.wavelet.kernels.taps import WRITE_MEMORY, is_tapped, touch
 from npuviz.targets.wavelet.kernels.time.events import (
@@ -71,8 +72,13 @@ def _router_system(machine, pe, number, arguments, t):
         channel.routed = 1
         for k in range(1, 4):
             keep_half(channel, k, before)
-    elif number == isa.S_ROUTE_TOGGLE:
-        channel.positions[0] ^= (second & 0x1F) | ((third & 0x1F) << 8)
+    elif number == isa.S_ROUTE_TOGGLE or number == isa.S_ROUTE_ADD or number == isa.S_ROUTE_REMOVE:
+        before = channel.positions[0]
+        ports = (second & 0x1F) | ((third & 0x1F) << 8)
+        kept = before & ~ports if number != isa.S_ROUTE_TOGGLE else before
+        channel.positions[0] = kept if number == isa.S_ROUTE_REMOVE else kept ^ ports
+        for k in range(1, 4):
+            keep_half(channel, k, before)
     elif number == isa.S_SWITCH_SET:
         if second >= 1 and second <= 3:
             # The half that is not given is that of the position before.
@@ -207,6 +213,29 @@ def _timer_system(machine, pe, number, first, t):
 
 
 @kernel
+def _color_of_filter(machine, pe, identity):
+    """The color of a filter by its id, the number of filters of lower colors; a fault if there is none."""
+    count = 0
+    for color in range(NUM_COLORS):
+        place = LAYOUT(machine.program, pe.layout).channel[color]
+        if place and CHANNEL(pe, place).filter_kind:
+            if count == identity:
+                return color
+            count += 1
+    fault(machine.wafer, pe.node, FAULT_FILTER, identity)
+    return 0
+
+
+@kernel
+def _queue_states(machine, pe, kind):
+    states = 0
+    for queue in range(8):
+        status = _queue_system(machine, pe, isa.S_QUEUE_STATUS, (queue, kind, ZERO), ZERO)
+        states |= ((status >> 9) & 1) << queue | ((status >> 8) & 1) << (8 + queue)
+    return states
+
+
+@kernel
 def _unblock_commands(wafer, pe, t):
     command = pe.launch_command
     if command < 0:
@@ -247,8 +276,16 @@ def system_call(machine, pe, number, arguments, t):
         return mask | (1 << (task & 0xFFFF)) if task >> 16 == isa.ID_COLOR else mask
     elif number == isa.S_TEARDOWN_EXIT or (number >= isa.S_ROUTE_SET and number <= isa.S_FILTER_SET):
         _router_system(machine, pe, number, arguments, t)
+    elif number == isa.S_ROUTE_ADD or number == isa.S_ROUTE_REMOVE:
+        _router_system(machine, pe, number, arguments, t)
+    elif number == isa.S_FILTER_COLOR:
+        return _color_of_filter(machine, pe, first)
+    elif number == isa.S_QUEUE_STATES:
+        return _queue_states(machine, pe, first)
+    elif number == isa.S_FLUSHED:
+        return (pe.flush >> (FLUSH_DONE + (8 if first == isa.ID_OUTPUT_QUEUE else 0))) & 0xFF
     elif number == isa.S_QUEUE_FLUSH_EXIT:
-        return 0
+        pe.flush &= ~(1 << (FLUSH_DONE + (first & 7) + (8 if second == isa.ID_OUTPUT_QUEUE else 0)))
     elif number >= isa.S_QUEUE_FLUSH and number <= isa.S_QUEUE_BIND:
         return _queue_system(machine, pe, number, arguments, t)
     elif number == isa.S_CONFIG_GET:
@@ -274,6 +311,9 @@ def system_call(machine, pe, number, arguments, t):
         pe.prng = first & 3
         if third >= 0:
             pe.prng_state[first & 3] = second & PRNG_MASK
+    elif number == isa.S_CONTROL_MASK:
+        if first & 0x3F:
+            fault(wafer, node, FAULT_MASK, first & 0x3F)
     elif number == isa.S_STOP:
         pe.halted = 1
     return 0

@@ -12,7 +12,7 @@ from npuviz.targets.wavelet.kernels.jitter import MORE_TASK, UNIT_TASK, more_cyc
 from npuviz.targets.wavelet.kernels.log_numbers import LOG_ABSORBED, LOG_CONTROL_UNBOUND, LOG_UNBOUND_TASK
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
-from npuviz.targets.wavelet.kernels.records import BLOCK, FLUSH_TASK, FRAME, MARK_CONTROL, NONE, QUEUE, ZERO
+from npuviz.targets.wavelet.kernels.records import BLOCK, FLUSH_TASK, FLUSHES, FRAME, MARK_CONTROL, NONE, QUEUE, ZERO
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
 from npuviz.targets.wavelet.kernels.taps import READ_HOST, READ_WORD, is_tapped, tap_arguments
 from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor
@@ -73,7 +73,7 @@ def turn_of(number, after, behind):
 @inlined
 def may_start(pe):
     """Whether it is worth while to ask `pick_task`."""
-    tasks = (pe.active & ~pe.blocked) | pe.teardown | (pe.flush >> FLUSH_TASK)
+    tasks = (pe.active & ~pe.blocked) | pe.teardown | ((pe.flush >> FLUSH_TASK) & FLUSHES)
     return tasks != 0 or (pe.filled & ~pe.claimed) != 0 or pe.launch >= 0
 
 
@@ -144,7 +144,7 @@ def pick_task(machine, pe, t):
         if has_handler and not (blocked >> TEARDOWN_ID) & 1:
             best = turn_of(TEARDOWN_ID, after, 64)
             found = PICK_TEARDOWN | (color << 8)
-    flushes = pe.flush >> FLUSH_TASK
+    flushes = (pe.flush >> FLUSH_TASK) & FLUSHES
     if flushes and _is_better(turn_of(TEARDOWN_ID, after, 64), best):
         found = PICK_FLUSH | (trailing_zeros(flushes) << 8)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
-from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
+from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, truth
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import (
     DsrSetting,
@@ -432,6 +432,16 @@ def _export_symbol(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     return VOID
 
 
+@builtin("has_exported_tensors", 0)
+def _has_exported_tensors(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    if not scope.runtime:
+        raise CslError(node.at, "@has_exported_tensors is for functions and tasks")
+    comptime.memo.effects += 1
+    subjects = [export.subject for export in registry(node, scope).exports]
+    kinds = [comptime.global_type(one) for one in subjects if isinstance(one, Global)]
+    return truth(any(isinstance(kind, t.PointerType) for kind in kinds))
+
+
 def _symbol(comptime: Comptime, node: Expression, scope: Scope) -> Global | FunctionValue:
     if isinstance(node, tree.Name):
         entry = comptime.lookup(node.text, scope, node.at)
@@ -478,7 +488,7 @@ def _get_filter_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value
     color = number_of(comptime.evaluate(node.arguments[0], scope), t.COLOR, "@get_filter_id", node.at)
     comptime.memo.effects += 1
     pe = registry(node, scope)
-    filters = [channel.color for channel in pe.channels if channel.filter is not None]
+    filters = sorted(channel.color for channel in pe.channels if channel.filter is not None)
     if color not in filters:
         raise CslError(node.at, f"color {color} has no filter that this PE's code configures")
     return Scalar(t.U16, filters.index(color))

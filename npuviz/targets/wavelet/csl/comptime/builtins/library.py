@@ -51,6 +51,10 @@ def _system(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         pe.priorities.append((t.ID_KINDS.get(numbers[0].kind, isa.ID_LOCAL), values[0], values[1]))
     elif name == "S_PRIORITY_MAIN" and len(values) == 1:
         pe.priorities.append((isa.ID_NONE, 0, values[0]))
+    elif name == "S_CONTROL_MASK" and values == [0]:
+        pass
+    elif name == "S_CONTROL_MASK" and values:
+        raise CslError(node.at, f"mask {values[0]:#x} of control_transform is not simulated", "leave it at 0")
     else:
         raise CslError(node.at, "this library function runs on the PE", "call it in a function or task")
     return VOID

@@ -290,7 +290,7 @@ def _concat_structs(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Valu
 # ---- strings ----
 
 
-@builtin("strcat", 1, 1000)
+@builtin("strcat", 0, 1000)
 def _strcat(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
     parts = [comptime.evaluate(argument, scope, t.COMPTIME_STRING) for argument in node.arguments]
     text = b"".join(part.text for part in parts if isinstance(part, StringValue))

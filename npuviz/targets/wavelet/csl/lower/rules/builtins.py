@@ -34,6 +34,9 @@ _SYSTEM_RESULTS: dict[int, t.Type] = {
     isa.S_FABRIC_Y: t.U16,
     isa.S_QUEUE_STATUS: t.U16,
     isa.S_CONFIG_GET: t.U16,
+    isa.S_FILTER_COLOR: t.U16,
+    isa.S_QUEUE_STATES: t.U16,
+    isa.S_FLUSHED: t.U16,
     isa.S_TEARDOWN_PENDING: t.U32,
 }
 
@@ -204,6 +207,14 @@ def _range(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
         assert one is not None
         bounds = [Known(zero), bounds[0], Known(one)]
     return Span(kind, bounds[0], bounds[1], bounds[2])
+
+
+@builtin("range_start", "range_stop", "range_step")
+def _range_part(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
+    span = lower(f, arguments(node, 1)[0])
+    if not isinstance(span, Span):
+        return Known(f.require_known(node, f"@{node.name}"))
+    return {"range_start": span.start, "range_stop": span.stop, "range_step": span.step}[node.name]
 
 
 @builtin("constants")

@@ -10,7 +10,16 @@ from npuviz.targets.wavelet.csl.comptime.values import Scalar, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_as, lower_held, lower_statement
 from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
-from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.lower.operands import (
+    VOID_HELD,
+    Held,
+    Known,
+    Local,
+    Operand,
+    Parts,
+    Place,
+    Span,
+)
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -472,6 +481,9 @@ def settled(f: FunctionLowering, operand: Operand, at: tree.Span) -> Operand:
     """The operand with its own copy of everything that may change later; in registers where possible."""
     if isinstance(operand, Parts):
         return Parts(operand.kind, {name: settled(f, part, at) for name, part in operand.fields.items()})
+    if isinstance(operand, Span):
+        bounds = (settled(f, bound, at) for bound in (operand.start, operand.stop, operand.step))
+        return Span(operand.element, *bounds)
     if isinstance(operand, Held) and operand.is_local:
         return f.hold(operand, at, f.take())
     if isinstance(operand, Place):
