@@ -39,8 +39,8 @@ _FAULTS = {
         faults.FAULT_SOURCE: "dfilt has no source in the fabric",
         faults.FAULT_REGISTER: "configuration register {value:#x} is not simulated",
         faults.FAULT_FILTER: "no color of this PE has filter {value}",
-        faults.FAULT_MASK: "mask {value:#x} of control_transform is not simulated: nothing public says which half "
-        "of the way it changes",
+        faults.FAULT_MASK: "mask {value:#x} of control_transform is not simulated: no page says whether it "
+        "changes words that come or that go",
         faults.FAULT_ARGUMENTS: "function {value} takes fewer arguments than the call gives",
     }.items()
 }

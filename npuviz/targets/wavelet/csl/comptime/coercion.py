@@ -147,8 +147,12 @@ def _struct(value: StructValue, target: t.StructType, at: Span, signature: Signa
             raise CslError(
                 at, f"{target} has no field .{name}", f"it has {', '.join(target.names) or 'none'}"
             )
+    if target.is_union and len(value.fields) != 1:
+        raise CslError(at, f"{target} takes one field, found {len(value.fields)}")
     for name, kind in zip(target.names, target.types, strict=True):
         given = value.fields.get(name)
+        if given is None and target.is_union:
+            continue
         if given is None:
             default = target.defaults.get(name)
             if not isinstance(default, Value):

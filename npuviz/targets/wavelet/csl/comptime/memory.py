@@ -186,6 +186,8 @@ def load(comptime: Comptime, pointer: PointerValue, scope: Scope, at: Span) -> V
                 raise CslError(at, f"element {step} is outside of {value.kind}")
             value = value.element(step)
         elif isinstance(value, StructValue) and isinstance(step, str):
+            if step not in value.fields:
+                raise CslError(at, f"{value.kind} holds .{', .'.join(value.fields)} now, not .{step}")
             value = value.fields[step]
         else:
             raise NotComptime(at, "memory of another type is not read at compile time")
@@ -230,7 +232,8 @@ def _replaced(old: Value | None, kind: t.Type, path: tuple[int | str, ...], valu
             return ArrayValue(old.kind, data)
         return old.replaced(step, _replaced(old.element(step), old.kind.element, path[1:], value, at))
     if isinstance(old, StructValue) and isinstance(step, str):
-        fields = dict(old.fields)
-        fields[step] = _replaced(fields[step], fields[step].type, path[1:], value, at)
+        fields = {} if old.kind.is_union else dict(old.fields)
+        inner = old.kind.field_type(step) or t.VOID
+        fields[step] = _replaced(old.fields.get(step), inner, path[1:], value, at)
         return StructValue(old.kind, fields)
     raise CslError(at, f"{kind} has no element {step}")

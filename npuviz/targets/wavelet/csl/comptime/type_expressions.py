@@ -44,13 +44,14 @@ def _function(comptime: Comptime, node: tree.FunctionType, scope: Scope) -> Valu
 
 @expression(tree.StructType)
 def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
-    if node.layout_kind:
-        raise CslError(node.at, f"{node.layout_kind} structs are not supported", "use a plain struct")
     types: list[t.Type] = []
     defaults: dict[str, object] = {}
     for field in node.fields:
         kind = comptime.type_expression(field.type, scope)
         types.append(kind)
+        if node.layout_kind == "packed" and not _is_whole_words(kind):
+            hint = "use integers of 16, 32 or 64 bits, or a plain struct"
+            raise CslError(field.at, f"packed fields of type {kind} are not supported", hint)
         if field.default is not None:
             defaults[field.name] = comptime.evaluate(field.default, scope, kind)
     names = [field.name for field in node.fields]
@@ -61,6 +62,14 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     if kind.parts > t.MAX_STRUCT_PARTS:
         raise too_many_parts(node.at)
     return TypeValue(kind)
+
+
+def _is_whole_words(kind: t.Type) -> bool:
+    """Whether a type takes as many bits as its words have."""
+    whole = kind.backing if isinstance(kind, t.EnumType) else kind
+    if isinstance(whole, t.IntegerType):
+        return whole.bits in (16, 32, 64)
+    return whole is not t.BOOL and whole.size > 0 and whole.size % 2 == 0
 
 
 @expression(tree.EnumType)

@@ -117,7 +117,7 @@ class FunctionType(Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructType(Type):
-    """A struct. Field names of a tuple are "0", "1", ..
+    """A struct, or a union, of whose fields a value has one. Field names of a tuple are "0", "1", ..
 
     origin    the text that defines a named type (struct types are equal only if defined at the same place
               with the same structure); None for anonymous structs and tuples
@@ -133,6 +133,11 @@ class StructType(Type):
     origin: tree.StructType | None = None
     is_tuple: bool = False
     defaults: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def is_union(self) -> bool:
+        """True for a union: its fields share their memory."""
+        return self.origin is not None and self.origin.is_union
 
     @property
     def is_anonymous(self) -> bool:
@@ -211,14 +216,25 @@ def _function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result:
     return FunctionType(name, 2, 2, isa.T_U16, kind, parameters, result)
 
 
-def _place(types: tuple[Type, ...]) -> tuple[tuple[int, ...], int, int]:
-    """(offsets, size, alignment) of fields laid out in order, each aligned naturally (assumed)."""
+def _place(
+    types: tuple[Type, ...], origin: tree.StructType | None = None
+) -> tuple[tuple[int, ...], int, int]:
+    """(offsets, size, alignment) of fields laid out in order, each aligned naturally (assumed).
+
+    Those of a union begin at the same place; of a packed type none needs more than its words.
+    """
     offsets: list[int] = []
     at = 0
     largest = 1
+    limit = 2 if origin is not None and origin.layout_kind == "packed" else 16
+    if origin is not None and origin.is_union:
+        largest = max((min(kind.alignment, limit) for kind in types), default=1)
+        size = max((kind.size for kind in types), default=0)
+        return (0,) * len(types), (size + largest - 1) // largest * largest, largest
     for kind in types:
-        largest = max(largest, kind.alignment)
-        at = (at + kind.alignment - 1) // kind.alignment * kind.alignment
+        alignment = min(kind.alignment, limit)
+        largest = max(largest, alignment)
+        at = (at + alignment - 1) // alignment * alignment
         offsets.append(at)
         at += kind.size
     return tuple(offsets), (at + largest - 1) // largest * largest, largest
@@ -276,7 +292,7 @@ def named_struct(
     key = (origin, types)
     found = known.get(key)
     if not isinstance(found, StructType):
-        offsets, size, alignment = _place(types)
+        offsets, size, alignment = _place(types, origin)
         names = tuple(field.name for field in origin.fields)
         text, parts = _described(names, types)
         found = StructType(

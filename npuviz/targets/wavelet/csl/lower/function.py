@@ -377,6 +377,8 @@ class FunctionLowering:
         for name in operand.fields:
             if name not in kind.names:
                 raise CslError(at, f"{kind} has no field {name}")
+        if kind.is_union:
+            return self._union(operand, kind, at)
         for name, part in zip(kind.names, kind.types, strict=True):
             given = operand.fields.get(name)
             if given is None:
@@ -386,6 +388,16 @@ class FunctionLowering:
                 given = Known(default)
             fields[name] = self.coerce(given, part, at)
         return Parts(kind, fields)
+
+    def _union(self, operand: Parts, kind: t.StructType, at: tree.Span) -> Place:
+        """A union in memory, so that each of its fields can be read."""
+        if len(operand.fields) != 1:
+            raise CslError(at, f"{kind} takes one field, found {len(operand.fields)}")
+        place = self.frame_place(kind)
+        for name, given in operand.fields.items():
+            part = kind.field_type(name) or t.VOID
+            self.store(place.at(0, part), self.coerce(given, part, at), at)
+        return replace(place, is_stable=True)
 
     def convert(self, held: Held, kind: t.Type, into: int = -1) -> Held:
         """A number of another numeric type (as `@as`); integers are wrapped to the width."""

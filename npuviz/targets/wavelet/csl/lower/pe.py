@@ -340,7 +340,8 @@ class PeLowering:
             self.used_fifos.add(value.index)
             return ("fifo", value.index)
         if isinstance(value, StructValue):
-            return (value.kind, *(self.key(part) for part in value.fields.values()))
+            names = tuple(value.fields) if value.kind.is_union else ()
+            return (value.kind, names, *(self.key(part) for part in value.fields.values()))
         if isinstance(value, ArrayValue):
             if value.data.dtype != object:
                 return (value.kind, value.data.tobytes())

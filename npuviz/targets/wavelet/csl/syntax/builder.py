@@ -121,7 +121,7 @@ NODES: dict[str, Callable[[Span, Children], tree.Node]] = {
     ),
     "named_type": lambda _at, c: c[2],
     "struct_type": lambda at, c: tree.StructType(
-        at, _first_list(c), cast(Any, "" if c[0] == "struct" else str(c[0]))
+        at, _first_list(c), cast(Any, "" if c[0] in ("struct", "union") else str(c[0])), "union" in c[:2]
     ),
     "enum_type": lambda at, c: tree.EnumType(
         at, c[1] if isinstance(c[1], Expression) else None, _first_list(c)

@@ -291,10 +291,11 @@ class FieldDeclaration(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructType(Expression):
-    """`struct {..}`; `layout_kind` is "" or the prefix `packed` / `extern`."""
+    """`struct {..}` or `union {..}`; `layout_kind` is "" or the prefix `packed` / `extern`."""
 
     fields: tuple[FieldDeclaration, ...]
     layout_kind: Literal["", "packed", "extern"]
+    is_union: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -212,6 +212,8 @@ def start_operation(machine, pe, operation, t):
             reduced = operation.kinds[2]
             if reduced != isa.OPERAND_NONE and reduced != isa.OPERAND_SCALAR:
                 size = operand_bytes(op, 0)  # the start of a reduction
+        if i == 2 and op == isa.D_FADDHS and operation.kinds[0] == isa.OPERAND_POINTER:
+            size = 2  # what is added
         set_operand(machine, pe, thread.operands[i], Given(kind, value, size, thread.index))
     if has_fault(wafer, pe):
         return True

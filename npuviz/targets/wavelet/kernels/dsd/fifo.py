@@ -5,11 +5,12 @@ Ref: wavelet-fabric.md section 7.4 (DSD).
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels.causes import last_thread
-from npuviz.targets.wavelet.kernels.dsd.operand import settings_of
+from npuviz.targets.wavelet.kernels.dsd.operand import settings_of, write_memory
 from npuviz.targets.wavelet.kernels.faults import FAULT_FIFO
 from npuviz.targets.wavelet.kernels.processor.task import activate
 from npuviz.targets.wavelet.kernels.records import (
     FIFO,
+    KIND_LINE,
     WAIT_FIFO_EMPTY,
     WAIT_FIFO_FULL,
 )
@@ -73,6 +74,11 @@ def fifo_ready(machine, pe, thread, operand, place):
         fifo.write_length = thread.left
     else:
         fifo.read_length = thread.left
+        destination = thread.operands[0]
+        if destination.kind == KIND_LINE and destination.length < 0:
+            # A scalar is left as it was.
+            destination.address = destination.base
+            write_memory(machine, pe, destination, thread.value)
     return FIFO_ENDS
 
 

@@ -2,7 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
-from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length
+from npuviz.targets.wavelet.kernels.dsd.operand import fifo_length, is_inside
 from npuviz.targets.wavelet.kernels.dsd.races import look_for_races
 from npuviz.targets.wavelet.kernels.log_numbers import (
     LAST_BIAS,
@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.kernels.log_numbers import (
     LOG_OUTPUT_BUSY,
     LOG_QUEUE_BUSY,
 )
+from npuviz.targets.wavelet.kernels.memory import load_16, load_32
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, RATE, VARIABLE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
@@ -156,8 +157,8 @@ def _set_rate(program, thread):
 def _count(wafer, pe, thread):
     """Elements of an operation: of its first source that has a length, else of its destination.
 
-    A destination in memory that is shorter ends it: what lies behind is not written; so does the length that was
-    set for a FIFO. Where a control word may end the operation, it waits for that word.
+    A destination in memory that is shorter ends it: what lies behind is not written; so does the length that
+    was set for a FIFO. Where a control word may end the operation, it waits for that word.
     """
     length = -1
     for i in range(1, 4):
@@ -320,6 +321,11 @@ def set_up(machine, pe, thread, op, number):
         if first.kind == KIND_VALUE and kind != KIND_NOTHING and kind != KIND_VALUE:
             thread.reduces = 1
             thread.value = first.address
+        elif first.kind == KIND_FIFO and is_inside(pe, destination.address, destination.bytes):
+            # What a FIFO that runs empty leaves in its place.
+            thread.value = load_16(machine.wafer, pe.memory, destination.address)
+            if destination.bytes == 4:
+                thread.value = load_32(machine.wafer, pe.memory, destination.address)
     count = _count(machine.wafer, pe, thread)
     thread.total = count
     thread.left = count

@@ -274,9 +274,12 @@ def system_call(machine, pe, number, arguments, t):
         task = pe.task
         mask = pe.teardown
         return mask | (1 << (task & 0xFFFF)) if task >> 16 == isa.ID_COLOR else mask
-    elif number == isa.S_TEARDOWN_EXIT or (number >= isa.S_ROUTE_SET and number <= isa.S_FILTER_SET):
-        _router_system(machine, pe, number, arguments, t)
-    elif number == isa.S_ROUTE_ADD or number == isa.S_ROUTE_REMOVE:
+    elif (
+        number == isa.S_TEARDOWN_EXIT
+        or (number >= isa.S_ROUTE_SET and number <= isa.S_FILTER_SET)
+        or number == isa.S_ROUTE_ADD
+        or number == isa.S_ROUTE_REMOVE
+    ):
         _router_system(machine, pe, number, arguments, t)
     elif number == isa.S_FILTER_COLOR:
         return _color_of_filter(machine, pe, first)

@@ -12,7 +12,16 @@ from npuviz.targets.wavelet.kernels.jitter import MORE_TASK, UNIT_TASK, more_cyc
 from npuviz.targets.wavelet.kernels.log_numbers import LOG_ABSORBED, LOG_CONTROL_UNBOUND, LOG_UNBOUND_TASK
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.program_records import CODE, FUNCTION, LAYOUT, ROTATION, TASK
-from npuviz.targets.wavelet.kernels.records import BLOCK, FLUSH_TASK, FLUSHES, FRAME, MARK_CONTROL, NONE, QUEUE, ZERO
+from npuviz.targets.wavelet.kernels.records import (
+    BLOCK,
+    FLUSH_TASK,
+    FLUSHES,
+    FRAME,
+    MARK_CONTROL,
+    NONE,
+    QUEUE,
+    ZERO,
+)
 from npuviz.targets.wavelet.kernels.router.ring import head_entry
 from npuviz.targets.wavelet.kernels.taps import READ_HOST, READ_WORD, is_tapped, tap_arguments
 from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_processor

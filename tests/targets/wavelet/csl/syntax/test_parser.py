@@ -246,7 +246,7 @@ def test_syntax_errors_have_a_place(text: str, line: int, column: int, words: st
 @pytest.mark.parametrize(
     ("text", "message", "construct"),
     [
-        ("const P = union { a: u16 };", "unexpected 'a' after '{'", "const P = union { a: u16 };"),
+        ("const P = opaque { a: u16 };", "unexpected 'a' after '{'", "const P = opaque { a: u16 };"),
         ("fn f() void { defer g(); }", "unexpected 'g' after 'defer'", "defer g();"),
         ("var  a: ?u16 = null;", "unexpected character '?'", "var a: ?u16 = null;"),
         ("fn f() void {\n  x = 1 +% " + "2" * 80 + ";\n}", "unexpected", f"x = 1 +% {'2' * 51}.."),

@@ -74,6 +74,8 @@ def _known_member(f: FunctionLowering, value: Value, node: tree.Member) -> Opera
             if entry.is_var or (is_array and not t.is_comptime_only(f.comptime.global_type(entry))):
                 return f.global_place(entry, node)
         return entry_operand(f, entry, node)
+    if isinstance(value, PointerValue) and isinstance(value.target, Global) and value.target.is_var:
+        return member_of(f, dereferenced(f, Known(value), node.at), node.name, node.at)
     return Known(member(f.comptime, value, node.name, node.at, f.scope))
 
 
