@@ -17,6 +17,7 @@ class Buffer:
             "row-major", "rows" (row-major, each row filled up to whole atoms), "bias", "stream" or "raw"
     shape   of the tensor as the graph has it; dtype  name of npuviz.program.dtypes
     scale, zero_point  of quantised data, else 1.0 and 0
+    is_cleared  whether the program counts on the zeros where nothing is written
     """
 
     name: str
@@ -29,6 +30,7 @@ class Buffer:
     scale: float = 1.0
     zero_point: int = 0
     data: np.ndarray | None = None
+    is_cleared: bool = False
 
 
 @dataclass(frozen=True)

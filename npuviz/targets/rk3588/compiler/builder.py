@@ -223,10 +223,16 @@ class Builder:
         number = self.rows[tensor] = self._add(rows)
         return number, self._buffers[number]
 
-    def scratch(self, name: str, shape: tuple[int, ...], dtype: str, room: int = 0) -> Buffer:
-        """A feature cube that is no graph tensor. room  bytes behind it that may be read, zeros"""
-        size = cube_bytes(shape, dtype) + room
+    def scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
+        """A feature cube that is no graph tensor."""
+        size = cube_bytes(shape, dtype)
         return self._buffers[self._add(Buffer(name, 0, size, "feature", shape=shape, dtype=dtype))]
+
+    def cleared(self, name: str, shape: tuple[int, ...], dtype: str, room: int = 0) -> Buffer:
+        """A feature cube whose zeros are read where nothing is written. room  bytes behind it, zeros too"""
+        size = cube_bytes(shape, dtype) + room
+        made = Buffer(name, 0, size, "feature", shape=shape, dtype=dtype, is_cleared=True)
+        return self._buffers[self._add(made)]
 
     # --- work ------------------------------------------------------------------------------------------
 

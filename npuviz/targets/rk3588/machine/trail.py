@@ -118,7 +118,7 @@ class TrailMaker:
 
     @cached_property
     def _given(self) -> np.ndarray:
-        """Buffers with data, and those of no operator that no task and no host call ever writes.
+        """Buffers with data or zeros, and those of no operator that no task and no host call ever writes.
 
         An input that the host fills into one buffer reaches others of the same tensor by tasks only.
         """
@@ -129,7 +129,7 @@ class TrailMaker:
         ends = np.array(sorted(high for _, high in written), dtype=np.int64)
 
         def is_given(buffer: Buffer) -> bool:
-            if buffer.data is not None:
+            if buffer.data is not None or buffer.is_cleared:
                 return True
             if 0 <= buffer.tensor < len(tensors) and (
                 buffer.tensor in filled or tensors[buffer.tensor].producer >= 0

@@ -152,13 +152,15 @@ class Finished:
 
 
 def run(path: Path, settings: Mapping[str, str] | None = None) -> Finished:
-    """Compile, run to the end, compare with ONNX Runtime, and look for tasks that could not work."""
+    """Compile, run to the end, compare with ONNX Runtime, and look for tasks that could not work, and for
+    reads and writes that nothing orders or of what nobody wrote."""
     request = LoadRequest(path, settings=dict(settings or {}))
     spec, program = TARGET.load(request, NoProgress())
     machine = TARGET.build(spec, program)
     assert isinstance(machine, RknnMachine)
     stop = machine.advance(FOREVER, NO_STOPS, None)
     assert stop.kind is StopKind.FINISHED, stop.detail
+    assert machine.memory_hazards().hazards == ()
     finished = Finished(program, machine, TARGET.check(machine, NoProgress()))
     for task in finished.tables.tasks:
         assert cost_of(task, spec).problem == ""

@@ -140,7 +140,7 @@ def _padded(b: Builder, layer: Layer, shape: Shape, source: Buffer) -> tuple[Buf
     images, channels = cube_shape(source.shape)[:2]
     room = columns.reach(1) * ATOM_BYTES
     name = f"{_name(layer)} padded"
-    made = b.scratch(name, (images, channels, rows.size, columns.size), source.dtype, room)
+    made = b.cleared(name, (images, channels, rows.size, columns.size), source.dtype, room)
     given = replace(
         whole(made),
         rows=Span(shape.rows.before, shape.rows.size),
