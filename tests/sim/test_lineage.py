@@ -64,3 +64,10 @@ def test_the_last_writer_has_to_be_one_that_the_reader_uses() -> None:
     assert reads_after([1, -1], chain) == []
     assert reads_after([1, 2], chain) == []
     assert reads_after([1, 0], graph(((), 1), ((), 2), ((), 3))) == []
+
+
+def test_what_is_read_through_hands_on_its_producers_too() -> None:
+    """n1 has steps of its own, and n2 reads what n0 made all the same."""
+    chain = graph(((0,), 1), ((1,), 2), ((2,), 3))
+    first, rows = readable_sources(chain, (0, 1, 2), ("Op",))
+    assert 0 in rows[first[2] : first[3]]

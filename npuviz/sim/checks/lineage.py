@@ -1,17 +1,20 @@
 """Which operators may read what which others wrote, by the graph."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
 from npuviz.program.graph import Graph
 
 
-def readable_sources(graph: Graph, present: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
+def readable_sources(
+    graph: Graph, present: Iterable[int], read_through: Collection[str] = ()
+) -> tuple[np.ndarray, np.ndarray]:
     """By operator: first row (operators + 1,) int64, and the operators (int64) whose results it may read.
 
     present  operators that have steps of their own. What has none is computed with others: it hands on its
              producers. Who reads the same tensor counts as a source too: it may have laid it out anew.
+    read_through  kinds of operators whose readers may take what those read instead, steps or not
     Of lines of a program text nothing is known, so that there are none.
     """
     own = set(present)
@@ -24,7 +27,11 @@ def readable_sources(graph: Graph, present: Iterable[int]) -> tuple[np.ndarray, 
         inputs = {tensor for tensor in node.inputs if tensor >= 0}
         before = {graph.tensors[tensor].producer for tensor in inputs} - {-1}
         # Nodes come in an order in which they can run.
-        passed = [each for each in before if each not in own and each < len(behind)]
+        passed = [
+            each
+            for each in before
+            if (each not in own or graph.nodes[each].op_type in read_through) and each < len(behind)
+        ]
         behind.append(frozenset(before).union(*(behind[each] for each in passed)))
         tensors.append(frozenset(inputs).union(*(tensors[each] for each in passed)))
     readers: dict[int, set[int]] = {}

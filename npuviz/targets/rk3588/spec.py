@@ -60,6 +60,7 @@ class RknnSpec:
     host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
               it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core,
               and bytes of the NPU's layouts converted
+    partition "least-time": what both can run goes where the whole takes least; "most-npu": to the NPU
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """
@@ -94,6 +95,7 @@ class RknnSpec:
     host_processor: str = "Cortex-A76 at 2.4 GHz"
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"
+    partition: Literal["least-time", "most-npu"] = "least-time"
     submit: Literal["chain", "layer"] = "chain"
     keep_fp32: str = ""
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)

@@ -15,7 +15,7 @@ from npuviz.onnx.parameters import specialise, weight_inputs
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.program.program import Program
 from npuviz.sim.check_result import CheckResult
-from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
+from npuviz.sim.machine import HOST_OPERATOR, ChecksMemory, HasHazards, Machine
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import targets
@@ -165,9 +165,9 @@ def as_array(values: object) -> np.ndarray:
 
 def _check_hazards(machine: Machine) -> None:
     """Raise for what makes the values worthless even if they happen to be right."""
-    if not isinstance(machine, HasHazards):
-        return
-    for hazard in machine.hazards():
+    found = list(machine.hazards()) if isinstance(machine, HasHazards) else []
+    found += machine.memory_hazards().hazards if isinstance(machine, ChecksMemory) else ()
+    for hazard in found:
         if hazard.kind == HOST_OPERATOR:
             raise TargetError(hazard.text)
         if hazard.level == "error":

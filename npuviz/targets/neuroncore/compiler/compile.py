@@ -9,13 +9,13 @@ from npuviz.base.units import format_bytes
 from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
+from npuviz.onnx.passes.missing import expand_missing, expand_nodes
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
-from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise

@@ -172,7 +172,8 @@ class Builder:
         if tensor in self._lines:
             lines = self._lines[tensor].count, self._lines[tensor].length
             size = aligned(rows_bytes(lines, "float16"), ALIGNMENT)
-            return Buffer(found.name, 0, size, "rows", tensor, lines, "float16")
+            # Windows end with whole atoms, behind the last sample.
+            return Buffer(found.name, 0, size, "rows", tensor, lines, "float16", is_cleared=True)
         quantisation = quantisation or self._stored.get(tensor)
         if not dtype and quantisation is not None and found.dtype in ("int8", "uint8"):
             dtype = "int8"

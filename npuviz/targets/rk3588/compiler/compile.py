@@ -6,14 +6,20 @@ from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
 from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.kept_nodes import kept_names, kept_nodes
-from npuviz.program.graph import Graph
+from npuviz.onnx.passes.expansion import can_expand
+from npuviz.onnx.passes.missing import expand_missing
+from npuviz.onnx.passes.unrolling import LOOPS
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason, Note
+from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
+from npuviz.targets.rk3588.compiler.host_only import RECURRENT
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
-from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, PRODUCTS
+from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
     copies,
@@ -61,11 +67,45 @@ _COMPOSED = frozenset(
 
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
-    """Compile a graph. Operators that the NPU cannot run go to the Host, with the reason in a note.
+    """Compile a graph. Operators that the NPU cannot run go to the Host, with the reason in a note, or are
+    written as their function bodies, where some of those operators run on the NPU.
 
-    Raises DoesNotFit when the program needs more than 4 GiB.
+    The graph of the result has the expanded nodes. Raises DoesNotFit when the program needs more than 4 GiB.
     """
-    planner = Planner(graph, kept_nodes(graph, kept_names(graph, spec.keep_fp32)), spec)
+    kept = kept_names(graph, spec.keep_fp32)
+    compiled, lacking = _compile_as_it_is(graph, spec, kept, progress)
+    wanted = {graph.nodes[node].name for node in lacking if _has_body(graph, graph.nodes[node])}
+    while wanted:
+        whole = frozenset(node.name for node in graph.nodes) - wanted
+        expanded = expand_missing(graph, lambda node, whole=whole: node.name in whole or _is_known(node))
+        if expanded is graph:
+            break
+        tried, _ = _compile_as_it_is(expanded, spec, kept, progress)
+        names = [expanded.nodes[node].name for node, place in tried.placement.items() if place == "Core"]
+        useful = {name for name in wanted if any(each.startswith(f"{name}/") for each in names)}
+        if useful == wanted:
+            return tried
+        wanted = useful
+    return compiled
+
+
+def _has_body(graph: Graph, node: Node) -> bool:
+    return node.op_type not in LOOPS and not _is_known(node) and can_expand(graph, node)
+
+
+def _is_known(node: Node) -> bool:
+    """Whether there are operators of this kind on the NPU, or none behind a body: loops stay whole."""
+    kind = node.op_type
+    return kind in (*FAMILIES, *logic.OTHER_WAYS, *DENSE, *VIEWS, *LIMITS, *RECURRENT, *LOOPS) or (
+        activation_function(kind, attributes_of(node)) is not None
+    )
+
+
+def _compile_as_it_is(
+    graph: Graph, spec: RknnSpec, kept: frozenset[str], progress: Progress
+) -> tuple[Compiled, Collection[int]]:
+    """The program, and heads of layers that the NPU cannot run."""
+    planner = Planner(graph, kept_nodes(graph, kept), spec)
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     moved: dict[int, HostReason] | None = None
@@ -84,7 +124,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
             moved = weigh(builder, layers, planner, reasons, measured)
             is_known = is_known and not moved
         if is_known:
-            return compiled
+            return compiled, reasons
 
 
 def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:

@@ -108,7 +108,8 @@ class TrailMaker:
 
     @cached_property
     def _sources(self) -> tuple[np.ndarray, np.ndarray]:
-        return readable_sources(self._program.graph, self._nodes)
+        # Products take the stored integers, also where others have them as floats.
+        return readable_sources(self._program.graph, self._nodes, ("DequantizeLinear",))
 
     @cached_property
     def _results(self) -> dict[str, np.ndarray]:

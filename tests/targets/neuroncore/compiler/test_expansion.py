@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.onnx.passes.missing import expand_missing, expand_nodes
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
-from npuviz.targets.neuroncore.compiler.expansion import expand_missing, expand_nodes
 from tests.targets.neuroncore.compiler.on_machine import make_model, run
 
 

@@ -160,3 +160,23 @@ def test_what_registers_keep_does_not_matter(tmp_path: Path, quantised: bool) ->
             reads = task.enable_mask & 0x10
             values = {at: value for at, value in held.values.items() if reads or at >> 12 != 5}
             assert decode_work(values, task.enable_mask) == task.work, task.index
+
+
+def test_an_operator_without_lowering_becomes_its_body(tmp_path: Path) -> None:
+    """A LayerNormalization over planes has none; its sums and products do."""
+    model = Model(1, 4, 4, 4)
+    ends = [model.constant(np.ones((4, 4, 4), np.float32)), model.constant(np.zeros((4, 4, 4), np.float32))]
+    model.add("Tanh", model.add("LayerNormalization", "x", *ends, axis=1))
+    finished = on_npu(model.save(tmp_path))
+    assert any("/" in node.name for node in finished.program.graph.nodes)
+
+
+def test_most_on_the_npu_or_least_time(tmp_path: Path) -> None:
+    """An Exp before a Tan is the Host's, where time counts."""
+    model = Model(4, 8)
+    model.add("Tan", model.add("Exp", model.add("MatMul", "x", model.weight(8, 8))))
+    path = model.save(tmp_path)
+    fast, most = checked(path), checked(path, {"partition": "most-npu"})
+    assert fast.nodes_on_host() == {"Exp", "Tan"}
+    assert most.nodes_on_host() == {"Tan"}
+    assert most.machine.cycle > fast.machine.cycle

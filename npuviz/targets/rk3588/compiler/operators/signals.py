@@ -29,7 +29,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import (
 )
 from npuviz.targets.rk3588.compiler.strides import rows_bytes
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
+from npuviz.targets.rk3588.task.cube import WRITTEN_CHANNELS, cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MOST_ROWS = 2047
@@ -101,7 +101,11 @@ def _emit(
     count = -(-window.groups // rows)
     edges = [window.groups * number // count for number in range(count + 1)]
     number = 0
+    is_filled_up = target.layout != "rows" and kernels < aligned(kernels, WRITTEN_CHANNELS)
     for turn in range(source.shape[0]):
+        if turn and is_filled_up:
+            # What fills up the channels of one image lies where the next one begins.
+            b.begin_layer()
         for low, high in pairwise(edges):
             task = ConvTask(
                 in_dtype="float16", out_dtype="float16", width=1, height=high - low, channels=channels,

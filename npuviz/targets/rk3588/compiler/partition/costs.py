@@ -61,6 +61,8 @@ def weigh(
     measured  of the others
     """
     graph, spec = builder.graph, builder.spec
+    if spec.partition == "most-npu":
+        return {}
     choices: list[Choice] = []
     for layer in layers:
         found = measured.get(layer.head.id)
