@@ -274,6 +274,9 @@ INCOMPLETE = {
     "attn-p8-base": "two rows a PE, where its sources normalise all by the factor of the first",
     "attn-p8-seq2": "two rows a PE, where its sources normalise all by the factor of the first",
     "hw_4/run.sh": "an exercise: config.py has blanks to fill in",
+    "decode/commands_wse3.sh": "gives no value for valid_kv",
+    "gemm_25D_experiment/commands_wse2.sh": "blocks input queues, which @block takes on WSE-3 only",
+    "gemm_25D_experiment/commands_wse3.sh": "gives run.py none of the arguments that it requires",
     "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
 }
 """Command scripts, by the end of their path, that no simulator runs as they are, and why."""

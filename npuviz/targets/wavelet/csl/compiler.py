@@ -14,6 +14,7 @@ from npuviz.targets.wavelet.csl.comptime.session import FP16_FORMATS
 from npuviz.targets.wavelet.csl.frontend import Elaboration, PeCode
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.body import Bodies
+from npuviz.targets.wavelet.csl.lower.data_memory import RUNTIME_BYTES, DataMemory
 from npuviz.targets.wavelet.csl.lower.memo import FunctionMemo
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.lower.program import draft, finish
@@ -33,8 +34,11 @@ def compile_program(
     import_paths: Sequence[Path] = (),
     fp16: str = "f16",
     say: Callable[[str], None] | None = None,
+    reserved: int = RUNTIME_BYTES,
 ) -> Wafer:
     """Compile the program whose layout is in `path`; `say` is given the lines of `@comptime_print`.
+
+    reserved  bytes of a PE's memory that the runtime library takes
 
     Raises SourceError for anything wrong in the texts, DoesNotFit if data exceed a PE's memory.
     """
@@ -52,15 +56,17 @@ def compile_program(
         if say is not None:
             for line in elaboration.prints:
                 say(line)
-        return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16])
+        return lower_wafer(elaboration, path.name, FP16_FORMATS[fp16], reserved)
 
 
-def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wafer:
+def lower_wafer(
+    elaboration: Elaboration, name: str, half: t.Type = t.F16, reserved: int = RUNTIME_BYTES
+) -> Wafer:
     """Lower all PE programs of an elaborated layout."""
     session = elaboration.comptime.session
     known = len(session.warnings)
     with frontend.deep_calls(elaboration.files):
-        programs = lower_programs(elaboration, elaboration.codes, half)
+        programs = lower_programs(elaboration, elaboration.codes, half, reserved)
     program_of = np.full((elaboration.rows, elaboration.columns), -1, np.int32)
     for number, code in enumerate(elaboration.codes):
         for column, row in code.coordinates:
@@ -84,7 +90,7 @@ def lower_wafer(elaboration: Elaboration, name: str, half: t.Type = t.F16) -> Wa
 
 
 def lower_programs(
-    elaboration: Elaboration, codes: Sequence[PeCode], half: t.Type = t.F16
+    elaboration: Elaboration, codes: Sequence[PeCode], half: t.Type = t.F16, reserved: int = RUNTIME_BYTES
 ) -> tuple[PeProgram, ...]:
     """Lower PE programs that share their code tables."""
     tables, memo = WaferTables(), FunctionMemo()
@@ -98,6 +104,7 @@ def lower_programs(
         lowering = PeLowering(
             *(comptime, tables, memo, elaboration.arch, code.root, code.registry, files, bodies.lower), half
         )
+        lowering.memory = DataMemory(reserved)
         name = Path(code.file).stem
         drafts.append(draft(lowering, f"{name} at PE {code.coordinates[0]}"))
     comptime.runtime_type = None

@@ -5,7 +5,7 @@ stay blocked) is read from the state of a machine that has ended or can do nothi
 wavelet-fabric.md section 11 has the table; the letters in comments are its ids.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
 
 MOST_OF_A_KIND = 64
 """Findings at the end of one kind that are listed: a million PEs may share one mistake."""
+BLOCKS_AT_ONCE = 1 << 14
+"""Elements whose records are looked at in one step: bounds the memory for a whole wafer."""
 _ENDED = (sk.STATUS_FINISHED, sk.STATUS_DEADLOCK)
 _LOGGED = {
     int(code): text
@@ -257,14 +259,12 @@ class Hazards:
         for index, template in enumerate(program.templates):
             nodes = np.flatnonzero((program.nodes.class_of == index) & (blocks > 0))
             b = blocks[nodes]
-            for color, place in template.channels.items():
-                for at in np.flatnonzero(s[b + place + sk.CHANNEL.held] > 0).tolist():
-                    yield from self._channel(int(nodes[at]), color, sk.CHANNEL(s, int(b[at]) + place))
+            for at, color, place in _filled(s, b, template.channels, sk.CHANNEL.held):
+                yield from self._channel(int(nodes[at]), color, sk.CHANNEL(s, place))
             if template.program < 0:
                 continue
-            for number, place in template.queues.items():
-                for at in np.flatnonzero(s[b + place + sk.QUEUE.count] > 0).tolist():
-                    yield self._queue(int(nodes[at]), number, sk.QUEUE(s, int(b[at]) + place))
+            for at, number, place in _filled(s, b, template.queues, sk.QUEUE.count):
+                yield self._queue(int(nodes[at]), number, sk.QUEUE(s, place))
             is_blocked = (s[b + sk.BLOCK.active] & s[b + sk.BLOCK.blocked]) | (
                 s[b + sk.BLOCK.threads] & s[b + sk.BLOCK.ut_blocked] & 0xFF
             )
@@ -356,6 +356,17 @@ class Hazards:
                 yield self._hazard(
                     self._end(), node, "print-left", f"printed {text[:60]!r} without a newline"
                 )
+
+
+def _filled(
+    words: np.ndarray, blocks: np.ndarray, places: Mapping[int, int], field: int
+) -> Iterator[tuple[int, int, int]]:
+    """(index of the block, key, word) of the records among `places` of blocks whose field is above 0."""
+    keys, offsets = list(places), np.fromiter(places.values(), np.int64, len(places))
+    for first in range(0, len(blocks), BLOCKS_AT_ONCE):
+        records = offsets[:, None] + blocks[None, first : first + BLOCKS_AT_ONCE]
+        for which, at in zip(*np.nonzero(words[records + field] > 0), strict=True):
+            yield first + int(at), keys[which], int(records[which, at])
 
 
 def _made(cycle: int, unit: str, instruction: int, kind: str, text: str) -> Hazard:

@@ -162,7 +162,18 @@ def compile_wafer(options: CompileOptions, say: Callable[[str], None] | None = N
         import_paths=options.import_paths,
         fp16=options.fp16,
         say=say,
+        reserved=_reserved(),
     )
+
+
+def _reserved() -> int:
+    """Bytes of a PE that the runtime library takes, as the environment says."""
+    from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RESERVED_VARIABLE, RUNTIME_BYTES
+
+    number = _number(RESERVED_VARIABLE, os.environ.get(RESERVED_VARIABLE, str(RUNTIME_BYTES)))
+    if number >= PE_BYTES:
+        raise UsageError(f"{RESERVED_VARIABLE}={number}: a PE has {PE_BYTES} bytes")
+    return number
 
 
 def compile_to_folder(options: CompileOptions) -> str:

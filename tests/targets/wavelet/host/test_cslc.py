@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from npuviz.base.errors import UsageError
+from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.targets.wavelet.host import cslc
 from npuviz.targets.wavelet.host.cslc import parse_arguments
 
@@ -65,3 +65,22 @@ def test_errors_are_one_line_and_code_2(tmp_path, capsys):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert "no such file" in captured.err
+
+
+def test_what_the_runtime_library_takes_can_be_set(tmp_path, monkeypatch):
+    """Programs for older SDKs fill a PE to the last byte."""
+    pe = """var big = @zeros([46000]u8); fn main() void { big[3] = 1; } comptime { @export_symbol(main); }"""
+    layout = (
+        """layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl"); @export_name("main", fn()void); }"""
+    )
+    (tmp_path / "pe.csl").write_text(pe)
+    (tmp_path / "layout.csl").write_text(layout)
+    options = parse_arguments([str(tmp_path / "layout.csl")])
+    with pytest.raises(NpuvizError, match="NPUVIZ_CSL_RESERVED sets"):
+        cslc.compile_wafer(options)
+    monkeypatch.setenv("NPUVIZ_CSL_RESERVED", "2048")
+    symbol = next(one for one in cslc.compile_wafer(options).programs[0].symbols if one.name == "big")
+    assert symbol.address == 2048
+    monkeypatch.setenv("NPUVIZ_CSL_RESERVED", "60000")
+    with pytest.raises(UsageError, match="a PE has 49152 bytes"):
+        cslc.compile_wafer(options)

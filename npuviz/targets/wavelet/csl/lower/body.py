@@ -7,7 +7,6 @@ from dataclasses import replace
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue, Scope
 from npuviz.targets.wavelet.csl.lower import free_names
-from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RUNTIME_BYTES
 from npuviz.targets.wavelet.csl.lower.dispatch import lower, lower_statement
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
 from npuviz.targets.wavelet.csl.lower.memo import Read
@@ -125,9 +124,9 @@ def _finish(f: FunctionLowering, node: tree.Function, index: int) -> None:
     tables.lengths[index] = len(tables.code) - entry
     variables = f.variable_table(start)
     frame_bytes = -(-f.frame.most // 4) * 4
-    if frame_bytes > PE_BYTES - RUNTIME_BYTES:
+    if frame_bytes > f.pe.memory.room:
         text = f"the local variables of {f.function.name} need {frame_bytes:,} bytes"
-        raise CslError(node.at, text, f"a PE has {PE_BYTES - RUNTIME_BYTES:,} in all")
+        raise CslError(node.at, text, f"a PE has {f.pe.memory.room:,} in all")
     tables.functions[index] = Function(
         f.function.name, entry, max(f.registers.most, 1), frame_bytes, tables.source_place(node.at), variables
     )

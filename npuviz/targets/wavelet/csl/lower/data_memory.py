@@ -15,6 +15,9 @@ PE_BYTES = 49_152
 """Memory of a PE for code and data (APP)."""
 RUNTIME_BYTES = 4_176
 """What the smallest host-connected program takes (FAB); data starts behind it."""
+RESERVED_VARIABLE = "NPUVIZ_CSL_RESERVED"
+"""Environment variable with other bytes than these: those of older SDKs are not known, and programs of theirs
+fill a PE to the last byte."""
 ARRAY_ALIGN = 8
 """Variables of so many bytes or more begin at a multiple of it. Assumed: with it arrays lie alike in the
 banks, as the f32 multiply-add and the attention kernels of FAB show; an example that wants them apart begins
@@ -33,13 +36,22 @@ class MemoryBlock:
 
 @dataclass
 class DataMemory:
-    """Gives out addresses upwards from RUNTIME_BYTES and collects initial bytes."""
+    """Gives out addresses upwards from what is reserved for the runtime; collects initial bytes."""
 
-    end: int = RUNTIME_BYTES
+    reserved: int = RUNTIME_BYTES
+    end: int = -1
     blocks: list[MemoryBlock] = field(default_factory=list[MemoryBlock])
     addresses: dict[Storage, int] = field(default_factory=dict[Storage, int])
     constants: dict[tuple[str, bytes], int] = field(default_factory=dict[tuple[str, bytes], int])
     contents: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
+
+    def __post_init__(self) -> None:
+        self.end = max(self.end, self.reserved)
+
+    @property
+    def room(self) -> int:
+        """Bytes beside the runtime library."""
+        return PE_BYTES - self.reserved
 
     def take(self, name: str, size: int, align: int, at: Span | None = None) -> int:
         """Address of `size` fresh bytes."""
@@ -65,13 +77,13 @@ class DataMemory:
             return
         largest = sorted(self.blocks, key=lambda block: -block.size)[:3]
         names = ", ".join(f"{block.name} {block.size:,} bytes" for block in largest)
-        need = f"data need {self.end - RUNTIME_BYTES:,} bytes"
+        need = f"data need {self.end - self.reserved:,} bytes"
         if frame_bytes:
             need += f" and a function {frame_bytes:,}"
         raise CslError(
             largest[0].at if largest else None,
-            f"{where}: {need}, a PE has {PE_BYTES - RUNTIME_BYTES:,} beside the runtime library",
-            f"largest: {names}",
+            f"{where}: {need}, a PE has {self.room:,} beside the runtime library",
+            f"largest: {names}; {RESERVED_VARIABLE} sets what that library takes ({self.reserved:,})",
         )
 
     def image(self) -> np.ndarray:
