@@ -1,12 +1,13 @@
 """The memory that a stream's registers point to: ranges by task, joined to buffers without contents."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import aligned
 from npuviz.targets.rk3588.tables import Buffer, Task
+from npuviz.targets.rk3588.task.channel_operands import operand_ranges
 from npuviz.targets.rk3588.task.cost import Cost
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling
 
@@ -14,10 +15,9 @@ ADDRESS_END = 1 << 32
 MOST_BYTES = 512 << 20
 """Assumed: no task of a dump touches more; sizes in registers reach 4 GiB."""
 
+_OPERANDS_ALIGNED = 64
 _DTYPES = ("int8", "int16", "float16", "bfloat16", "int32", "float32", "int8", "float32")
 """By precision code, as numpy types: int4 by bytes, tf32 as float32."""
-_OPERAND_BYTES = 4 + 2 + 2 + 1
-"""ALU, CPEND, MUL and shift operands of a channel. Ref: TRM (data_use)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def areas_of(task: Task, cost: Cost) -> list[MemoryArea]:
     if work.convolution is not None and is_convolution:
         found += _convolution(work.convolution)
     if work.output is not None:
-        found += _output(work.output, cost)
+        found += _output(task.registers, work.output, cost)
     if work.pooling is not None:
         found += _pooling(work.pooling, cost)
     suffix = f" of task {task.index}"
@@ -74,19 +74,13 @@ def _convolution(conv: Convolution) -> list[MemoryArea]:
     return [_cube("features", conv.feature_address, size, conv.precision, (span, 0)), weights]
 
 
-def _output(output: Output, cost: Cost) -> list[MemoryArea]:
+def _output(registers: Mapping[int, int], output: Output, cost: Cost) -> list[MemoryArea]:
     size = (output.channels, output.height, output.width)
     found: list[MemoryArea] = []
     if output.is_flying:
         found.append(_cube("input", output.main_address, size, output.precision_in, (0, cost.feature_bytes)))
-    bits = aligned(output.channels * _OPERAND_BYTES, 64)
-    for stage, address, name in (
-        (output.bs, output.bias_address, "BS operands"),
-        (output.bn, output.norm_address, "BN operands"),
-    ):
-        reads = (stage.alu >= 0 and stage.alu_from_memory) or (stage.has_mul and stage.mul_from_memory)
-        if reads and not stage.is_bypassed:
-            found.append(MemoryArea(name, address, address + bits))
+    for name, low, high in operand_ranges(registers, output):
+        found.append(MemoryArea(f"{name} operands", low, low + aligned(high - low, _OPERANDS_ALIGNED)))
     if not output.ew.is_bypassed and not output.ew.is_constant:
         item = {8: 0, 16: 1, 32: 4}.get(output.ew.operand_bits, 0)
         stride = output.operand_surface_stride

@@ -1,15 +1,17 @@
 """The memory that a task touches, as ranges and byte by byte."""
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from npuviz.targets.rk3588.tables import Task
+from npuviz.targets.rk3588.task.channel_operands import operand_ranges
 from npuviz.targets.rk3588.task.cost import Cost
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling, bits
+from npuviz.targets.rk3588.task.write_dma import write_pitches, written_size
 
-_NOTCH, _CHANNELS, _WRITTEN = 0x4038, 0x4058, 0x405C
-"""Registers of the DPU's write DMA."""
+_OPERAND_NOTCH = 0x5010
 
 
 def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
@@ -24,7 +26,8 @@ def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
         if output.is_flying:
             rows.append((0, output.main_address, output.main_address + cost.feature_bytes))
         if not output.ew.is_bypassed and not output.ew.is_constant:
-            rows.append((0, output.operand_address, output.operand_address + max(1, cost.operand_bytes)))
+            rows.append((0, output.operand_address, output.operand_address + _operand_end(task, output)))
+        rows += [(0, low, high) for _, low, high in operand_ranges(task.registers, output)]
         if output.to_memory:
             rows.append((1, output.address, output.address + _end(_output_pairs(task, output))))
     if pool is not None:
@@ -56,7 +59,7 @@ def written_atoms(task: Task) -> np.ndarray:
 
 def read_atoms(task: Task, cost: Cost) -> np.ndarray:
     """Addresses of the atoms that a task reads, int64, each once; of all but cubes whole ranges."""
-    conv, pool = task.work.convolution, task.work.pooling
+    conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
     for is_write, low, high in access_rows(task, cost):
         if is_write:
@@ -65,6 +68,8 @@ def read_atoms(task: Task, cost: Cost) -> np.ndarray:
             found.append(_atoms(low, _feature_pairs(conv)))
         elif pool is not None and low == pool.source_address:
             found.append(_atoms(low, _source_pairs(pool)))
+        elif _is_cube_operand(output, low):
+            found.append(_atoms(low, _operand_pairs(task, output)))
         else:
             found.append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
     return each_once(found)
@@ -101,19 +106,36 @@ def _source_pairs(pool: Pooling) -> Pairs:
     )  # fmt: skip
 
 
+def _is_cube_operand(output: Output | None, low: int) -> TypeGuard[Output]:
+    return (
+        output is not None
+        and not output.ew.is_bypassed
+        and not output.ew.is_constant
+        and output.operand_is_cube
+        and low == output.operand_address
+    )
+
+
+def _operand_end(task: Task, output: Output) -> int:
+    """Bytes from the first to the end of the last that EW's reader fetches."""
+    if output.operand_is_cube:
+        return _end(_operand_pairs(task, output))
+    return output.channels * max(1, output.ew.operand_bits // 8)
+
+
+def _operand_pairs(task: Task, output: Output) -> Pairs:
+    """EW's second operand as a cube: the notch counts from the end of a row to the next. Ref: TRM."""
+    height, width = written_size(task.registers, output)
+    row = width + bits(task.registers.get(_OPERAND_NOTCH, 0), 28, 16)
+    surfaces = -(-output.channels * max(1, output.ew.operand_bits // 8) // ATOM_BYTES)
+    return (surfaces, output.operand_surface_stride or row * height), (height, row), (width, 1)
+
+
 def _output_pairs(task: Task, output: Output) -> Pairs:
-    """What the write DMA is told, as `Context` of the values reads it."""
-    registers = task.registers
-    notch, written = bits(registers.get(_NOTCH, 0), 12, 0), registers.get(_WRITTEN, 1)
-    columns, channels = bits(written, 12, 0) + 1, bits(registers.get(_CHANNELS, 0), 12, 0) + 1
-    surfaces = (_surfaces(output.channels, output.precision_out), output.surface_stride)
-    if columns == 1 and output.width > 1 and channels == output.width * output.channels:
-        # One column with the channels of all: positions are written apart.
-        return surfaces, (output.height, output.surface_add), (output.width, 1 + notch)
-    height, width = output.height, output.width
-    if _WRITTEN in registers:
-        height, width = bits(written, 28, 16) + 1, columns
-    return surfaces, (height, width + notch), (width, 1)
+    height, width = written_size(task.registers, output)
+    surface, row, column = write_pitches(task.registers, output)
+    surfaces = _surfaces(output.channels, output.precision_out)
+    return (surfaces, surface), (height, row), (width, column)
 
 
 def _surfaces(channels: int, precision: int) -> int:

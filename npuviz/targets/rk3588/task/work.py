@@ -7,6 +7,8 @@ from dataclasses import dataclass
 INT8, INT16, FP16, BF16, INT32, FP32, INT4, TF32 = range(8)
 PRECISION_BYTES = (1, 2, 2, 2, 4, 4, 1, 4)
 PRECISION_NAMES = ("int8", "int16", "float16", "bfloat16", "int32", "float32", "int4", "tfloat32")
+FLOATS = frozenset((FP16, BF16, FP32, TF32))
+"""Precision codes that are calculated in fp32."""
 
 ATOM_BYTES = 16
 
@@ -136,8 +138,6 @@ class Output:
     bn: Stage
     ew: Elementwise
     main_address: int
-    bias_address: int
-    norm_address: int
     operand_address: int
     operand_surface_stride: int
     operand_is_cube: bool = True
@@ -316,8 +316,6 @@ def _output(get: Reader) -> Output:
         bn=_stage(get, 0x4060),
         ew=_elementwise(get),
         main_address=get(0x5018, 0),
-        bias_address=get(0x5020, 0),
-        norm_address=get(0x502C, 0),
         operand_address=get(0x5038, 0),
         operand_surface_stride=bits(get(0x5040, 0), 31, 4),
         operand_is_cube=bits(get(0x5034, 0), 31, 30) != 0,

@@ -9,19 +9,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from npuviz.targets.rk3588.task.channel_operands import BS, data_use, takes_weight_offsets
 from npuviz.targets.rk3588.task.work import (
     BF16,
+    FLOATS,
     FP16,
     FP32,
     INT16,
     PRECISION_NAMES,
     Convolution,
-    bits,
     signed,
 )
 from npuviz.targets.rk3588.task.work import INT32 as INT32_CODE
 from npuviz.targets.rk3588.values import operands
-from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, NUMPY_TYPES, element_type
+from npuviz.targets.rk3588.values.cubes import MAX_ELEMENTS, NUMPY_TYPES, element_type
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.rounding import INT32, shifted
 
@@ -112,9 +113,9 @@ def _taps(conv: Convolution) -> list[tuple[int, int, slice, slice]]:
 
 def _weight_offsets(memory: Memory, channels: int, registers: Mapping[int, int]) -> np.ndarray:
     """CPEND operands: what is added to every weight of a kernel, (K, 1, 1), or (1, 1, 1) of a constant."""
-    use = bits(registers.get(0x501C, 0), 4, 1)
-    if registers.get(0x4050, 0) & 1 and use & 2:
-        held = operands.read_operands(memory, registers.get(0x5020, 0), channels, use, False, "BS operands")
+    if takes_weight_offsets(registers):
+        use, address = data_use(registers, BS, set()), registers.get(BS.address, 0)
+        held = operands.read_operands(memory, address, channels, use, False, "BS operands")
         return held["cpend"]
     return np.full((1, 1, 1), signed(registers.get(0x4054, 0) & 0xFFFF, 16), np.float64)
 

@@ -19,9 +19,6 @@ NUMPY_TYPES = {
 }
 """Element types by precision code; int4 is not here."""
 
-FLOATS = frozenset((work.FP16, work.BF16, work.FP32, work.TF32))
-"""Precision codes that are calculated in fp32."""
-
 MAX_ELEMENTS = 1 << 28
 """Elements of one operand of a task; more is a wild size in a register."""
 

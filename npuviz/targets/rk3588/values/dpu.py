@@ -11,14 +11,24 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from npuviz.targets.rk3588.task.channel_operands import (
+    BN,
+    BS,
+    KINDS,
+    calculates_floats,
+    data_use,
+    wanted_kinds,
+)
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
-from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, Strides, element_type, read_cube
+from npuviz.targets.rk3588.task.write_dma import write_pitches, written_size
+from npuviz.targets.rk3588.values.cubes import MAX_ELEMENTS, Strides, element_type, read_cube
 from npuviz.targets.rk3588.values.lookup_table import look_up
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.operands import read_operands
 from npuviz.targets.rk3588.values.rounding import INT32, rounded, shifted
 
-_STAGES = {"BS": (0x4040, 0x501C, 0x5020, 4), "BN": (0x4060, 0x5028, 0x502C, 10)}
+_STAGES = {"BS": (BS, 4), "BN": (BN, 10)}
+"""Registers, and the lowest bit of the shift of negative values."""
 _MAX, _MIN, _ADD, _DIV, _MINUS, _ABS, _NEG, _FLOOR, _CEIL = range(9)
 
 
@@ -34,36 +44,17 @@ class Context:
     @property
     def is_float(self) -> bool:
         """Whether the DPU calculates in fp32."""
-        return bits(self.registers.get(0x4010, 0), 2, 0) in FLOATS
+        return calculates_floats(self.registers)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Rows and columns that go through the stages: what the write DMA is told, else the cube.
-
-        Vendor copies of a row or column write less than their cube (measured).
-        """
-        if 0x405C not in self.registers or self.is_scattered:
-            return self.output.height, self.output.width
-        written = self.registers[0x405C]
-        return bits(written, 28, 16) + 1, bits(written, 12, 0) + 1
-
-    @property
-    def is_scattered(self) -> bool:
-        """Whether positions of a row are written apart: the write DMA is told one column with the channels
-        of all. Measured in vendor Resize tasks, which write every other position."""
-        channels = bits(self.registers.get(0x4058, 0), 12, 0) + 1
-        columns = bits(self.registers.get(0x405C, 1), 12, 0) + 1
-        width = self.output.width
-        return columns == 1 and width > 1 and channels == width * self.output.channels
+        """Rows and columns that go through the stages."""
+        return written_size(self.registers, self.output)
 
     @property
     def strides(self) -> Strides:
-        """Atoms between what is written. Ref: TRM, the notch counts from the end of one to the next."""
-        notch = bits(self.registers.get(0x4038, 0), 12, 0)
-        surface = self.output.surface_stride
-        if self.is_scattered:
-            return Strides(surface, self.output.surface_add, 1 + notch)
-        return Strides(surface, self.size[1] + notch)
+        """Atoms between what is written."""
+        return Strides(*write_pitches(self.registers, self.output))
 
 
 def main_input(context: Context) -> np.ndarray:
@@ -120,7 +111,7 @@ def _stage(context: Context, x: np.ndarray, stage: Stage, name: str) -> np.ndarr
     """ALU, MUL, ReLU. Integers saturate to 32 bits after each (Assumed, as NVDLA)."""
     if stage.is_bypassed:
         return x
-    config, _, _, _ = _STAGES[name]
+    config = _STAGES[name][0].config
     registers = context.registers
     operands = _channel_operands(context, stage, name)
     if stage.alu >= 0:
@@ -153,7 +144,7 @@ def _product(
     made = x * operand
     if not context.is_float:
         shift = operands.get("shift", np.float64(stage.mul_shift))
-        low = _STAGES[name][3]
+        low = _STAGES[name][1]
         of_negative = bits(context.registers.get(0x4010, 0), low + 5, low)
         if of_negative:
             shift = np.where(x < 0, of_negative, shift)
@@ -163,26 +154,16 @@ def _product(
 
 def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np.ndarray]:
     """Operands that come from memory, one a channel: (C, 1, 1). The reader's data_use says which."""
-    config, use_offset, address_offset, _ = _STAGES[name]
-    registers, channels = context.registers, context.output.channels
-    takes_shift = stage.has_mul and bool(registers.get(config + 8, 0) & 2) and not context.is_float
-    wanted = {
-        "alu": stage.alu >= 0 and stage.alu_from_memory,
-        "mul": stage.has_mul and stage.mul_from_memory,
-        "shift": takes_shift,
-    }
-    if not any(wanted.values()):
+    at, registers, channels = _STAGES[name][0], context.registers, context.output.channels
+    wanted = wanted_kinds(registers, stage, at)
+    if not wanted:
         return {}
-    use = bits(registers.get(use_offset, 0), 4, 1)
-    if use == 0:
-        use = wanted["alu"] | wanted["mul"] << 2 | wanted["shift"] << 3
-    held = read_operands(
-        context.memory, registers.get(address_offset, 0), channels, use, context.is_float, f"{name} operands"
-    )
-    for kind, is_wanted in wanted.items():
-        if is_wanted and kind not in held:
+    use, address = data_use(registers, at, wanted), registers.get(at.address, 0)
+    held = read_operands(context.memory, address, channels, use, context.is_float, f"{name} operands")
+    for kind in KINDS:
+        if kind in wanted and kind not in held:
             raise ValueFault(f"{name} takes its {kind} operands from memory, which the reader does not read")
-    return {kind: held[kind] for kind, is_wanted in wanted.items() if is_wanted}
+    return {kind: held[kind] for kind in wanted}
 
 
 def _constant(value: int, is_float: bool) -> np.ndarray | np.float64:

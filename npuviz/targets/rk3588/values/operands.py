@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, PACKINGS, WeightShape, unpack_weights
+from npuviz.targets.rk3588.task.channel_operands import BLOCK, operand_bytes, sizes_of
 from npuviz.targets.rk3588.task.work import (
     ATOM_BYTES,
+    FLOATS,
     PRECISION_BYTES,
     PRECISION_NAMES,
     TF32,
@@ -14,12 +16,9 @@ from npuviz.targets.rk3588.task.work import (
     bits,
     signed,
 )
-from npuviz.targets.rk3588.values.cubes import FLOATS, MAX_ELEMENTS, cube_atoms, element_type
+from npuviz.targets.rk3588.values.cubes import MAX_ELEMENTS, cube_atoms, element_type
 from npuviz.targets.rk3588.values.memory import Memory, ValueFault
 from npuviz.targets.rk3588.values.rounding import shifted
-
-OPERAND_BLOCK = 8
-"""Channels whose operands of BS or BN lie together."""
 
 
 def feature_atoms(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
@@ -143,28 +142,24 @@ def read_operands(
     """Per-channel operands: kind -> (C, 1, 1), float64 of integers or float32.
 
     use  bits of data_use (TRM): 0 ALU (32 bits), 1 CPEND (16), 2 MUL (16), 3 shift (8)
-    Blocks of 8 channels hold 8 of each kind in this order: measured in vendor int8 files, whose blocks are
-    8 ALU, 8 CPEND and 8 MUL operands, 64 bytes. Assumed: shifts, of which no file has any.
     """
-    kinds = (
-        ("alu", np.dtype(np.float32 if is_float else np.int32)),
-        ("cpend", np.dtype(np.int16)),
-        ("mul", np.dtype(np.float16 if is_float else np.int16)),
-        ("shift", np.dtype(np.uint8)),
-    )
-    present = [(kind, dtype) for number, (kind, dtype) in enumerate(kinds) if use >> number & 1]
-    block = sum(dtype.itemsize for _, dtype in present) * OPERAND_BLOCK
-    blocks = -(-channels // OPERAND_BLOCK)
+    dtypes = {
+        "alu": np.dtype(np.float32 if is_float else np.int32),
+        "cpend": np.dtype(np.int16),
+        "mul": np.dtype(np.float16 if is_float else np.int16),
+        "shift": np.dtype(np.uint8),
+    }
+    present = [(kind, dtypes[kind]) for kind, _ in sizes_of(use)]
+    block = sum(dtype.itemsize for _, dtype in present) * BLOCK
+    blocks = -(-channels // BLOCK)
     # Of the last block only what its channels need must exist.
-    rest = channels - (blocks - 1) * OPERAND_BLOCK
-    last = block - present[-1][1].itemsize * (OPERAND_BLOCK - rest) if present else 0
+    size = operand_bytes(channels, use)
     data = np.zeros(blocks * block, np.uint8)
-    size = (blocks - 1) * block + last
     data[:size] = memory.view(address, size, what)
     found: dict[str, np.ndarray] = {}
     start = 0
     for kind, dtype in present:
-        stop = start + dtype.itemsize * OPERAND_BLOCK
+        stop = start + dtype.itemsize * BLOCK
         part = np.ascontiguousarray(data.reshape(blocks, block)[:, start:stop]).view(dtype)
         found[kind] = part.reshape(-1)[:channels].astype(np.float32 if is_float else np.float64)[
             :, None, None

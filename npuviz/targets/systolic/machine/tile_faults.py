@@ -12,10 +12,12 @@ from npuviz.targets.systolic.isa import MNEMONICS
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.machine.templates import LOAD, STORE, Templates
 from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.values.plan import ValuePlan
 
 _SIZES = [tk.CODE.n0, tk.CODE.n1, tk.CODE.len]
 _BASES = slice(tk.TILE.base, tk.TILE.base + 8)
 _SCRATCHPAD, _ACCUMULATOR = 0, 1
+_PRODUCTS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
 
 
 def faults_of_layers(
@@ -44,6 +46,7 @@ class _Faults:
     ) -> None:
         self._tables, self._program, self._unit_name, self._halves = tables, program, unit_name, halves
         self._templates = templates
+        self._products = tables.values.products if isinstance(tables.values, ValuePlan) else ()
         count = len(program.graph.tensors)
         self._low = np.zeros(count + 1, np.int64)
         """By tensor: its first address, and the end of it; the last of none."""
@@ -58,7 +61,9 @@ class _Faults:
         if not len(templates.code):
             return found
         outside, crowded = set(self._outside()), set(self._crowded())
-        columns = templates.code[:, [tk.CODE.op, tk.CODE.src0, tk.CODE.src1, tk.CODE.dst]].tolist()
+        columns = templates.code[
+            :, [tk.CODE.op, tk.CODE.src0, tk.CODE.src1, tk.CODE.dst, tk.CODE.aux]
+        ].tolist()
         kinds, start = templates.kind.tolist(), 0
         for template, end in enumerate(templates.ends.tolist()):
             mine = found[int(templates.layer[template])]
@@ -156,15 +161,17 @@ class _Faults:
     ) -> Iterator[Hazard]:
         """How a template uses its entries, in program order.
 
-        start  its first row; code  opcode, sources and destination of each instruction
+        start  its first row; code  opcode, sources, destination and product of each instruction
         """
         tiles = self._templates.tiles[template]
         # What a tile goes on with was filled by the tile before.
         continues = bool(tiles[:, tk.TILE.accumulate].any())
         filled: dict[int, int] = {}
         read = set[int]()
-        for row, ((op, first, second, target), kind) in enumerate(zip(code, kinds, strict=True)):
+        for row, ((op, first, second, target, product), kind) in enumerate(zip(code, kinds, strict=True)):
             sources = (target,) if kind == STORE else () if kind == LOAD else (first, second)
+            if op in _PRODUCTS and 0 <= product < len(self._products):
+                sources += self._products[product].zero_words
             for entry in sources:
                 if entry and entry not in filled and not (entry < 0 and continues):
                     index = self._first(start + row)

@@ -72,6 +72,11 @@ class Product(Protocol):
         ...
 
     @property
+    def zero_words(self) -> tuple[int, int]:
+        """Entries that hold the operands' zero points, where they are known at run time only; 0: none."""
+        ...
+
+    @property
     def continues(self) -> bool:
         """In a tile of several products: whether it adds to what its entries hold."""
         ...
