@@ -15,6 +15,7 @@ from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
+from npuviz.targets.neuroncore.nki.psum_zeros import without_overwritten_zeros
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
@@ -36,7 +37,7 @@ class Placing:
     ) -> None:
         self._recording = recording
         self._spec = spec
-        self._steps = with_copies(recording)
+        self._steps = without_overwritten_zeros(with_copies(recording))
         if recording.version == 1 and spec.kernel_buffers:
             self._steps = _as_compiled(recording, self._steps, spec)
         self._lines: list[int] = []

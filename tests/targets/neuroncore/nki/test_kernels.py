@@ -485,3 +485,65 @@ def kernel(a, b, kept=40):
     assert np.allclose(ran(tmp_path, text, {"a": a, "b": b}), a[:40].T @ b[:40], atol=1e-4)
     with pytest.raises(Exception, match=r"kernel.py:\d+: .*leaves no element"):
         ran(tmp_path, text, {"a": a, "b": b}, kept="64")
+
+
+def test_zeros_of_psum_are_there_where_products_do_not_overwrite_them(tmp_path) -> None:
+    """A first product that is to be added overwrites what PSUM held; a part without products is zero."""
+    again = (
+        SECOND
+        + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((3, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for i in range(3):
+        total = nl.zeros((128, 64), dtype=nl.float32, buffer=nl.psum)
+        for _ in range(2):
+            nisa.nc_matmul(dst=total, stationary=tile, moving=tile[:, 0:64], accumulate=True)
+        copied = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=copied, src=total)
+        nl.store(out[i], copied)
+    return out
+"""
+    )
+    x = random(128, 128)
+    expected = 2 * x.T @ x
+    found = ran(tmp_path, again, {"x": x})
+    assert np.allclose(found, np.broadcast_to(expected[:, :64], found.shape), rtol=1e-4, atol=1e-3)
+    part = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    total = nl.zeros((128, 128), dtype=nl.float32, buffer=nl.psum)
+    total[:, 0:64] += nisa.nc_matmul(tile, tile[:, 0:64])
+    total[:, 32:96] += nisa.nc_matmul(tile, tile[:, 32:96])
+    nl.store(out, nl.copy(total))
+    return out
+"""
+    )
+    times = np.repeat([1, 2, 1, 0], 32)
+    assert np.allclose(ran(tmp_path, part, {"x": x}), x.T @ x * times, rtol=1e-4, atol=1e-3)
+
+
+def test_angles_of_generation_2_are_brought_to_the_range_of_the_scalar_engine(tmp_path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((3, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nl.store(out[0], nl.sin(tile))
+    nl.store(out[1], nl.cos(tile))
+    nl.store(out[2], nl.tan(tile))
+    return out
+"""
+    )
+    x = np.linspace(-20.0, 20.0, 128 * 8, dtype=np.float32).reshape(128, 8)
+    sine, cosine, tangent = ran(tmp_path, text, {"x": x})
+    assert np.allclose(sine, np.sin(x), atol=1e-5)
+    assert np.allclose(cosine, np.cos(x), atol=1e-5)
+    assert np.allclose(tangent, np.tan(x), rtol=1e-2, atol=1e-3)

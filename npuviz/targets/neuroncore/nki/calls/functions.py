@@ -83,7 +83,6 @@ erf = _unary("erf")
 erf_dx = _unary("erf_dx")
 arctan = _unary("arctan")
 sign = _unary("sign")
-sin = _unary("sin")
 abs = _unary("abs")
 square = _unary("square")
 rsqrt = _unary("rsqrt")
@@ -121,17 +120,31 @@ def logical_not(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor
     return elementwise.binary(current(), "equal", x, 0, dtype or "uint8", boxes_of(mask, x.shape))
 
 
+def _sine(x: Any, shift: float, dtype: Any, mask: Any = None) -> Tensor:
+    """sin(x + shift); generation 2 brings the angle to -pi .. pi, all that Scalar's function is made for."""
+    if current().version > 1:
+        turned = compute.tensor_scalar(
+            None, x, "add", shift + math.pi, op1="mod", operand1=2 * math.pi, dtype=FLOAT32
+        )
+        x = compute.tensor_scalar(None, turned, "subtract", math.pi)
+    elif shift:
+        x = elementwise.binary(current(), "add", x, shift, FLOAT32)
+    return compute.unary("sin", x, dtype, mask)
+
+
+def sin(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """sin of each element."""
+    return _sine(x, 0.0, dtype or x.dtype, mask)
+
+
 def cos(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin(x + pi / 2)."""
-    shifted = elementwise.binary(current(), "add", x, math.pi / 2, FLOAT32)
-    return compute.unary("sin", shifted, dtype or x.dtype, mask)
+    return _sine(x, math.pi / 2, dtype or x.dtype, mask)
 
 
 def tan(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """sin / cos."""
-    return elementwise.binary(
-        current(), "divide", compute.unary("sin", x), cos(x), dtype or x.dtype, boxes_of(mask, x.shape)
-    )
+    return elementwise.binary(current(), "divide", sin(x), cos(x), dtype or x.dtype, boxes_of(mask, x.shape))
 
 
 def floor(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:

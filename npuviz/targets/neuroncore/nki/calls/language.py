@@ -261,9 +261,7 @@ class BlockTensor:
                 None,
                 self,
             )
-            if self._is_zero and found.buffer == PSUM:
-                found.storage.is_lazy_zero = True
-            elif self._is_zero:
+            if self._is_zero:
                 current().filled_before(found, 0.0, value)
         return found, tuple(rest)
 
@@ -309,10 +307,7 @@ def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, 
         return recording.shared(tuple(int(size) for size in shape), dtype, name)
     made = recording.new(shape, dtype, space, name, maker=maker)
     if value is not None:
-        if space == PSUM and value == 0:
-            made.storage.is_lazy_zero = True
-        else:
-            recording.step("memset", made, (), value=value)
+        recording.fill(made, value)
     return made
 
 

@@ -269,16 +269,9 @@ class Recording:
         return made
 
     def _ends_group(self, read: Tensor) -> None:
-        """A read of PSUM ends its accumulation group; zeros that nobody wrote become zeros now."""
-        storage = read.storage
-        if storage.space != PSUM:
-            return
-        if storage.is_lazy_zero and not storage.started and not storage.is_written:
-            storage.is_lazy_zero = False
-            whole = Tensor(self, storage, storage.dtype, storage.shape)
-            self.steps.append(Step("memset", whole, (), {"value": 0.0}, self.place(), moment=self.moment()))
+        """A read of PSUM ends its accumulation group."""
         if self.version > 1:
-            storage.started.clear()
+            read.storage.started.clear()
 
     def result(
         self,
@@ -357,8 +350,13 @@ class Recording:
         """Fill a new tile with a number, before the step that computes `value`, which goes to it."""
         before = self._results.get(value.storage.id) if isinstance(value, Tensor) else None
         at = next((n for n in range(len(self.steps) - 1, -1, -1) if self.steps[n] is before), len(self.steps))
-        self.step("memset", made, (), value=number)
+        self.fill(made, number)
         self.steps.insert(at, self.steps.pop())
+
+    def fill(self, made: Tensor, number: Number) -> None:
+        """Fill a new tile with a number; zeros of PSUM begin a sum."""
+        begins = {"begins_sum": True} if number == 0 and made.buffer == PSUM else {}
+        self.step("memset", made, (), value=number, **begins)
 
     # --- what the Python syntax means ------------------------------------------------------------
 
@@ -443,7 +441,7 @@ class Recording:
             return wanted
         if not is_first:
             return True
-        return storage.is_written and not storage.is_lazy_zero and self.version == 1
+        return storage.is_written and self.version == 1
 
     def loop_sum(self, value: Tensor, op: object, is_first: bool) -> LoopSum:
         """nl.loop_reduce."""

@@ -35,7 +35,7 @@ class Storage:
     """
 
     __slots__ = (
-        "data", "dtype", "first", "id", "is_hidden", "is_lazy_zero", "is_written", "kind", "last", "name",
+        "data", "dtype", "first", "id", "is_hidden", "is_written", "kind", "last", "name",
         "place", "reads", "scope", "shape", "site", "space", "started",
     )  # fmt: skip
 
@@ -53,7 +53,6 @@ class Storage:
         self.first = self.last = -1
         self.reads = 0
         self.is_written = False
-        self.is_lazy_zero = False
         self.is_hidden = False
         self.site: Site | None = None
         self.scope: Scope = ()
