@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from npuviz.base.errors import NpuvizError
+from npuviz.targets.wavelet.csl.compiler import compile_program
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
 from tests.targets.wavelet.csl.executed import numbers
+from tests.targets.wavelet.csl.programs import write
+from tests.targets.wavelet.running import build, finish, variable
 
 UNION = "const U = union { f: f32, i: u32 };"
 STRUCTS = """const P = struct { x: i32, y: i32 };
@@ -187,6 +191,46 @@ def test_directions_of_a_color_change_one_by_one(tmp_path: Path) -> None:
     found = numbers(tmp_path, f"{COLOR}\nfn main() void {{{body}}}\n", 4, "wse2")
     ramp, east, from_west = 1 << 4, 1 << 1, 1 << 5
     assert found == [ramp | from_west, ramp | east | from_west, ramp | east, east]
+
+
+TALLY_LAYOUT = """
+const tally = @import_module("<kernels/tally/layout>", .{
+  .kernel_height = 2, .kernel_width = 2, .phase2_tally = 8, .output_color = @get_color(0),
+  .colors = [3]color{@get_color(1), @get_color(2), @get_color(3)} });
+layout {
+  @set_rectangle(2, 3);
+  for (@range(u16, 2)) |x| {
+    @set_tile_code(x, 0, "top.csl", .{ .takes = x == 1 });
+    for (@range(u16, 2)) |y| { @set_tile_code(x, y + 1, "pe.csl", .{ .params = tally.get_params(x, y) }); }
+  }
+  @export_name("go", fn()void);
+}
+"""
+TALLY_PE = """param params: comptime_struct; const sys = @import_module("<memcpy/memcpy>");
+const tally = @import_module("<kernels/tally/pe>", @concat_structs(params, .{
+  .input_queues = [2]u16{2, 3}, .output_queues = [2]u16{4, 5} }));
+fn go() void { tally.bump_tally(2); tally.signal_completion(); sys.unblock_cmd_stream(); }
+comptime { @export_symbol(go); }
+"""
+TALLY_TOP = """param takes: bool; const sys = @import_module("<memcpy/memcpy>");
+const queue = @get_input_queue(2); var sum: u32 = 0;
+task take(word: u32) void { sum = word; sys.unblock_cmd_stream(); }
+fn go() void { if (!takes) { sys.unblock_cmd_stream(); } }
+comptime {
+  @bind_data_task(take, if (@is_arch("wse3")) @get_data_task_id(queue) else @get_data_task_id(@get_color(0)));
+  @initialize_queue(queue, .{ .color = @get_color(0) });
+  if (takes) { @set_local_color_config(@get_color(0), .{ .routes = .{ .rx = SOUTH, .tx = RAMP } }); }
+  @export_symbol(go);
+}
+"""
+
+
+@pytest.mark.parametrize("arch", ["wse2", "wse3"])
+def test_a_tally_without_a_callback_sends_its_sum_north(arch: str, tmp_path: Path) -> None:
+    files = {"layout.csl": TALLY_LAYOUT, "pe.csl": TALLY_PE, "top.csl": TALLY_TOP}
+    wafer = compile_program(write(tmp_path, files), arch, fabric=(9, 5))
+    machine = finish(build(wafer, [HostCommand(HOST_LAUNCH, "go")]))
+    assert variable(machine, "sum", 1, 0) == 8
 
 
 @pytest.mark.parametrize(
