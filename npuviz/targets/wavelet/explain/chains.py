@@ -104,12 +104,10 @@ class Chains:
             return WaitLink(unit, f"{where} is at work, {int(thread.left)} left", line, False), None
         if wait == sk.WAIT_BLOCKED:
             return WaitLink(unit, f"{where}: is blocked, and no line has unblocked it", line, False), None
-        wanted = {sk.WAIT_INPUT: sk.KIND_INPUT, sk.WAIT_OUTPUT: sk.KIND_OUTPUT}.get(wait, sk.KIND_FIFO)
-        operands = [thread.operands[place] for place in range(4)]
-        operand = next((each for each in operands if int(each.kind) == wanted), None)
-        if operand is None or wanted == sk.KIND_FIFO:
+        operand = next(iter(self._waits.awaited(thread, wait)), None)
+        if operand is None or int(operand.kind) not in (sk.KIND_INPUT, sk.KIND_OUTPUT):
             return WaitLink(unit, f"{where}: waits for a FIFO, {int(thread.left)} left", line, True), None
-        if wanted == sk.KIND_OUTPUT:
+        if int(operand.kind) == sk.KIND_OUTPUT:
             text = f"{where}: waits for room on color {int(operand.color)}, {int(thread.left)} left"
             return WaitLink(unit, text, line), self._blocker(node, int(operand.color))
         color = int(sk.QUEUE(self._engine.state, int(operand.record)).color)

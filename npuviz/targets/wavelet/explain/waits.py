@@ -140,13 +140,19 @@ class Waits:
         prefix = f"in {name}, {left} left, "
         if wait == sk.WAIT_BLOCKED:
             return prefix + "is blocked and nothing unblocks it", ()
+        texts = [self._operand(node, operand) for operand in self.awaited(thread, wait)]
+        awaited = tuple(dict.fromkeys(source for _, sources in texts for source in sources))
+        return prefix + (" and ".join(what for what, _ in texts) or "waits"), awaited
+
+    def awaited(self, thread: Any, wait: int) -> list[Any]:
+        """The operands that an operation waits for: of two streams not the one that has words."""
         wanted = {sk.WAIT_INPUT: sk.KIND_INPUT, sk.WAIT_OUTPUT: sk.KIND_OUTPUT}.get(wait, sk.KIND_FIFO)
-        for place in range(4):
-            operand = thread.operands[place]
-            if int(operand.kind) == wanted:
-                what, awaited = self._operand(node, operand)
-                return prefix + what, awaited
-        return prefix + "waits", ()
+        operands = [thread.operands[place] for place in range(4)]
+        found = [operand for operand in operands if int(operand.kind) == wanted]
+        if wanted != sk.KIND_INPUT:
+            return found
+        empty = [one for one in found if not int(sk.QUEUE(self._engine.state, int(one.record)).count)]
+        return empty or found
 
     def _operand(self, node: int, operand: Any) -> tuple[str, tuple[int, ...]]:
         kind = int(operand.kind)

@@ -12,7 +12,7 @@ from npuviz.debug.session import Session
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
 from tests.targets.wavelet.samples import heat, machine_of, row_sum
-from tests.targets.wavelet.small import EASTWARD, compiled, line_with
+from tests.targets.wavelet.small import EASTWARD, compiled, line_with, run
 
 SEND = """
 const iq = @get_input_queue(2);
@@ -202,3 +202,33 @@ def test_a_place_stands_for_the_main_thread_of_its_element_and_colons_for_dots()
     assert answer_of(session, "units 0,0:1,1").rows == answer_of(session, "units 0,0..1,1").rows
     with pytest.raises(UsageError, match="2 x 2"):
         answer_of(session, "why 8,0")
+
+
+TWO_STREAMS = """
+const oq = @get_output_queue(2);
+const first = @get_input_queue(3);
+const second = @get_input_queue(4);
+var b = @zeros([6]f32);
+const all = @get_dsd(mem1d_dsd, .{ .base_address = &b, .extent = 6 });
+const out = @get_dsd(fabout_dsd, .{ .extent = 6, .output_queue = oq, .fabric_color = %(sent)s });
+const one = @get_dsd(fabin_dsd, .{ .extent = 6, .input_queue = first, .fabric_color = c });
+const two = @get_dsd(fabin_dsd, .{ .extent = 6, .input_queue = second, .fabric_color = d });
+const ended_id = @get_local_task_id(9);
+task ended() void { sys.unblock_cmd_stream(); }
+comptime {
+  @bind_local_task(ended, ended_id);
+  if (x == 1) { @initialize_queue(first, .{ .color = c }); @initialize_queue(second, .{ .color = d }); }
+}
+fn main() void {
+  if (x == 0) { @fmovs(out, all); sys.unblock_cmd_stream(); }
+  else { @fadds(all, one, two, .{ .async = true, .activate = ended_id }); }
+}
+"""
+
+
+@pytest.mark.parametrize(("sent", "missing"), [("c", 2), ("d", 1)])
+def test_of_two_streams_the_one_without_words_is_waited_for(tmp_path: Path, sent: str, missing: int) -> None:
+    routes = EASTWARD + EASTWARD.replace(" c,", " d,")
+    stop, machine = run(tmp_path, TWO_STREAMS % {"sent": sent}, 2, routes, "wse2")
+    assert f"in fadds, 6 left, waits for words of color {missing} from PE(0,0)" in stop.detail
+    assert f"waits for words of color {missing}" in states(Session(machine), "PE(1,0).ut3")[0]
