@@ -3,6 +3,7 @@ import pytest
 
 from npuviz.base.errors import NpuvizError
 from npuviz.program.source import HasCalls
+from npuviz.targets.neuroncore.nki.record import output_writes
 from tests.targets.neuroncore.nki.running import FIRST, loaded
 
 HEAD = FIRST + "import neuronxcc.nki.typing as nt\nimport neuronxcc.nki.compiler as ncc\n"
@@ -181,6 +182,15 @@ def test_an_output_that_two_instances_write_is_a_warning(tmp_path) -> None:
     assert [note.code for note in program.notes if "dependencies" in note.text] == [
         "err_unexpected_output_dependencies"
     ]
+
+
+def test_outputs_whose_double_writes_are_not_looked_at_are_told(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(output_writes, "MOST_ELEMENTS", 128 * 64 - 1)
+    text = f"{HEAD}@nki.jit\ndef kernel(a):\n    b = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)\n"
+    text += "    nl.store(b, nl.load(a))\n    return b\n"
+    _, program = loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    (found,) = [note.text for note in program.notes if "not looked at" in note.text]
+    assert found.startswith("b: 8192 elements")
 
 
 def test_a_kernel_that_a_kernel_calls_is_inside_of_its_loops(tmp_path) -> None:

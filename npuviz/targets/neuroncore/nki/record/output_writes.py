@@ -17,9 +17,11 @@ MOST_ELEMENTS = 1 << 24
 
 
 def note_double_writes(recording: Recording, outputs: Iterable[Storage]) -> None:
-    """Warn of each output of which an element is written by several instances or turns; rows that are picked
-    by indices of a tile, and outputs of more than MOST_ELEMENTS, are not looked at."""
-    wanted = {each.id: each for each in outputs if each.space == HBM and prod(each.shape) <= MOST_ELEMENTS}
+    """Warn of each output of which an element is written by several instances or turns; say which outputs and
+    writes are not looked at: those of more than MOST_ELEMENTS, rows that are picked by indices of a tile."""
+    wanted = {each.id: each for each in outputs if each.space == HBM and each.is_written}
+    _note_what_is_left_out(recording, wanted)
+    wanted = {key: each for key, each in wanted.items() if prod(each.shape) <= MOST_ELEMENTS}
     owners = {key: np.zeros(prod(each.shape), dtype=np.int32) for key, each in wanted.items()}
     numbers: dict[Turn, int] = {}
     turns: list[Turn] = []
@@ -50,6 +52,25 @@ def note_double_writes(recording: Recording, outputs: Iterable[Storage]) -> None
             del owners[target.storage.id]
             continue
         cells[...] = number
+
+
+def _note_what_is_left_out(recording: Recording, outputs: dict[int, Storage]) -> None:
+    for each in outputs.values():
+        if (count := prod(each.shape)) > MOST_ELEMENTS:
+            recording.note(
+                f"{each.name}: {count} elements: whether one of them is written twice is not looked at "
+                f"(only of up to {MOST_ELEMENTS})"
+            )
+    by_index: dict[int, int] = {}
+    for step in recording.steps:
+        target = step.target
+        if target is not None and target.row_index is not None and target.storage.id in outputs:
+            by_index[target.storage.id] = by_index.get(target.storage.id, 0) + 1
+    for key, count in by_index.items():
+        recording.note(
+            f"{outputs[key].name}: {count} writes to rows picked by indices of a tile: whether they write an "
+            "element twice is not looked at"
+        )
 
 
 def _are_unordered(one: Turn, other: Turn) -> bool:
