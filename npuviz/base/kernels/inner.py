@@ -8,7 +8,7 @@ half of the time that a large kernel took to compile.
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core import codegen as _codegen
 from numba.core import compiler as _compiler
 from numba.core import typed_passes as _typed_passes
@@ -72,6 +72,22 @@ class InnerCompiler(CompilerBase):
 
 def inner(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorator of a function that only kernels call; the options are those of numba."""
-    return _compile(
+    decorate = _compile(
         nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=InnerCompiler, **options
     )
+    return lambda function: _one_for_all_numbers(decorate(function))
+
+
+def _one_for_all_numbers(function: Any) -> Any:
+    """Have calls with a number, bare or in a tuple, take the code for any number of its type."""
+    if not hasattr(function, "get_call_template"):
+        return function  # nothing is compiled in this process
+    get_call_template = function.get_call_template
+
+    def get_template_of_types(args: Any, kws: Any) -> Any:
+        return get_call_template(
+            tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
+        )
+
+    function.get_call_template = get_template_of_types
+    return function

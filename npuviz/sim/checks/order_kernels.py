@@ -134,8 +134,11 @@ def _begin(steps, orders, step, order):
     thread, place, clocks, last, previous, seats = steps
     mine, own = clocks[step], thread[step]
     if own >= 0:
-        if previous[own] >= 0:
-            mine[:] = clocks[previous[own]]
+        before = previous[own]
+        if before >= 0:
+            # A slice that is set takes numba three seconds to compile, most of them for its error text.
+            for t in range(len(mine)):
+                mine[t] = clocks[before, t]
         previous[own] = step
         last[own] += 1
         place[step] = last[own]

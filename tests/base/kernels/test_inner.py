@@ -104,3 +104,20 @@ def test_arrays_outside_are_constants() -> None:
         return at(place)
 
     assert [kernel(place) for place in range(3)] == [3, 5, 7]
+
+
+def test_it_is_compiled_once_whatever_numbers_callers_write() -> None:
+    @inner()
+    def scaled(value: int, factors: tuple[int, int]) -> int:
+        return value * factors[0] + factors[1]
+
+    @inner()
+    def between(value: int, by: int) -> int:
+        return scaled(value, (by, 4)) + scaled(value, (2, by))
+
+    @njit
+    def kernel(value: int) -> Any:
+        return between(value, 3) + between(3, value) + between(value, by=5) + scaled(7, (8, 9))
+
+    assert kernel(10) == (34 + 23) + (34 + 16) + (54 + 25) + 65
+    assert [len(function.overloads) for function in (scaled, between)] == [1, 1]
