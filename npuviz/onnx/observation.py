@@ -53,7 +53,8 @@ def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) ->
                 # Text is stored as such: nothing is unpickled.
                 plain = array.astype(str) if array.dtype.kind == "O" else array
                 np.save(Path(folder) / f"{number}.npy", plain)
-        command = [sys.executable, "-m", "npuviz.onnx.observation", str(model), str(MEMORY_LIMIT_BYTES)]
+        limits = (str(MEMORY_LIMIT_BYTES), json.dumps(_input_dtypes(draft)))
+        command = [sys.executable, "-m", "npuviz.onnx.observation_run", str(model), *limits]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
@@ -65,7 +66,21 @@ def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) ->
         reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
         raise _unknown(draft, names, reason[0][:200])
     answer: Mapping[str, Any] = json.loads(lines[-1])
-    return {name: Observed(answer[name][0], tuple(answer[name][1]), answer[name][2]) for name in names}
+    return {name: _observed(*answer[name]) for name in names}
+
+
+def _observed(dtype: str, shape: Sequence[int], number: int | None) -> Observed:
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) if dtype else 0
+    return Observed(kind, tuple(shape), number)
+
+
+def _input_dtypes(draft: Draft) -> dict[str, str]:
+    kinds = {value.name: value.type.tensor_type.elem_type for value in draft.proto.graph.input}
+    known = onnx.helper.get_all_tensor_dtypes()
+    # Inputs that are no tensors have none, and the run says what it makes of them.
+    return {
+        name: onnx.helper.tensor_dtype_to_np_dtype(kind).name for name, kind in kinds.items() if kind in known
+    }
 
 
 def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
@@ -95,39 +110,3 @@ def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
                 tensor.external_data.add(key=key, value=str(value))
             stream.write(data)
     path.write_bytes(model.SerializeToString())
-
-
-def _main(path: str, limit: str) -> None:
-    import resource
-
-    from npuviz.onnx.runtime import onnxruntime
-
-    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    types = {
-        value.name: value.type.tensor_type.elem_type
-        for value in onnx.load(path, load_external_data=False).graph.input
-    }
-    feeds: dict[str, Any] = {}
-    for number, value in enumerate(session.get_inputs()):
-        array = np.load(Path(path).parent / f"{number}.npy", allow_pickle=False)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(types[value.name])
-        # Types that numpy does not know come back as plain bytes.
-        feeds[value.name] = array.astype(object) if array.dtype.kind == "U" else array.view(dtype)
-    answer: dict[str, Any] = {}
-    for value, result in zip(session.get_outputs(), session.run(None, feeds), strict=True):
-        if isinstance(result, np.ndarray):
-            is_number = result.size == 1 and result.dtype.kind in "biu"
-            number = int(result.reshape(-1)[0]) if is_number else None
-            answer[value.name] = (onnx.helper.np_dtype_to_tensor_dtype(result.dtype), result.shape, number)
-        else:
-            answer[value.name] = (0, (), None)
-    print(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    _main(*sys.argv[1:])

@@ -1,0 +1,51 @@
+"""Runs a model once in ONNX Runtime and prints what its outputs have: the process that `observation` starts.
+
+It starts for every model whose shapes cannot be inferred, and imports nothing that the run does not need:
+onnx takes as long as ONNX Runtime itself.
+"""
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from npuviz.onnx.runtime import onnxruntime
+
+
+def main(path: str, limit: str, dtypes: str) -> None:
+    """Print {output: [name of its dtype ("" for what is no array), shape, number or null]} as JSON.
+
+    limit   bytes of memory at the most
+    dtypes  {input: name of its dtype} as JSON; the arrays of inputs lie beside the model as 0.npy, 1.npy, ...
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    types = json.loads(dtypes)
+    feeds: dict[str, Any] = {}
+    for number, value in enumerate(session.get_inputs()):
+        array = np.load(Path(path).parent / f"{number}.npy", allow_pickle=False)
+        name = types[value.name]
+        # Types that numpy does not know come back as plain bytes.
+        dtype = np.dtype(getattr(ml_dtypes, name, name))
+        feeds[value.name] = array.astype(object) if array.dtype.kind == "U" else array.view(dtype)
+    answer: dict[str, Any] = {}
+    for value, result in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+        if isinstance(result, np.ndarray):
+            is_number = result.size == 1 and result.dtype.kind in "biu"
+            number = int(result.reshape(-1)[0]) if is_number else None
+            answer[value.name] = (result.dtype.name, result.shape, number)
+        else:
+            answer[value.name] = ("", (), None)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
