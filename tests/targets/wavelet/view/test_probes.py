@@ -1,12 +1,15 @@
 """What is written into a wafer while it runs: the depth of a queue, the datapath of a PE, a launch."""
 
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-import npuviz
 from npuviz.api.session import DebugSession
+from npuviz.base.progress import NoProgress
+from npuviz.debug.session import Session
+from npuviz.targets.wavelet.target import TARGET
+from npuviz.workbench.opening import Opened, OpenOptions
 
 HEAT = Path(__file__).parents[4] / "sample_models" / "csl" / "heat"
 QUEUES = tuple(f"PE(2,1).in{number}" for number in (5, 6, 7))
@@ -15,10 +18,16 @@ ON_THE_RAMP = 3
 """Words that a queue holds beside its depth: the ramp's cycles, and a place on its way back."""
 
 
+@pytest.fixture(scope="module")
+def loaded() -> tuple[Any, Any]:
+    """Specification and program; the host's script runs once."""
+    return TARGET.load(OpenOptions().request(HEAT), NoProgress())
+
+
 @pytest.fixture
-def heat() -> Iterator[DebugSession]:
-    with npuviz.open(HEAT, target="wavelet") as found:
-        yield found
+def heat(loaded: tuple[Any, Any]) -> DebugSession:
+    session = Session(TARGET.build(*loaded))
+    return DebugSession(Opened(HEAT, HEAT.name, OpenOptions(), session=session, target=TARGET))
 
 
 def most_words(session: DebugSession) -> list[int]:
