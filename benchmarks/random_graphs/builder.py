@@ -29,6 +29,7 @@ class Builder:
     values: list[Value] = field(default_factory=list[Value])
     inputs: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     declared: list[onnx.ValueInfoProto] = field(default_factory=list[onnx.ValueInfoProto])
+    kind: int = TensorProto.FLOAT
 
     def input(self, array: np.ndarray, dimensions: Sequence[int | str] = ()) -> Value:
         """An input of the model and its values. dimensions  names where they are open, () for the array's."""
@@ -60,6 +61,12 @@ class Builder:
         self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{name}", **attributes))
         return name
 
+    def nodes_of(self, kind: str, inputs: Sequence[str], count: int) -> list[str]:
+        """An operator with several results. Returns their names."""
+        names = [f"t{len(self.nodes)}_{number}" for number in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, names, name=f"{kind}_{names[0]}"))
+        return names
+
     def add(self, kind: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> Value:
         """An operator whose result later operators may read."""
         value = Value(self.node(kind, inputs, **attributes), tuple(int(size) for size in shape))
@@ -78,13 +85,28 @@ class Builder:
         """A value of the same shape; perhaps the same one."""
         return self.choose([other for other in self.values if other.shape == value.shape])
 
+    def halve(self) -> None:
+        """All float32 tensors in fp16, but for the scales of a Resize, which are numbers of another kind."""
+        scales = {name for node in self.nodes if node.op_type == "Resize" for name in node.input[1:]}
+        self.kind = TensorProto.FLOAT16
+        limits = np.finfo(np.float16)
+        for number, weight in enumerate(self.weights):
+            array = numpy_helper.to_array(weight)
+            if array.dtype == np.float32 and weight.name not in scales:
+                low = np.where(np.isfinite(array), array.clip(limits.min, limits.max), array)
+                self.weights[number] = numpy_helper.from_array(low.astype(np.float16), weight.name)
+        for value in self.declared:
+            array = self.inputs[value.name]
+            if array.dtype == np.float32:
+                self.inputs[value.name] = array.astype(np.float16)
+                value.type.tensor_type.elem_type = TensorProto.FLOAT16
+
     def model(self) -> onnx.ModelProto:
         """The model, checked: what nobody reads are its outputs. Raises onnx.checker.ValidationError."""
         read = {name for node in self.nodes for name in node.input} | set(self.inputs)
         ends = [value for value in self.values if value.name not in read]
         outputs = [
-            helper.make_tensor_value_info(end.name, TensorProto.FLOAT, [None] * len(end.shape))
-            for end in ends
+            helper.make_tensor_value_info(end.name, self.kind, [None] * len(end.shape)) for end in ends
         ]
         graph = helper.make_graph(self.nodes, "random", self.declared, outputs, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)

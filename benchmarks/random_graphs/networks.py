@@ -1,4 +1,4 @@
-"""Graphs of other kinds: quantised ones, attention, signals, branches and loops, open dimensions."""
+"""Graphs of other kinds: attention, signals, branches and loops, open dimensions, all in fp16."""
 
 from collections.abc import Callable
 
@@ -7,50 +7,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from benchmarks.random_graphs.builder import Builder, Value
+from benchmarks.random_graphs.eight_bits import FAMILIES as EIGHT_BITS
 from benchmarks.random_graphs.pictures import pictures
-
-
-def quantised(builder: Builder) -> None:
-    """Convolutions, residuals and pools between QuantizeLinear and DequantizeLinear."""
-    channels = builder.choose((3, 8, 16))
-    size = builder.choose((6, 8, 12))
-    last = _rounded(builder, builder.input(builder.normal(1, channels, size, size)), 4)
-    for _ in range(int(builder.rng.integers(2, 6))):
-        kind = builder.choose(("conv", "conv", "residual", "pool", "activation"))
-        _, channels, size, _ = last.shape
-        if kind == "pool" and size >= 4:
-            shape = (1, channels, size // 2, size // 2)
-            made = builder.add("MaxPool", [last.name], shape, kernel_shape=[2, 2], strides=[2, 2])
-        elif kind == "residual":
-            left = _quantised_convolution(builder, last, channels)
-            made = builder.add("Add", [_rounded(builder, left, 4).name, last.name], last.shape)
-        elif kind == "activation":
-            made = builder.add(builder.choose(("Sigmoid", "HardSwish", "Relu")), [last.name], last.shape)
-        else:
-            made = _quantised_convolution(builder, last, builder.choose((8, 16, 20)))
-        last = _rounded(builder, made, 6)
-
-
-def _quantised_convolution(builder: Builder, value: Value, kernels: int) -> Value:
-    """int8 weights of one scale a kernel."""
-    _, channels, *plane = value.shape
-    weights = builder.rng.integers(-127, 128, (kernels, channels, 3, 3)).astype(np.int8)
-    scale = (0.5 + builder.rng.random(kernels)) / (127 * np.sqrt(9 * channels))
-    zeros = builder.weight(np.zeros(kernels, np.int8))
-    scales = builder.weight(scale.astype(np.float32))
-    floats = builder.node("DequantizeLinear", [builder.weight(weights), scales, zeros], axis=0)
-    made = builder.add("Conv", [value.name, floats], (1, kernels, *plane), pads=[1] * 4)
-    return builder.add("Relu", [made.name], made.shape) if builder.rng.random() < 0.5 else made
-
-
-def _rounded(builder: Builder, value: Value, reach: float) -> Value:
-    """The tensor in 8 bits, -reach to reach, signed or not."""
-    is_signed = builder.rng.random() < 0.7
-    zero = np.int8(0) if is_signed else np.uint8(builder.choose((0, 128)))
-    scale = builder.weight(np.float32(reach / 127))
-    grid = builder.weight(zero)
-    whole = builder.node("QuantizeLinear", [value.name, scale, grid])
-    return builder.add("DequantizeLinear", [whole, scale, grid], value.shape)
 
 
 def attention(builder: Builder) -> None:
@@ -240,7 +198,13 @@ def shapes(builder: Builder) -> None:
     builder.add(builder.choose(("Sub", "Mul")), [value.name, mean], value.shape)
 
 
+def halves(builder: Builder) -> None:
+    """One of the others in fp16."""
+    builder.choose((pictures, attention, signals))(builder)
+    builder.halve()
+
+
 FAMILIES: dict[str, Callable[[Builder], None]] = {
-    "pictures": pictures, "quantised": quantised, "attention": attention, "signals": signals,
-    "control": control, "shapes": shapes,
+    "pictures": pictures, **EIGHT_BITS, "attention": attention, "signals": signals, "control": control,
+    "shapes": shapes, "halves": halves,
 }  # fmt: skip

@@ -89,13 +89,20 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
     return compiled
 
 
+_NOT_IN_RUNTIME = ("Swish",)
+"""Activations that ONNX Runtime has no kernel for: in a body they are written out, so that it can follow."""
+
+
 def _has_body(graph: Graph, node: Node) -> bool:
-    return node.op_type not in LOOPS and not _is_known(node) and can_expand(graph, node)
+    is_lacking = node.op_type not in (*LOOPS, *_NOT_IN_RUNTIME) and not _is_known(node)
+    return is_lacking and can_expand(graph, node)
 
 
 def _is_known(node: Node) -> bool:
     """Whether there are operators of this kind on the NPU, or none behind a body: loops stay whole."""
     kind = node.op_type
+    if kind in _NOT_IN_RUNTIME:
+        return False
     return kind in (*FAMILIES, *logic.OTHER_WAYS, *DENSE, *VIEWS, *LIMITS, *RECURRENT, *LOOPS) or (
         activation_function(kind, attributes_of(node)) is not None
     )
