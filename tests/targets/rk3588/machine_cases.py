@@ -37,7 +37,7 @@ CONVOLUTION = Convolution(
 OUTPUT = Output(
     width=8, height=8, channels=32, original_channels=32, is_flying=False, to_memory=True, to_ppu=False,
     precision_in=0, precision_out=0, address=0x3000_0000, surface_stride=64, surface_add=128, offset=0,
-    scale=1, shift=0, bs=BYPASSED, bn=BYPASSED, ew=NO_EW, main_address=0, bias_address=0, norm_address=0,
+    scale=1, shift=0, bs=BYPASSED, bn=BYPASSED, ew=NO_EW, main_address=0,
     operand_address=0, operand_surface_stride=0,
 )  # fmt: skip
 

@@ -12,7 +12,8 @@ from npuviz.sim.checks.trail import MemoryTrail, accesses_of
 from npuviz.targets.rk3588.machine.program_accesses import ProgramAccesses
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, Tables
-from npuviz.targets.rk3588.task.accesses import has_exact_end
+from npuviz.targets.rk3588.task.accesses import exact_ranges
+from npuviz.targets.rk3588.task.cost import cost_of
 
 ADDRESS_BYTES = 1 << 32
 
@@ -61,7 +62,16 @@ class TrailMaker:
             instruction.append(index)
             cycles.append(cycle)
             accesses += [
-                (step, 0, w, EXACT_END if low in self._exact[index] else SPARSE, 0, 1, low, high)
+                (
+                    step,
+                    0,
+                    w,
+                    EXACT_END if not w and (low, high) in self._exact[index] else SPARSE,
+                    0,
+                    1,
+                    low,
+                    high,
+                )
                 for w, low, high in self.accesses.rows[index]
             ]
         describe = self._program.listing.describe
@@ -88,13 +98,10 @@ class TrailMaker:
         )
 
     @cached_property
-    def _exact(self) -> list[set[int]]:
-        """By task and host call: where ranges begin of which it reads the last byte."""
-        starts = [
-            {low for is_write, low, _ in rows if not is_write and has_exact_end(task, low)}
-            for task, rows in zip(self._tables.tasks, self.accesses.rows, strict=False)
-        ]
-        return starts + [set[int]() for _ in self._tables.hosts]
+    def _exact(self) -> list[set[tuple[int, int]]]:
+        """By task and host call: the ranges of which it reads the last byte."""
+        starts = [exact_ranges(task, cost_of(task, self._spec)) for task in self._tables.tasks]
+        return starts + [set[tuple[int, int]]() for _ in self._tables.hosts]
 
     def _share(self, first: int, second: int) -> bool:
         """Whether two tasks or host calls touch an atom in common that one of them writes."""

@@ -1,7 +1,7 @@
 """The memory that a task touches, as ranges and byte by byte."""
 
-from collections.abc import Sequence
-from typing import TypeGuard
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,34 +14,66 @@ from npuviz.targets.rk3588.task.write_dma import write_pitches, written_size
 _OPERAND_NOTCH = 0x5010
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Bytes [low, high) that a task reads; `pairs` tells which atoms of them, None: all.
+
+    is_exact  the last byte is one that it reads
+    """
+
+    low: int
+    high: int
+    pairs: "Pairs | None" = None
+    is_exact: bool = False
+
+
 def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
     """(is write, low, high) address ranges that a task touches."""
-    rows = [(0, task.stream, task.stream + 8 * len(task.words))]
-    conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
-    if conv is not None and cost.factor > 0:
-        end = _end(_feature_pairs(conv)) if not conv.pixel_channels else cost.feature_bytes
-        rows.append((0, conv.feature_address, conv.feature_address + end))
-        rows.append((0, conv.weight_address, conv.weight_address + conv.weight_bytes))
-    if output is not None:
-        if output.is_flying:
-            rows.append((0, output.main_address, output.main_address + cost.feature_bytes))
-        if not output.ew.is_bypassed and not output.ew.is_constant:
-            rows.append((0, output.operand_address, output.operand_address + _operand_end(task, output)))
-        rows += [(0, low, high) for _, low, high in operand_ranges(task.registers, output)]
-        if output.to_memory:
-            rows.append((1, output.address, output.address + _end(_output_pairs(task, output))))
+    rows = [(0, each.low, each.high) for each in _reads(task, cost)]
+    output, pool = task.work.output, task.work.pooling
+    if output is not None and output.to_memory:
+        rows.append((1, output.address, output.address + _end(_output_pairs(task, output))))
     if pool is not None:
-        if cost.is_pooling:
-            rows.append((0, pool.source_address, pool.source_address + _end(_source_pairs(pool))))
         rows.append((1, pool.address, pool.address + cost.written_bytes))
     return rows
 
 
-def has_exact_end(task: Task, low: int) -> bool:
-    """Whether the range that a task reads from an address on ends with a byte that it reads."""
-    conv, pool = task.work.convolution, task.work.pooling
-    is_cube = conv is not None and low == conv.feature_address and not conv.pixel_channels
-    return is_cube or (pool is not None and low == pool.source_address)
+def exact_ranges(task: Task, cost: Cost) -> set[tuple[int, int]]:
+    """(low, high) of the ranges that a task reads whose last byte it reads: cubes."""
+    return {(each.low, each.high) for each in _reads(task, cost) if each.is_exact}
+
+
+def _reads(task: Task, cost: Cost) -> Iterator[_Read]:
+    yield _Read(task.stream, task.stream + 8 * len(task.words))
+    conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
+    if conv is not None and cost.factor > 0:
+        low = conv.feature_address
+        if conv.pixel_channels:
+            yield _Read(low, low + cost.feature_bytes)
+        else:
+            pairs = _feature_pairs(conv)
+            yield _Read(low, low + _end(pairs), pairs, is_exact=True)
+        yield _Read(conv.weight_address, conv.weight_address + conv.weight_bytes)
+    if output is not None:
+        yield from _reads_of_output(task, output, cost)
+    if pool is not None and cost.is_pooling:
+        pairs = _source_pairs(pool)
+        yield _Read(pool.source_address, pool.source_address + _end(pairs), pairs, is_exact=True)
+
+
+def _reads_of_output(task: Task, output: Output, cost: Cost) -> Iterator[_Read]:
+    if output.is_flying:
+        yield _Read(output.main_address, output.main_address + cost.feature_bytes)
+    if not output.ew.is_bypassed and not output.ew.is_constant:
+        low, size = output.operand_address, max(1, output.ew.operand_bits // 8)
+        if output.operand_is_cube:
+            # Lanes that fill up its last surfaces may be what nobody has written: their results count nowhere.
+            pairs = _operand_pairs(task, output, size)
+            yield _Read(low, low + _end(pairs), pairs)
+        else:
+            yield _Read(low, low + output.channels * size)
+    for _, low, high in operand_ranges(task.registers, output):
+        yield _Read(low, high)
 
 
 def written_atoms(task: Task) -> np.ndarray:
@@ -59,19 +91,12 @@ def written_atoms(task: Task) -> np.ndarray:
 
 def read_atoms(task: Task, cost: Cost) -> np.ndarray:
     """Addresses of the atoms that a task reads, int64, each once; of all but cubes whole ranges."""
-    conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
-    for is_write, low, high in access_rows(task, cost):
-        if is_write:
-            continue
-        if conv is not None and low == conv.feature_address and not conv.pixel_channels:
-            found.append(_atoms(low, _feature_pairs(conv)))
-        elif pool is not None and low == pool.source_address:
-            found.append(_atoms(low, _source_pairs(pool)))
-        elif _is_cube_operand(output, low):
-            found.append(_atoms(low, _operand_pairs(task, output)))
+    for each in _reads(task, cost):
+        if each.pairs is not None:
+            found.append(_atoms(each.low, each.pairs))
         else:
-            found.append(np.arange(low // ATOM_BYTES, -(-high // ATOM_BYTES)) * ATOM_BYTES)
+            found.append(np.arange(each.low // ATOM_BYTES, -(-each.high // ATOM_BYTES)) * ATOM_BYTES)
     return each_once(found)
 
 
@@ -106,28 +131,11 @@ def _source_pairs(pool: Pooling) -> Pairs:
     )  # fmt: skip
 
 
-def _is_cube_operand(output: Output | None, low: int) -> TypeGuard[Output]:
-    return (
-        output is not None
-        and not output.ew.is_bypassed
-        and not output.ew.is_constant
-        and output.operand_is_cube
-        and low == output.operand_address
-    )
-
-
-def _operand_end(task: Task, output: Output) -> int:
-    """Bytes from the first to the end of the last that EW's reader fetches."""
-    if output.operand_is_cube:
-        return _end(_operand_pairs(task, output))
-    return output.channels * max(1, output.ew.operand_bits // 8)
-
-
-def _operand_pairs(task: Task, output: Output) -> Pairs:
+def _operand_pairs(task: Task, output: Output, item: int) -> Pairs:
     """EW's second operand as a cube: the notch counts from the end of a row to the next. Ref: TRM."""
     height, width = written_size(task.registers, output)
     row = width + bits(task.registers.get(_OPERAND_NOTCH, 0), 28, 16)
-    surfaces = -(-output.channels * max(1, output.ew.operand_bits // 8) // ATOM_BYTES)
+    surfaces = -(-output.channels * item // ATOM_BYTES)
     return (surfaces, output.operand_surface_stride or row * height), (height, row), (width, 1)
 
 

@@ -77,13 +77,9 @@ def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarr
     """(K,) float64: the bias in real numbers."""
     if tensor < 0:
         return np.zeros(kernels)
-    stored = planner.quantised.constants.get(tensor)
-    if stored is not None:
-        values = stored.values.reshape(-1).astype(np.float64) * stored.scales
-    elif tensor not in b.graph.constants:
+    if not planner.is_constant(tensor):
         raise CannotLower("a bias that only a run tells", change="a constant bias")
-    else:
-        values = np.asarray(b.graph.constants[tensor], np.float64).reshape(-1)
+    values = planner.constant(tensor).reshape(-1)
     if values.size not in (1, kernels):
         raise CannotLower("a bias that is not one value a kernel")
     return np.broadcast_to(values, (kernels,))

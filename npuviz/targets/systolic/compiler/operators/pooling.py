@@ -55,7 +55,10 @@ def lower_average_pool(lowering: Lowering, node: Node) -> None:
 def lower_global_pool(lowering: Lowering, node: Node) -> None:
     """GlobalAveragePool and GlobalMaxPool as a pooling whose window is the image."""
     rule = _SUM if node.op_type == "GlobalAveragePool" else _MAX
-    _lower_pool(lowering, node, rule, lowering.tensor(node.inputs[0]).shape[2:])
+    image = lowering.tensor(node.inputs[0]).shape[2:]
+    if not image:
+        raise CannotLower("it pools no dimension", change="leave it out")
+    _lower_pool(lowering, node, rule, image)
 
 
 def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence[int] = ()) -> None:
