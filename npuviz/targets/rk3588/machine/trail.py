@@ -61,19 +61,10 @@ class TrailMaker:
             thread.append(core)
             instruction.append(index)
             cycles.append(cycle)
-            accesses += [
-                (
-                    step,
-                    0,
-                    w,
-                    EXACT_END if not w and (low, high) in self._exact[index] else SPARSE,
-                    0,
-                    1,
-                    low,
-                    high,
-                )
-                for w, low, high in self.accesses.rows[index]
-            ]
+            exact = self._exact[index]
+            for is_write, low, high in self.accesses.rows[index]:
+                density = EXACT_END if not is_write and (low, high) in exact else SPARSE
+                accesses.append((step, 0, is_write, density, 0, 1, low, high))
         describe = self._program.listing.describe
 
         def share(first: int, second: int) -> bool:

@@ -67,7 +67,7 @@ def _reads_of_output(task: Task, output: Output, cost: Cost) -> Iterator[_Read]:
     if not output.ew.is_bypassed and not output.ew.is_constant:
         low, size = output.operand_address, max(1, output.ew.operand_bits // 8)
         if output.operand_is_cube:
-            # Lanes that fill up its last surfaces may be what nobody has written: their results count nowhere.
+            # Nobody may have written lanes that fill up its last surfaces: their results count nowhere.
             pairs = _operand_pairs(task, output, size)
             yield _Read(low, low + _end(pairs), pairs)
         else:
