@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -171,19 +170,6 @@ class Planner:
     def is_constant(self, tensor: int) -> bool:
         """Whether a tensor is known before the program runs; a missing one is."""
         return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
-
-    def constant(self, tensor: int) -> np.ndarray:
-        """Real numbers (float64, the tensor's shape) of what is known before the program runs.
-
-        Raises CannotLower for a quantised one with some scales, but not one for each element.
-        """
-        stored = self.quantised.constants.get(tensor)
-        if stored is None:
-            return np.asarray(self.graph.constants[tensor]).astype(np.float64)
-        values, scales = stored.values.astype(np.float64), stored.scales
-        if scales.size not in (1, values.size):
-            raise CannotLower("an operand with several scales")
-        return values * (scales.reshape(values.shape) if scales.size > 1 else scales.reshape(-1)[0])
 
     def reason_for_host(self, node: Node) -> HostReason:
         """Why a node that is no layer is none."""

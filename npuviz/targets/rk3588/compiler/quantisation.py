@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
 
 MOVES = (
@@ -64,6 +65,7 @@ class QuantisedGraph:
         self.constants: dict[int, QuantisedConstant] = {}
         self.targets: dict[int, Node] = {}
         self.stored: dict[int, Quantisation] = {}
+        self._fixed = graph.constants
         consumers = graph.consumers()
         for node in graph.nodes:
             if node.op_type == "DequantizeLinear":
@@ -77,6 +79,19 @@ class QuantisedGraph:
                 readers = consumers[node.inputs[0]]
                 if readers == [node.id] and node.inputs[0] not in graph.outputs:
                     self.targets[node.inputs[0]] = node
+
+    def constant(self, tensor: int) -> np.ndarray:
+        """Real numbers (float64, the tensor's shape) of what is known before the program runs.
+
+        Raises CannotLower for a quantised one with some scales, but not one for each element.
+        """
+        stored = self.constants.get(tensor)
+        if stored is None:
+            return np.asarray(self._fixed[tensor]).astype(np.float64)
+        values, scales = stored.values.astype(np.float64), stored.scales
+        if scales.size not in (1, values.size):
+            raise CannotLower("an operand with several scales")
+        return values * (scales.reshape(values.shape) if scales.size > 1 else scales.reshape(-1)[0])
 
     def _move(self, graph: Graph, node: Node) -> None:
         taken = node.inputs if node.op_type == "Concat" else node.inputs[:1]

@@ -32,7 +32,7 @@ def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
         elementwise.lower_pair(b, layer)
         return
     place = next(place for place, tensor in enumerate(node.inputs) if planner.is_constant(tensor))
-    constant = planner.constant(node.inputs[place])
+    constant = planner.quantised.constant(node.inputs[place])
     found = _of_pair(b, layer, constant, place)
     if found is None:
         elementwise.lower_with_constant(b, layer, constant, is_first=place == 0)
@@ -45,7 +45,9 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
     node = layer.head
     if node.attributes.get("training_mode") or not all(planner.is_constant(t) for t in node.inputs[1:5]):
         raise CannotLower("statistics that are not constant")
-    scale, bias, mean, variance = (planner.constant(tensor).reshape(-1) for tensor in node.inputs[1:5])
+    scale, bias, mean, variance = (
+        planner.quantised.constant(tensor).reshape(-1) for tensor in node.inputs[1:5]
+    )
     factor = scale / np.sqrt(variance + attributes_of(node).real("epsilon"))
     _emit(b, layer, factor, bias - mean * factor)
 
@@ -57,7 +59,7 @@ def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
     if not planner.is_constant(node.inputs[1]):
         raise CannotLower("a slope that is no constant")
     channels = cube_shape(source.shape)[1]
-    found = by_channel(planner.constant(node.inputs[1]), source)
+    found = by_channel(planner.quantised.constant(node.inputs[1]), source)
     if found is None:
         raise CannotLower("slopes that change along more than the channels")
     slope = np.broadcast_to(found, (channels,))

@@ -44,7 +44,7 @@ def alike(
         raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
     graph, wanted = b.graph, replace(like, dtype=HALF)
     if planner.is_constant(tensor):
-        values = planner.constant(tensor)
+        values = planner.quantised.constant(tensor)
         return constant_cube(b, f"{graph.tensors[tensor].name} as a cube", values, wanted, shape)
     held = b.home(tensor)
     steps = Steps(b, layer)

@@ -79,7 +79,7 @@ def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarr
         return np.zeros(kernels)
     if not planner.is_constant(tensor):
         raise CannotLower("a bias that only a run tells", change="a constant bias")
-    values = planner.constant(tensor).reshape(-1)
+    values = planner.quantised.constant(tensor).reshape(-1)
     if values.size not in (1, kernels):
         raise CannotLower("a bias that is not one value a kernel")
     return np.broadcast_to(values, (kernels,))
