@@ -19,6 +19,7 @@ from npuviz.workbench.onnx_backend.execution import (
     ExecutionOptions,
     as_array,
     execute,
+    is_float,
 )
 
 PASS = "pass"
@@ -149,15 +150,18 @@ def _run_data_set(
 
 
 def _is_of_runtime(model: Any, inputs: Sequence[Any], run: Execution) -> bool:
-    """Whether the outputs are what ONNX Runtime makes of the model as it stands."""
+    """Whether the outputs are what ONNX Runtime makes of the model as it stands; not if it refuses that."""
     from npuviz.onnx.runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     providers = ["CPUExecutionProvider"]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
-    names = [value.name for value in session.get_inputs()]
-    made = session.run(None, dict(zip(names, inputs, strict=False)))
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
+        names = [value.name for value in session.get_inputs()]
+        made = session.run(None, dict(zip(names, map(np.asarray, inputs), strict=False)))
+    except Exception:  # the runtime's refusals have no type in common
+        return False
     return all(np.array_equal(one, np.asarray(other)) for one, other in zip(run.outputs, made, strict=True))
 
 
@@ -174,7 +178,7 @@ def is_within(actual: np.ndarray, expected: Any, share: float) -> bool:
     """Whether floats are off by at most a share of the largest finite expected one; all else is equal."""
     if not isinstance(expected, np.ndarray) or actual.dtype != expected.dtype:
         return False
-    if actual.shape != expected.shape or not _is_float(expected):
+    if actual.shape != expected.shape or not is_float(expected):
         return bool(actual.shape == expected.shape and np.array_equal(actual, expected))
     found, wanted = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(wanted)
@@ -182,11 +186,6 @@ def is_within(actual: np.ndarray, expected: Any, share: float) -> bool:
         return False
     largest = np.abs(wanted[finite]).max(initial=0)
     return bool((np.abs(found[finite] - wanted[finite]) <= share * largest).all())
-
-
-def _is_float(values: np.ndarray) -> bool:
-    """Whether elements are floats, also those that numpy has from ml_dtypes."""
-    return values.dtype.kind == "f" or "float" in values.dtype.name
 
 
 def _largest_difference(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:

@@ -112,7 +112,7 @@ def execute(
         array = machine.tensor(by_name[value.name]) if value.name in by_name else None
         if array is None:
             raise ExecutionFault(f"the machine holds no values of the output {value.name}")
-        outputs.append(np.asarray(array))
+        outputs.append(as_declared(np.asarray(array), value.type.tensor_type.elem_type))
     reasons = {note.node: note.reason.limit for note in program.notes if note.reason is not None}
     host = {graph.nodes[node].op_type: reasons.get(node, "") for node in _on_host(program)}
     nodes = tuple(node.op_type for node in graph.nodes)
@@ -120,6 +120,26 @@ def execute(
         tuple(outputs), tuple(parameters), nodes, host, machine.cycle,
         lambda: choose_onnx_target(chosen.target).check(machine, NoProgress()),
     )  # fmt: skip
+
+
+def as_declared(array: np.ndarray, code: int) -> np.ndarray:
+    """Floats that a machine stores as another type, in the element type (code of ONNX) of the model.
+
+    Only where this loses nothing; else as they are.
+    """
+    if code == onnx.TensorProto.UNDEFINED:
+        return array
+    declared = onnx.helper.tensor_dtype_to_np_dtype(code)
+    if array.dtype == declared or not (is_float(array) and is_float(np.empty(0, declared))):
+        return array
+    made = array.astype(declared)
+    wide = made.astype(np.float64), array.astype(np.float64)
+    return made if np.array_equal(*wide, equal_nan=True) else array
+
+
+def is_float(values: np.ndarray) -> bool:
+    """Whether elements are floats, also those that numpy has from ml_dtypes."""
+    return values.dtype.kind == "f" or "float" in values.dtype.name
 
 
 def _on_host(program: Program) -> list[int]:

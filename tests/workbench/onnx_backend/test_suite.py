@@ -4,10 +4,23 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import onnx
+import pytest
 
-from npuviz.workbench.onnx_backend.cases import CaseResult, is_rounding, is_within
-from npuviz.workbench.onnx_backend.execution import ExecutionOptions
+from npuviz.workbench.onnx_backend.cases import (
+    COARSE,
+    HOST,
+    PASS,
+    UNSUPPORTED,
+    CaseResult,
+    is_rounding,
+    is_within,
+    load_cases,
+    run_case,
+)
+from npuviz.workbench.onnx_backend.execution import ExecutionOptions, as_declared
 from npuviz.workbench.onnx_backend.report import not_on_engines, report, summary
 from npuviz.workbench.onnx_backend.suite import read_results, run_suite
 
@@ -67,3 +80,23 @@ def test_what_a_coarser_type_may_be_off() -> None:
     assert not is_within(np.array([4.0, 4.0, -1.0], np.float32), expected, 1e-3)
     assert not is_within(np.array([np.nan, np.inf, -1.0], np.float32), expected, 1e-3)
     assert not is_within(np.array([7, 8]), np.array([7, 9]), 0.5)
+
+
+def test_outputs_have_the_type_that_the_model_declares_where_nothing_is_lost() -> None:
+    stored = np.array([1.5, np.nan, -np.inf], ml_dtypes.bfloat16)
+    made = as_declared(stored, onnx.TensorProto.FLOAT)
+    assert made.dtype == np.float32
+    np.testing.assert_array_equal(made, [1.5, np.nan, -np.inf])
+    sizes = [
+        as_declared(np.array([number], ml_dtypes.bfloat16), onnx.TensorProto.FLOAT8E5M2).dtype.itemsize
+        for number in (1.5, 1.0078125)
+    ]
+    assert sizes == [1, 2]
+    assert as_declared(np.array([1], np.int32), onnx.TensorProto.FLOAT).dtype == np.int32
+
+
+@pytest.mark.parametrize("name", ["clip", "causal_conv_with_state_basic", "cast_FLOAT_to_FLOAT8E5M2"])
+def test_a_machine_of_coarse_floats_is_judged_and_not_broken(name: str) -> None:
+    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    result = run_case(case, "", ExecutionOptions(target="systolic"))
+    assert result.category in (PASS, COARSE, HOST, UNSUPPORTED), result.reasons
