@@ -125,16 +125,17 @@ def execute(
 def as_declared(array: np.ndarray, code: int) -> np.ndarray:
     """Floats that a machine stores as another type, in the element type (code of ONNX) of the model.
 
-    Only where this loses nothing; else as they are.
+    To 8 bits and fewer the machine itself has to round: only where that loses nothing.
     """
     if code == onnx.TensorProto.UNDEFINED:
         return array
     declared = onnx.helper.tensor_dtype_to_np_dtype(code)
     if array.dtype == declared or not (is_float(array) and is_float(np.empty(0, declared))):
         return array
-    made = array.astype(declared)
+    with np.errstate(over="ignore"):
+        made = array.astype(declared)
     wide = made.astype(np.float64), array.astype(np.float64)
-    return made if np.array_equal(*wide, equal_nan=True) else array
+    return made if declared.itemsize > 1 or np.array_equal(*wide, equal_nan=True) else array
 
 
 def is_float(values: np.ndarray) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
@@ -229,7 +230,8 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
 
 def lower_cast(lowering: Lowering, node: Node) -> None:
     """Cast between types of up to 32 bits: one pass through the vector unit, which rounds to nearest between
-    floating-point types, towards 0 to integers, and keeps the low bits of integers."""
+    floating-point types, towards 0 to integers, and keeps the low bits of integers. What floats of 8 bits do
+    not hold becomes their largest number, or with saturate=0 what they have for it."""
     source, output = node.inputs[0], node.outputs[0]
     for index in (source, output):
         name = lowering.tensor(index).dtype
@@ -237,16 +239,23 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
             raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
     _require_elements(lowering, output)
     name = lowering.tensor(output).dtype
-    key = ("cast", lowering.tensor(source).dtype, name)
-    lower_steps(lowering, node, (formulas.Step(tk.OP_COMP, key, partial(_cast, numpy_dtype(name))),))
+    is_saturating = bool(node.attributes.get("saturate", 1))
+    key = ("cast", lowering.tensor(source).dtype, name, is_saturating)
+    cast = partial(_cast, numpy_dtype(name), is_saturating)
+    lower_steps(lowering, node, (formulas.Step(tk.OP_COMP, key, cast),))
 
 
-def _cast(dtype: np.dtype, values: np.ndarray, _: np.ndarray) -> np.ndarray:
+def _cast(dtype: np.dtype, is_saturating: bool, values: np.ndarray, _: np.ndarray) -> np.ndarray:
     if dtype.kind == "b":
         return values != 0
     if dtype.kind in "iu":
         whole = np.trunc(values) if values.dtype.kind == "f" else values
         return whole.astype(np.int64).astype(dtype)
+    if dtype.itemsize == 1:
+        limit = float(ml_dtypes.finfo(dtype).max)
+        wide = values.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (np.clip(wide, -limit, limit) if is_saturating else wide).astype(dtype).astype(np.float32)
     return convert(values, dtype).astype(np.float32)
 
 
