@@ -1,6 +1,7 @@
 """Text for cycles, times, sizes and shapes: one way to write each of them."""
 
 THIN_SPACE = "\u2009"
+NARROW_NO_BREAK = "\u202f"
 
 
 def format_count(value: int) -> str:
@@ -11,6 +12,11 @@ def format_count(value: int) -> str:
 def format_number(value: int, noun: str) -> str:
     """Write how many there are of something: (2, 'operator') -> '2 operators'."""
     return f"{format_count(value)} {noun}" if value == 1 else f"{format_count(value)} {noun}s"
+
+
+def format_share(part: float, digits: int = 1) -> str:
+    """Write a part of a whole in percent: 0.065 -> '6.5 %' (a narrow space that does not break)."""
+    return f"{100 * part:.{digits}f}{NARROW_NO_BREAK}%"
 
 
 def format_bytes(size: int) -> str:

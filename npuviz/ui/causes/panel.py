@@ -5,7 +5,7 @@ from typing import Any
 from PySide6.QtCore import QModelIndex
 from PySide6.QtWidgets import QStackedWidget
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.causes.table import (
     CYCLES,
@@ -139,7 +139,7 @@ class CausesPanel(Panel):
         )
         self.units.reset([UnitRow(name, cycles) for name, cycles in found.units.items()])
         parts = sorted(found.run.by_cause.items(), key=lambda item: -item[1])
-        text = ", ".join(f"{name} {cycles / total:.1%}" for name, cycles in parts if cycles)
+        text = ", ".join(f"{name} {format_share(cycles / total)}" for name, cycles in parts if cycles)
         self.summary.setText(f"{format_count(found.run.cycles)} cycles: {text}")
         self.summary.setToolTip(self.summary.text())
         self._mark()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.trace.causes.waits import CAUSES
 from npuviz.ui.kit.row_model import RowModel
 from npuviz.workbench.causes.overview import ShownCost
@@ -30,7 +30,7 @@ class CausesTable(RowModel[ShownCost]):
             cost.name,
             cost.kind_name,
             cost.cause,
-            f"{cost.cycles / self.total:.1%}",
+            format_share(cost.cycles / self.total),
             format_count(cost.cycles),
             format_count(cost.count),
             self._names(cost.operators, cost.cycles),
@@ -48,13 +48,13 @@ class CausesTable(RowModel[ShownCost]):
     def _gain(self, gain: int | None) -> str:
         if gain is None:
             return ""
-        share = f"{abs(gain) / self.total:.1%}"
+        share = format_share(abs(gain) / self.total)
         sign = "\u2212" if gain > 0 else "+"
-        return share if share == "0.0%" else f"{sign}{share}"
+        return share if share == format_share(0) else f"{sign}{share}"
 
     @staticmethod
     def _names(found: tuple[tuple[str, int], ...], cycles: int) -> str:
-        return ", ".join(f"{name} {count / max(cycles, 1):.0%}" for name, count in found)
+        return ", ".join(f"{name} {format_share(count / max(cycles, 1), 0)}" for name, count in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class UnitsTable(RowModel[UnitRow]):
         if column == 0:
             return row.name
         cycles = row.cycles.get(CAUSES[column - 1], 0)
-        return f"{cycles / self.total:.1%}" if cycles else ""
+        return format_share(cycles / self.total) if cycles else ""
 
     def tooltip(self, row: UnitRow, column: int) -> str:
         if column == 0:

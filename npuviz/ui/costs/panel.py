@@ -5,7 +5,7 @@ from typing import Any
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QMenu
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import BUSY, NAME, SHARE, WAITING, WORK, CostRow, CostTable, rows_of
@@ -125,7 +125,7 @@ class CostsPanel(Panel):
         total = len(found.key)
         parts = [f"{format_count(total)} {TITLES[found.grouping].lower()}"]
         if found.end:
-            parts.append(f"{found.idle / found.end:.1%} nothing under way")
+            parts.append(f"{format_share(found.idle / found.end)} nothing under way")
         if total > MAX_ROWS:
             parts.append(f"the {format_count(MAX_ROWS)} costliest are shown")
         if found.num_unassigned:

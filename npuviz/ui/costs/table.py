@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.ui.kit.row_model import RowModel
 from npuviz.ui.kit.trace_facts import BUSY_MEANS, WAITING_MEANS
 from npuviz.workbench.costs import Costs
@@ -45,10 +45,10 @@ class CostTable(RowModel[CostRow]):
             return ""
         return (
             row.name if row.parts == 1 else f"{row.name} \u00d7 {row.parts}",
-            f"{row.share:.1%}",
+            format_share(row.share),
             format_count(round(row.cycles)),
             row.busiest,
-            f"{row.busy:.0%}",
+            format_share(row.busy, 0),
             format_count(row.work),
             format_count(row.waiting),
         )[column]

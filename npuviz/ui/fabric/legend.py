@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.sim.fabric import FULL, FabricShape
 from npuviz.ui.fabric.frame import FabricFrame, Shade
 from npuviz.ui.fabric.grid_kernels import LINE
@@ -44,7 +44,7 @@ def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, large
             if counts[code]
         ]
     else:
-        most = f"{100 * largest / FULL:.0f} %" if largest >= 0 else "\u2013"
+        most = format_share(largest / FULL, 0) if largest >= 0 else "\u2013"
         what = "busiest link" if shade == "load" else "fullest queue"
         items.append(LegendItem(-1, f"{what} {most}"))
     if frame.words is not None:
@@ -118,8 +118,8 @@ class FabricLegend(Strip):
             gradient.setColorAt(step / 8, self._style.heat_color(step / 8))
         painter.setPen(self._theme.color("text-muted"))
         left, right = QRectF(x, 0, 22, self.height()), QRectF(x + 26 + BAR, 0, 44, self.height())
-        painter.drawText(left, Qt.AlignmentFlag.AlignVCenter, "0 %")
-        painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, "100 %")
+        painter.drawText(left, Qt.AlignmentFlag.AlignVCenter, format_share(0, 0))
+        painter.drawText(right, Qt.AlignmentFlag.AlignVCenter, format_share(1, 0))
         painter.fillRect(QRectF(x + 22, middle - 4, BAR, 8), gradient)
 
     def _swatch(self, painter: QPainter, code: int, box: QRectF) -> None:

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from npuviz.base.names import fitting
-from npuviz.base.units import format_bytes, format_count
+from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.sim.description import Box, Link
 from npuviz.sim.machine import UnitState
 from npuviz.trace.schema import Role
@@ -253,7 +253,7 @@ class FloorplanView(Canvas):
         if state is not None and state.status:
             lines.append(state.status)
         if box.unit in self._data.utilization and box.unit >= 0:
-            lines.append(f"{100 * self._data.utilization[box.unit]:.0f} %")
+            lines.append(format_share(self._data.utilization[box.unit], 0))
         if box.memory in self._data.fills and box.memory >= 0:
             used, size = self._data.fills[box.memory]
             lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
@@ -307,7 +307,7 @@ class FloorplanView(Canvas):
         if box.unit in self._data.estimated:
             lines.append("\u2248 estimated: its durations are assumptions")
         if box.unit in self._data.utilization and box.unit >= 0:
-            lines.append(f"{100 * self._data.utilization[box.unit]:.1f} % busy {self._data.span}")
+            lines.append(f"{format_share(self._data.utilization[box.unit])} busy {self._data.span}")
             lines.append(BUSY_MEANS)
         if box.memory in self._data.fills and box.memory >= 0:
             used, size = self._data.fills[box.memory]

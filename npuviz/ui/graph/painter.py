@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QLinearGradient, QPainter, QPainterPath, QPen
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.ui.graph.camera import GraphCamera
 from npuviz.ui.graph.edges import GraphEdgePainter
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
@@ -266,7 +266,7 @@ class GraphPainter:
         if progress >= 1:
             return "\u2713"
         if progress > 0:
-            return f"{max(1, int(progress * 100))} %"
+            return format_share(max(1, int(progress * 100)) / 100, 0)
         return "\u25b6" if box in self._overlay.active else ""
 
 

@@ -5,7 +5,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from npuviz.base.units import format_number
+from npuviz.base.units import format_number, format_share
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
 from npuviz.ui.graph.overview import GraphOverview, OverviewMarks, emptiest_corner, overview_of
@@ -67,7 +67,7 @@ class GraphView(CameraCanvas):
         progress = self.overlay.progress
         if progress is None or box >= len(progress):
             return named
-        return f"{named} {100 * float(progress[box]):.0f} %"
+        return f"{named} {format_share(float(progress[box]), 0)}"
 
     # -- contents ---------------------------------------------------------------------------------
 
@@ -304,5 +304,5 @@ class GraphView(CameraCanvas):
             lines.append(f"on the Host: {picture.reasons[box]}")
         progress = self.overlay.progress
         if progress is not None and box < len(progress) and progress[box] >= 0:
-            lines.append(f"{progress[box] * 100:.0f} % of its instructions retired")
+            lines.append(f"{format_share(float(progress[box]), 0)} of its instructions retired")
         return "\n".join(lines)

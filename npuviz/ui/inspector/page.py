@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time
+from npuviz.base.units import THIN_SPACE, format_bytes, format_count, format_cycles_as_time, format_share
 from npuviz.workbench.selection import Selection
 
 COMPUTING = "computing the values\u2026"
@@ -100,7 +100,7 @@ def share_cell(part: float) -> Cell:
     """A part of a whole as percentage with a bar."""
     bounded = min(1.0, max(0.0, part))
     # Padded, so that bars of one column stand under each other.
-    return Cell(f"{part * 100:.1f}".rjust(5, "\u2007") + "\u202f%", is_number=True, fraction=bounded)
+    return Cell(format_share(part).rjust(7, "\u2007"), is_number=True, fraction=bounded)
 
 
 def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None = None) -> tuple[Cell, ...]:

@@ -19,7 +19,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
-from npuviz.base.units import THIN_SPACE
+from npuviz.base.units import NARROW_NO_BREAK, THIN_SPACE
 from npuviz.ui.inspector.fitting import Measure, fit_page, fold_name
 from npuviz.ui.inspector.page import (
     Cell,
@@ -52,7 +52,6 @@ MAX_TEXTS = 4096
 """Texts whose widths are kept: a step writes few that were not there before."""
 MAX_LINKS = 20_000
 """Every value written anew brings its link; from this number on the page is made again."""
-NARROW_NO_BREAK = "\u202f"
 NO_BREAK = "\u00a0"
 MARGIN = 8
 NO_WIDTH = "\u200d"

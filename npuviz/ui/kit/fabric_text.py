@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.sim.fabric import (
     FULL,
     INJECT,
@@ -88,7 +88,7 @@ def element_text(shape: FabricShape, machine: HasFabric | None, column: int, row
         lines.append(state_name(shape, int(machine.element_states(area)[0, 0])))
     loads = machine.link_loads(area)[0, 0]
     busy = [
-        f"{PORT_NAMES[port].lower()} {100 * int(loads[port]) / FULL:.0f} %"
+        f"{PORT_NAMES[port].lower()} {format_share(int(loads[port]) / FULL, 0)}"
         for port in range(1, len(PORT_NAMES))
         if loads[port]
     ]

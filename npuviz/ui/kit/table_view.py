@@ -8,7 +8,7 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QPoint, QRect, Qt
 from PySide6.QtGui import QKeySequence, QPainter
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QMenu, QTableView, QWidget
 
-from npuviz.base.units import THIN_SPACE
+from npuviz.base.units import NARROW_NO_BREAK, THIN_SPACE
 from npuviz.ui.kit.columns import is_spared
 from npuviz.ui.kit.parts import add_keys, pop_up
 from npuviz.ui.kit.picture import add_save_actions
@@ -16,6 +16,9 @@ from npuviz.ui.theme.theme import Theme
 
 MAX_CELLS = 1_000_000
 CHANGED_WIDTH = 2
+
+_SPACES = str.maketrans({THIN_SPACE: None, NARROW_NO_BREAK: None})
+"""Of numbers: programs that read them want none."""
 
 
 def make_table(
@@ -91,7 +94,7 @@ def csv_of(view: QTableView, selected_only: bool = False) -> str:
             writer.writerow([f"cut after {number} of {len(rows)} rows"])
             break
         cells = [model.index(row, column).data() for column in columns]
-        writer.writerow(["" if cell is None else str(cell).replace(THIN_SPACE, "") for cell in cells])
+        writer.writerow(["" if cell is None else str(cell).translate(_SPACES) for cell in cells])
     return out.getvalue()
 
 

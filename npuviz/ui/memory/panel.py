@@ -6,7 +6,7 @@ import numpy as np
 from PySide6.QtCore import QItemSelection, QPoint, QPointF, QSignalBlocker, Qt
 from PySide6.QtWidgets import QMenu, QTableView
 
-from npuviz.base.units import format_bytes, format_count
+from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.program.dtypes import DTYPES, numpy_dtype
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
@@ -162,8 +162,8 @@ class MemoryPanel(Panel):
         if memory is None or view is None:
             return
         used = sum(region.total_bytes for region in self.map.regions)
-        share = 100 * used / max(memory.size_bytes, 1)
-        text = f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share:.1f} %)"
+        share = format_share(used / max(memory.size_bytes, 1))
+        text = f"{format_bytes(used)} of {format_bytes(memory.size_bytes)}  ({share})"
         if not view.is_whole:
             shown = format_bytes(view.shown_bytes)
             first = f" from {view.offset:#x}" if view.offset else ""

@@ -8,7 +8,7 @@ from PySide6.QtCore import QModelIndex, QPoint, QSignalBlocker, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.debug.condition.tokens import quoted
 from npuviz.debug.loop_turns import loops_around
 from npuviz.program.source import Entry, HasSource
@@ -314,8 +314,8 @@ class SourcePanel(Panel):
         units = self.model.description.units if self.model.description is not None else ()
         name = next((each.name for each in units if each.id == cost.unit), "no unit")
         return (
-            f"line {line}: {cost.share:.1%} of the run; {format_count(cost.work)} cycles of work, mostly "
-            f"{name}; units waited {format_count(cost.waiting)} cycles for it"
+            f"line {line}: {format_share(cost.share)} of the run; {format_count(cost.work)} cycles of work, "
+            f"mostly {name}; units waited {format_count(cost.waiting)} cycles for it"
             + "".join(f"\n{self._reason_text(reason)}" for reason in cost.reasons)
         )
 

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from npuviz.base.units import format_share
 from npuviz.ui.kit.line_area import LineArea
 from npuviz.ui.source.lexer import Lexer, PieceKind
 from npuviz.ui.theme.theme import Theme
@@ -215,7 +216,7 @@ class SourceText(LineArea):
             tint.setAlphaF(0.08 + 0.5 * (share / max(self.marks.heat.values())) ** 0.5)
             painter.fillRect(area, tint)
             painter.setPen(self._theme.color("text"))
-            text = f"{share:.0%}" if share >= 0.005 else ""
+            text = format_share(share, 0) if share >= 0.005 else ""
             painter.drawText(
                 area.adjusted(0, 0, -3, 0), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text
             )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
 
-from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.base.units import format_count, format_cycles_as_time, format_share
 from npuviz.ui.kit.colors import translucent
 from npuviz.ui.kit.viewport import tick_step, ticks
 from npuviz.ui.theme.theme import Theme
@@ -259,7 +259,7 @@ class ChromePainter:
                 QRectF(inner.left() + 15, y, inner.width() - 150, 18), Qt.AlignmentFlag.AlignVCenter, name
             )
             painter.drawText(QRectF(inner.right() - 135, y, 82, 18), right, format_count(share.cycles))
-            painter.drawText(QRectF(inner.right() - 50, y, 50, 18), right, f"{100 * share.fraction:.1f} %")
+            painter.drawText(QRectF(inner.right() - 50, y, 50, 18), right, format_share(share.fraction))
             y += 18
         for values in counters:
             name = values.name.rsplit(".", 1)[-1]

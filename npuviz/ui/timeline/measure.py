@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from npuviz.base.units import format_count, format_cycles_as_time
+from npuviz.base.units import format_count, format_cycles_as_time, format_share
 from npuviz.trace.schema import Track
 from npuviz.trace.unit_times import UnderWay, time_of_tracks
 from npuviz.ui.timeline.index import TimelineIndex
@@ -62,8 +62,8 @@ class Measurement:
     def parts_text(self) -> str:
         """What the units' time was, in percent."""
         idle = 1.0 - self.busy - self.waiting
-        waiting = f"{self.waiting:.1%} waiting, " if self.waiting else ""
-        return f"{self.busy:.1%} busy, {waiting}{max(idle, 0.0):.1%} idle"
+        waiting = f"{format_share(self.waiting)} waiting, " if self.waiting else ""
+        return f"{format_share(self.busy)} busy, {waiting}{format_share(max(idle, 0.0))} idle"
 
     def title(self) -> str:
         """Length in cycles and as a time."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from npuviz.base.units import format_share
 from npuviz.debug.causes import has_causes, losses
 from npuviz.program.source import line_of
 from npuviz.sim.bounds import HasBounds, highest
@@ -50,9 +51,9 @@ def bound_lines(found: Mapping[str, Any] | None, total: int) -> list[str]:
     """The bound for a terminal; [] where it is not known."""
     if found is None:
         return []
-    parts = [f"at least {found['cycles']} cycles ({found['of_the_run']:.1%}): {found['name']}"]
+    parts = [f"at least {found['cycles']} cycles ({format_share(found['of_the_run'])}): {found['name']}"]
     for each in found["lost"]:
         where = f" at {each['line']}" if each["line"] else ""
-        parts.append(f"{each['cycles'] / max(total, 1):.1%} {each['to']} {each['what']}{where}")
+        parts.append(f"{format_share(each['cycles'] / max(total, 1))} {each['to']} {each['what']}{where}")
     kept = f"; {found['unit']} stood still for: {', '.join(parts[1:])}" if found["lost"] else ""
     return [parts[0] + kept]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuviz.base.errors import NpuvizError, TargetError, UsageError
 from npuviz.base.progress import NoProgress, Progress
+from npuviz.base.units import format_share
 from npuviz.sim.remedy import Effect, HasKnobs, HasRemedies, Remedy
 from npuviz.sim.settings import SettingNames
 from npuviz.sim.stop import StopKind
@@ -274,7 +275,7 @@ def explanation_text(found: Mapping[str, Any]) -> str:
     if "note" in found:
         return f"{found['file']}: {found['note']}"
     total = max(found["cycles"], 1)
-    parts = [f"{name} {cycles / total:.1%}" for name, cycles in found["critical_path"].items()]
+    parts = [f"{name} {format_share(cycles / total)}" for name, cycles in found["critical_path"].items()]
     lines = [f"{found['file']}: {found['cycles']} cycles", *bound_lines(found["bound"], total)]
     lines += [f"critical path: {', '.join(parts)}", ""]
     for number, cost in enumerate(found["costs"], 1):
@@ -303,9 +304,9 @@ def _gains(row: Mapping[str, Any], total: int) -> str:
     what += f"; run again: {_gain_text(row['verified_gain'], total)}"
     if "error" not in row:
         return what
-    what += f", {row['error']:.1%} of the run apart"
+    what += f", {format_share(row['error'])} of the run apart"
     return what + (", so that the prediction does not hold" if row["error"] > PREDICTED_WITHIN else "")
 
 
 def _gain_text(gain: int, total: int) -> str:
-    return f"{gain} cycles ({gain / total:.1%}) less" if gain >= 0 else f"{-gain} cycles more"
+    return f"{gain} cycles ({format_share(gain / total)}) less" if gain >= 0 else f"{-gain} cycles more"

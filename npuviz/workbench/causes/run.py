@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.base.units import format_share
 from npuviz.program.instruction import Listing
 from npuviz.program.program import Program
 from npuviz.program.source import line_of
@@ -53,11 +54,13 @@ class Cost:
         share = self.cycles / max(total, 1)
         what = self.kind_name if self.kind >= 0 else "a cause that is not recorded"
         times = f"{self.count} times" if self.count != 1 else "once"
-        amount = f"{share:.0%} of the critical path ({self.cycles} cycles, {times})"
+        amount = f"{format_share(share, 0)} of the critical path ({self.cycles} cycles, {times})"
         parts = [f"{self.name}: {what} holds {amount}"]
         for label, found in (("operators", self.operators), ("lines", self.lines)):
             if found:
-                shown = ", ".join(f"{name} {cycles / max(self.cycles, 1):.0%}" for name, cycles in found)
+                shown = ", ".join(
+                    f"{name} {format_share(cycles / max(self.cycles, 1), 0)}" for name, cycles in found
+                )
                 parts.append(f"{label}: {shown}")
         return "; ".join(parts)
 

@@ -7,7 +7,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.text_table import table_lines
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.sim.target import LoadRequest, MapResult, Maps
 from npuviz.workbench.choosing import choose_target, targets
 from npuviz.workbench.opening import OpenOptions
@@ -68,4 +68,4 @@ def map_text(result: MapResult) -> str:
 
 
 def _won(before: int, after: int) -> str:
-    return f"{(before - after) / before:.1%}" if before else "-"
+    return format_share((before - after) / before) if before else "-"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from npuviz.base.text_table import table_lines
-from npuviz.base.units import format_bytes, format_count
+from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.sim.machine import Hazard
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
@@ -35,7 +35,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines += _table(("unit", "busy cycles", "busy", "waiting", "idle"), [
         (
             u["name"], format_count(u["busy_cycles"]),
-            *(f"{u[part] / cycles:.1%}" for part in ("busy_cycles", "waiting_cycles", "idle_cycles")),
+            *(format_share(u[part] / cycles) for part in ("busy_cycles", "waiting_cycles", "idle_cycles")),
         )
         for u in summary["units"]
     ])  # fmt: skip

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from npuviz.base.units import format_share
 from npuviz.sim.machine import HasPeaks, Machine
 
 LOW = 0.5
@@ -49,7 +50,7 @@ def bound_text(steps: list[Step]) -> str:
         for name, share in step.shares.items():
             means[name] = means.get(name, 0.0) + share * step.cycles / cycles
     busiest = sorted(means.items(), key=lambda item: -item[1])[:3]
-    shown = ", ".join(f"{name} {share:.0%}" for name, share in busiest)
+    shown = ", ".join(f"{name} {format_share(share, 0)}" for name, share in busiest)
     if not busiest or busiest[0][1] < LOW:
         return f"latency: nothing is busy for half of the time ({shown})"
     return f"{busiest[0][0]} ({shown})"

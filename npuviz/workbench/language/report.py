@@ -9,7 +9,7 @@ from npuviz import __version__
 from npuviz.base.names import printable
 from npuviz.base.progress import Progress
 from npuviz.base.text_table import table_lines
-from npuviz.base.units import format_bytes, format_count
+from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.workbench.headless.exit_codes import EXIT_DONE, EXIT_FAILED
 from npuviz.workbench.headless.host_operators import host_lines, host_operators
 from npuviz.workbench.language.decoding import Answer, Decoder, OnSession, gap_of
@@ -60,7 +60,7 @@ def _summary(
     if wrong >= 0:
         reasons.append(
             f"token {wrong + 1} is {answer.tokens[wrong]}, ONNX Runtime's is {expected[wrong]} "
-            f"(by {gaps[wrong]:.2%} of the largest logit)"
+            f"(by {format_share(gaps[wrong], 2)} of the largest logit)"
         )
     reasons += [f"the check of {name} failed" for name, check in checks.items() if not check["passed"]]
     prompt_tokens = answer.prompt.shape[1]
@@ -116,7 +116,7 @@ def decode_text(summary: dict[str, Any]) -> str:
         count = len(found["tokens"])
         lines.append(
             f"  check     all {count} equal to ONNX Runtime's (closest choice: "
-            f"{found['smallest_gap']:.1%} of the largest logit)"
+            f"{format_share(found['smallest_gap'])} of the largest logit)"
         )
     for name, check in found["checks"].items():
         word = "passed" if check["passed"] else "FAILED"

@@ -10,6 +10,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
+from npuviz.base.units import format_share
 from npuviz.debug.session import Session
 from npuviz.sim.fabric import (
     FULL,
@@ -112,7 +113,7 @@ def test_legend_counts_what_is_in_sight(stage: Stage) -> None:
     panel.bar.shade.setCurrentIndex(panel.bar.shade.findData("load"))
     panel.grab()
     loads = machine.link_loads(panel.view.frame.area)[..., 1:]  # pyright: ignore[reportOptionalMemberAccess]
-    assert f"busiest link {100 * int(loads.max()) / FULL:.0f} %" in panel.legend.texts
+    assert f"busiest link {format_share(int(loads.max()) / FULL, 0)}" in panel.legend.texts
 
 
 def test_click_and_arrows_select_elements(stage: Stage, qtbot: QtBot) -> None:

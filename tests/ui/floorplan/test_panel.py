@@ -9,6 +9,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from npuviz.base.errors import ExportError
+from npuviz.base.units import format_share
 from npuviz.ui.floorplan.panel import SPEC, FloorplanPanel
 from npuviz.ui.kit.picture import save_picture
 from npuviz.workbench.selection import Selection
@@ -79,7 +80,7 @@ def test_utilisation_since_the_start_or_in_the_selected_range(stage: Stage) -> N
     panel = panel_of(stage)
     boxes = {box.unit: box for box in session.description.floorplan}
     busy = next(each for name, each, _ in session.machine.summary().units if name == "Core[0].ALU")
-    assert f"{100 * busy / 400:.1f} % busy since the start" in panel.view.tooltip(boxes[1])
+    assert f"{format_share(busy / 400)} busy since the start" in panel.view.tooltip(boxes[1])
     panel.context.selection.set(Selection(cycles=(100, 300)))
     panel.on_selection_changed(panel.context.selection.current)
     assert session.trace is not None

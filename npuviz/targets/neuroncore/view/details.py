@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from npuviz.base.units import format_share
 from npuviz.program.instruction import DetailTable
 from npuviz.targets.neuroncore import isa
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles
@@ -117,7 +118,7 @@ def _transfer(tables: Tables, spec: NeuronSpec, transfer: Transfer) -> DetailTab
         ("descriptors", str(len(transfer.descriptors))),
         ("bytes", str(sum(each.to.num_bytes for each in transfer.descriptors))),
         ("elements", f"{shape.descriptors} of {shape.size_text} bytes"),
-        ("efficiency", f"{shape.efficiency:.0%} of the engines' peak rate"),
+        ("efficiency", f"{format_share(shape.efficiency, 0)} of the engines' peak rate"),
     ]
     if transfer.semaphore >= 0:
         rows.append(("semaphore", f"S[{transfer.semaphore}] += {queue.num_queues} at the end"))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from npuviz.base.units import format_share
 from npuviz.targets.neuroncore.machine.dma_elements import element_cost, elements_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Descriptor, Transfer
@@ -113,7 +114,7 @@ def rows_by_line(
     return [
         (
             name, str(counts[name]), str(shape.num_bytes), str(shape.descriptors), shape.size_text,
-            f"{shape.efficiency:.0%}",
+            format_share(shape.efficiency, 0),
         )
         for name in order[:limit]
         for shape in (shapes[name],)

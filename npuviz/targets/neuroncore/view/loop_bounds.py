@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.program.instruction import DetailTable
 from npuviz.program.source import CallSite
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, to_base
@@ -94,13 +94,13 @@ def loop_table(engine: Machine, listing: SourcedListing, transfer_cycles: np.nda
         order = np.argsort(-loop.work).tolist()
         cycles = max(loop.cycles, 1)
         shares = [(names[unit], loop.work[unit] / cycles) for unit in order[1:] if loop.work[unit]]
-        others = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+        others = ", ".join(f"{name} {format_share(share, 0)}" for name, share in shares)
         rows.append(
             (
                 f"{'  ' * loop.depth}{variable}", f"{listing.sources[file].name}:{line}",
                 format_count(len(loop.turns)), format_count(loop.cycles),
                 format_count(round(float(loop.work[order[0]]))), names[order[0]],
-                f"{loop.work[order[0]] / cycles:.0%}", others,
+                format_share(loop.work[order[0]] / cycles, 0), others,
             )
         )  # fmt: skip
     columns = ("Loop", "Line", "Turns", "Cycles", "Least cycles", "Of", "Share", "Others")

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.program.instruction import DetailTable, Listing
 from npuviz.program.source import line_of
 from npuviz.sim.bounds import Bound, highest
@@ -81,12 +81,21 @@ class Reports:
         found = sorted(self.bounds(), key=lambda each: -each.cycles)
         top = highest(found)
         rows = tuple(
-            (each.name, format_count(round(each.cycles)), f"{each.cycles / max(cycle, 1):.1%}", each.text)
+            (
+                each.name,
+                format_count(round(each.cycles)),
+                format_share(each.cycles / max(cycle, 1)),
+                each.text,
+            )
             for each in found
         )
         spec = self._engine.spec
         rate = spec.dma_peak_bytes_per_ns * spec.num_dma_engines
-        text = f"{top.cycles / cycle:.0%} of it by {top.name}" if top is not None and cycle else "nothing ran"
+        text = (
+            f"{format_share(top.cycles / cycle, 0)} of it by {top.name}"
+            if top is not None and cycle
+            else "nothing ran"
+        )
         title = f"Roofline ({text}; DMA at most {rate:.0f} GB/s a core)"
         return DetailTable(title, ("Part", "Least cycles", "Of the run", "Because"), rows)
 
@@ -140,7 +149,7 @@ class Reports:
                 counts[name] = len(done)
         columns = ("Line", "Transfers", "Bytes", "Elements", "Bytes an element", "Of the peak rate")
         total = sum(shapes.values(), DmaShape())
-        title = f"DMA transfers ({total.efficiency:.0%} of the engines' peak rate)"
+        title = f"DMA transfers ({format_share(total.efficiency, 0)} of the engines' peak rate)"
         return DetailTable(title, columns, tuple(rows_by_line(shapes, counts, MAX_LINES)))
 
     def _name(self, index: int) -> str:

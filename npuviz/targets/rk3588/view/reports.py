@@ -7,7 +7,7 @@ from the same costs that the machine runs, and follow from it rather than decide
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from npuviz.base.units import format_bytes
+from npuviz.base.units import format_bytes, format_share
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.machine import Peak
@@ -160,7 +160,7 @@ def report_tables(
         time = r.cycles / per_us
         row = [r.name, r.op_type, str(r.num_tasks), str(r.num_cores), f"{time:.1f}", r.bottleneck,
                str(r.mac_cycles), str(r.out_cycles), str(r.bus_cycles), str(r.overhead_cycles),
-               str(r.estimate), f"{r.padding:.0%}", format_bytes(r.num_bytes)]  # fmt: skip
+               str(r.estimate), format_share(r.padding, 0), format_bytes(r.num_bytes)]  # fmt: skip
         if measured:
             known = measured.get(r.name)
             row += [f"{known:.1f}", f"{time / known - 1:+.0%}"] if known else ["", ""]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.base.units import format_bytes, format_count
+from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.machine import Peak
@@ -216,11 +216,13 @@ class Reports:
             (
                 name, f"{format_count(round(count))} {unit}", f"{each.picojoules:.2f} pJ",
                 f"{count * each.picojoules / 1e6:.3f} uJ",
-                f"{count * each.picojoules / total:.1%}" if total else NO_TIME, each.source,
+                format_share(count * each.picojoules / total) if total else NO_TIME, each.source,
             )
             for name, unit, count, each in parts
         ]  # fmt: skip
-        rows.append(("Total", "", "", f"{total / 1e6:.3f} uJ", "100.0%" if total else NO_TIME, "estimated"))
+        rows.append(
+            ("Total", "", "", f"{total / 1e6:.3f} uJ", format_share(1) if total else NO_TIME, "estimated")
+        )
         columns = ("Part", "Events", "Each", "Energy", "Share", "Source")
         return DetailTable("Energy (estimated)", columns, tuple(rows))
 
@@ -236,7 +238,7 @@ def _roof_row(found: OperatorRoof, roof: Roof) -> tuple[str, ...]:
     return (
         found.name, found.op_type, format_count(found.cycles), format_count(round(found.operations)),
         format_bytes(found.num_bytes), intensity, f"{found.operations / found.cycles:.1f}",
-        f"{found.operations / needed[bound]:.1f}", f"{found.share(roof):.1%}", bound,
+        f"{found.operations / needed[bound]:.1f}", format_share(found.share(roof)), bound,
     )  # fmt: skip
 
 
