@@ -321,10 +321,10 @@ class ProgramBuilder:
         self._layers.append(row)
         self._layer_names.append(name)
 
-    def require_tiles(self, count: int) -> None:
-        """Raise DoesNotFit when `count` more tiles are too many."""
+    def require_tiles(self, count: int, name: str = "") -> None:
+        """Raise DoesNotFit when `count` more tiles are too many. name  of the layer, if none is open"""
         if self._num_tiles + count > MAX_TILES:
-            name = self._open[0] if self._open else ""
+            name = self._open[0] if self._open else name
             raise DoesNotFit(
                 f"layer {name!r} is cut into {count} tiles, {MAX_TILES} are allowed in all; "
                 "use larger tiles or a smaller model"

@@ -13,7 +13,7 @@ from npuviz.targets.systolic.compiler.operators.zero_points import load_zeros, p
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.choices import assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
-from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
+from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div
 from npuviz.targets.systolic.compiler.tiling.resources import WEIGHTS as WEIGHTS_STAY
 from npuviz.targets.systolic.compiler.tiling.window import WindowProblem, WindowTiling
 from npuviz.targets.systolic.compiler.windows import Cut, as_indices, box_rows, cut_axis, spatial_strides
@@ -66,8 +66,10 @@ class ConvProblem:
 
 def write_convolution(lowering: Lowering, node: Node, problem: ConvProblem) -> None:
     """Write the layer of a convolution."""
-    writer = _Writer(lowering, problem)
     builder = lowering.builder
+    (height, width), tiling = (problem.shape.height.out, problem.shape.width.out), problem.tiling
+    builder.require_tiles(ceil_div(height, tiling.rows) * ceil_div(width, tiling.columns), node.name)
+    writer = _Writer(lowering, problem)
     builder.begin_layer(node.name or node.op_type, node.id)
     writer.place_entries()
     writer.add_tiles()

@@ -136,6 +136,9 @@ class _Writer:
         self.output = lowering.storage(node.outputs[0])
         self.in_strides = windows.spatial_strides(lowering, node.inputs[0])
         self.out_strides = windows.spatial_strides(lowering, node.outputs[0])
+        lowering.builder.require_tiles(
+            ceil_div(axes[0].out, tiling[0]) * ceil_div(axes[1].out, tiling[1]), node.name
+        )
         self.rows, self.columns = windows.cut_axis(axes[0], tiling[0]), windows.cut_axis(axes[1], tiling[1])
         self.channels = spans(self.source.shape[1], tiling[2])
         whole = _Part(self.rows[0], self.columns[0], tiling[2])
