@@ -8,6 +8,7 @@ import pytest
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress
+from npuviz.base.units import format_share
 from npuviz.cli.main import main
 from npuviz.workbench.causes.explanation import cycles_with, explain_run, explanation_text
 from npuviz.workbench.causes.run import run_causes
@@ -62,7 +63,12 @@ def test_a_prediction_that_does_not_hold_is_said() -> None:
     found = explain_run(CNN, OpenOptions(target="neuroncore"), (True, ("dve_hz=480000000",)), NoProgress())
     assert "does not hold" not in explanation_text(found)
     found["what_if"][0]["error"] = 0.051
-    assert explanation_text(found).count("5.1% of the run apart, so that the prediction does not hold") == 1
+    assert (
+        explanation_text(found).count(
+            f"{format_share(0.051)} of the run apart, so that the prediction does not hold"
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize(

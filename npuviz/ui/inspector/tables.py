@@ -20,7 +20,9 @@ KEPT_COLUMNS = 3
 MEASURES = ("ns", "us", "ms", "s", "x")
 EARLIER = "before"
 """A column with this word in its head holds what a value was; a row that fills it stands out."""
-_NUMBER = re.compile(r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)(\u202f%)?", re.IGNORECASE
+)
 
 
 def detail_table(table: DetailTable) -> list[Section]:

@@ -7,7 +7,7 @@ from PySide6.QtGui import QBrush
 from PySide6.QtWidgets import QApplication, QHeaderView, QMenu, QWidget
 from shiboken6 import isValid
 
-from npuviz.base.units import format_count
+from npuviz.base.units import format_count, format_share
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import add_keys, column, filter_line, line, muted_label
 from npuviz.ui.kit.row_model import RowModel
@@ -194,9 +194,8 @@ class SearchPanel(Panel):
         if search.cut:
             text += f", more of {', '.join(search.cut)}"
         if not search.is_done:
-            text += (
-                f"; {100 * search.num_read // max(search.num_instructions, 1)} % of the instructions (Esc)"
-            )
+            read = format_share(search.num_read / max(search.num_instructions, 1), 0)
+            text += f"; {read} of the instructions (Esc)"
         self.status.setText(text)
 
     # -- what was found ---------------------------------------------------------------------------------

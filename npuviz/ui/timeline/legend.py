@@ -19,7 +19,7 @@ WAITS = "waits"
 
 
 class TimelineLegend(Strip):
-    """Swatches with names. What does not fit is left out, the rarest first, waits last."""
+    """Swatches with names. What does not fit is left out and counted, the rarest first, waits last."""
 
     lines_height = 22
 
@@ -57,7 +57,9 @@ class TimelineLegend(Strip):
         metrics = painter.fontMetrics()
         room = self._paint_arrows(painter)
         entries = self.fitting(room, metrics)
-        x = float(room - sum(self._width_of(name, metrics) for _number, name in entries))
+        more = self._more(entries)
+        width = sum(self._width_of(name, metrics) for _number, name in entries)
+        x = float(room - width - (self._more_width(metrics) if more else 0))
         middle = self.height() / 2
         for number, name in entries:
             width = self._width_of(name, metrics)
@@ -67,10 +69,15 @@ class TimelineLegend(Strip):
             area = QRectF(x + SWATCH + 5, 0, width, self.height())
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
             x += width
+        if more:
+            area = QRectF(x, 0, self._more_width(metrics), self.height())
+            painter.setPen(self._theme.color("text-muted"))
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, more)
         painter.end()
 
     def fitting(self, room: float, metrics: QFontMetrics) -> list[tuple[int, str]]:
-        """Entries that fit: all, else one entry for all waits, and as much work as there is room for."""
+        """Entries that fit: all, else one entry for all waits, and as much work as there is room for
+        beside the number of what is left out."""
         waits = [entry for entry in self._entries if entry[1].startswith(WAITS)]
         work = [entry for entry in self._entries if not entry[1].startswith(WAITS)]
 
@@ -84,11 +91,21 @@ class TimelineLegend(Strip):
             ]
             most = max(seen or waits, key=lambda entry: self._amounts.get(entry[1], 0.0))
             waits = [(most[0], WAITS)]
-        while work and width_of([*work, *waits]) > room:
+        number = len(work)
+        while work and width_of([*work, *waits]) + self._more_width(metrics) * (len(work) < number) > room:
             # Of equally rare ones the last.
             rarest = min(range(len(work)), key=lambda i: (self._amounts.get(work[i][1], 0.0), -i))
             del work[rarest]
         return [*work, *waits] if width_of(waits) <= room else []
+
+    def _more(self, shown: Sequence[tuple[int, str]]) -> str:
+        """How many kinds of work are left out, "" for none; the tip names them."""
+        number = sum(not name.startswith(WAITS) for _number, name in self._entries)
+        left = number - sum(not name.startswith(WAITS) for _number, name in shown)
+        return f"+{left}" if left and shown else ""
+
+    def _more_width(self, metrics: QFontMetrics) -> int:
+        return metrics.horizontalAdvance(f"+{len(self._entries)}") + 12
 
     @staticmethod
     def _width_of(name: str, metrics: QFontMetrics) -> int:

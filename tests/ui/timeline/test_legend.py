@@ -54,3 +54,15 @@ def test_amounts_are_the_cycles_of_each_colour() -> None:
     assert amounts["move in"] == moved
     assert amounts["waits: queue"] == sum(reader.busy_cycles(track, [6]) for track in (0, 1))
     assert set(amounts) <= {name for _, name in index.categories.legend()}
+
+
+def test_what_is_left_out_is_counted(qtbot: QtBot) -> None:
+    legend = TimelineLegend(Theme("dark"))
+    qtbot.addWidget(legend)
+    legend.set_entries(None, [*WORK, *WAITING])
+    metrics = legend.fontMetrics()
+    shown = legend.fitting(600, metrics)
+    kinds = sum(not name.startswith("waits") for _, name in shown)
+    assert legend._more(shown) == f"+{len(WORK) - kinds}"
+    assert legend._more(legend.fitting(10_000, metrics)) == ""
+    assert sum(legend._width_of(name, metrics) for _, name in shown) + legend._more_width(metrics) <= 600

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.progress import NoProgress
+from npuviz.base.units import format_share
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.session import Session
 from npuviz.program.instruction import DetailTable, HasDetails
@@ -113,7 +114,7 @@ def test_no_bound_is_above_the_run_and_the_highest_leads(tmp_path: Path) -> None
     assert roof is not None
     assert top is not None
     assert roof.rows[0][0] == top.name
-    assert f"{top.cycles / found.cycle:.0%} of it by {top.name}" in roof.title
+    assert f"{format_share(top.cycles / found.cycle, 0)} of it by {top.name}" in roof.title
     assert int(Engine.PE) == bounds["PE array"].unit
 
 

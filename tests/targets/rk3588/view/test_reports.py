@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from npuviz.base.units import format_share
 from npuviz.program.graph import Graph, Node
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.rk3588.machine.machine import RknnMachine
@@ -84,7 +85,7 @@ def test_tables_beside_measurements() -> None:
     first = layer_reports(made.engine, GRAPH)[0]
     assert row["operator"] == "first"
     assert float(row["us"]) == pytest.approx(first.cycles / 500, abs=0.06)
-    assert row["padding"] == f"{first.padding:.0%}"
+    assert row["padding"] == format_share(first.padding, 0)
     (table,) = report_tables(made.engine, GRAPH, {"first": first.cycles / 1000})
     assert table.columns[-2:] == ("measured us", "error")
     assert table.rows[0][-1] == "+100%"
