@@ -85,7 +85,7 @@ def test_utilisation_since_the_start_or_in_the_selected_range(stage: Stage) -> N
     panel.on_selection_changed(panel.context.selection.current)
     assert session.trace is not None
     covered, _kinds = session.trace.utilization(1, (100, 300), 1, [1, 2])
-    assert f"{100 * float(covered[0]):.1f} % busy in cycles" in panel.view.tooltip(boxes[1])
+    assert f"{format_share(float(covered[0]))} busy in cycles" in panel.view.tooltip(boxes[1])
 
 
 def test_memory_shows_its_level(stage: Stage) -> None:

@@ -93,14 +93,14 @@ def loop_table(engine: Machine, listing: SourcedListing, transfer_cycles: np.nda
     for (file, line, variable), loop in list(works.items())[:MAX_LOOPS]:
         order = np.argsort(-loop.work).tolist()
         cycles = max(loop.cycles, 1)
-        shares = [(names[unit], loop.work[unit] / cycles) for unit in order[1:] if loop.work[unit]]
+        shares = [(names[unit], float(loop.work[unit]) / cycles) for unit in order[1:] if loop.work[unit]]
         others = ", ".join(f"{name} {format_share(share, 0)}" for name, share in shares)
         rows.append(
             (
                 f"{'  ' * loop.depth}{variable}", f"{listing.sources[file].name}:{line}",
                 format_count(len(loop.turns)), format_count(loop.cycles),
                 format_count(round(float(loop.work[order[0]]))), names[order[0]],
-                format_share(loop.work[order[0]] / cycles, 0), others,
+                format_share(float(loop.work[order[0]]) / cycles, 0), others,
             )
         )  # fmt: skip
     columns = ("Loop", "Line", "Turns", "Cycles", "Least cycles", "Of", "Share", "Others")

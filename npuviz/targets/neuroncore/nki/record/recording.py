@@ -355,7 +355,7 @@ class Recording:
 
     def fill(self, made: Tensor, number: Number) -> None:
         """Fill a new tile with a number; zeros of PSUM begin a sum."""
-        begins = {"begins_sum": True} if number == 0 and made.buffer == PSUM else {}
+        begins: dict[str, Any] = {"begins_sum": True} if number == 0 and made.buffer == PSUM else {}
         self.step("memset", made, (), value=number, **begins)
 
     # --- what the Python syntax means ------------------------------------------------------------
