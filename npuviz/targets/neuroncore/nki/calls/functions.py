@@ -123,6 +123,7 @@ def logical_not(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor
 def _sine(x: Any, shift: float, dtype: Any, mask: Any = None) -> Tensor:
     """sin(x + shift); generation 2 brings the angle to -pi .. pi, all that Scalar's function is made for."""
     if current().version > 1:
+        current().note("sin, cos, tan: Vector brings angles to -pi .. pi in two instructions (assumed)")
         turned = compute.tensor_scalar(
             None, x, "add", shift + math.pi, op1="mod", operand1=2 * math.pi, dtype=FLOAT32
         )
