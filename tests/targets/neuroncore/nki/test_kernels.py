@@ -526,6 +526,9 @@ def kernel(x):
     )
     times = np.repeat([1, 2, 1, 0], 32)
     assert np.allclose(ran(tmp_path, part, {"x": x}), x.T @ x * times, rtol=1e-4, atol=1e-3)
+    some = part.replace("    total[:, 32:96] += nisa.nc_matmul(tile, tile[:, 32:96])\n", "")
+    times = np.repeat([1, 0], 64)
+    assert np.allclose(ran(tmp_path, some, {"x": x}), x.T @ x * times, rtol=1e-4, atol=1e-3)
 
 
 def test_angles_of_generation_2_are_brought_to_the_range_of_the_scalar_engine(tmp_path) -> None:

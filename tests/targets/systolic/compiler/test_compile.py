@@ -1,12 +1,16 @@
 """Programs of the true-mode compiler: sound on every chip, complete, split over the cores."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from onnx import helper
 
+from npuviz.base.errors import DoesNotFit
+from npuviz.targets.systolic.compiler import builder, windows
 from npuviz.targets.systolic.compiler.compile import scheduled
+from npuviz.targets.systolic.compiler.operators import conv_writer
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 from tests.targets.systolic.slow_simulator import SlowSimulator
@@ -204,3 +208,20 @@ def test_compiling_twice_gives_the_same_tables(tmp_path: Path) -> None:
     first, second = (compile_model(path, chip()).compiled.tables for _ in range(2))
     for name in ("code", "tiles", "layers", "entries"):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MaxPool"])
+def test_tiles_of_windows_are_counted_before_they_are_made(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image of millions of rows would take minutes to be cut."""
+    monkeypatch.setattr(builder, "MAX_TILES", 3)
+    cut = Mock(side_effect=AssertionError("cut"))
+    monkeypatch.setattr(conv_writer, "cut_axis", cut)
+    monkeypatch.setattr(windows, "cut_axis", cut)
+    operands = ["x", "w"] if kind == "Conv" else ["x"]
+    node = helper.make_node(kind, operands, ["y"], name="big", kernel_shape=[3, 3])
+    init = [weights("w", 8, 8, 3, 3)] if kind == "Conv" else []
+    path = save_model(tmp_path / "big.onnx", [node], {"x": [1, 8, 130, 66]}, {"y": [1, 8, 128, 64]}, init)
+    with pytest.raises(DoesNotFit, match=r"layer 'big' is cut into \d+ tiles, 3 are allowed"):
+        compile_model(path, chip(side=8, cores=1, spad=8, acc=4))
