@@ -25,6 +25,7 @@ from npuviz.targets.rk3588.compiler.operators import (
     copies,
     dense,
     functions,
+    inverses,
     logic,
     pooling,
     products,
@@ -45,6 +46,7 @@ FAMILIES: Mapping[str, Lower] = {
     **affine.LOWERINGS,
     **copies.LOWERINGS,
     **functions.LOWERINGS,
+    **inverses.LOWERINGS,
     **logic.LOWERINGS,
     **pooling.LOWERINGS,
     **quantising.LOWERINGS,
@@ -58,6 +60,7 @@ _COMPOSED = frozenset(
     (
         dense.lower_dense,
         *functions.LOWERINGS.values(),
+        *inverses.LOWERINGS.values(),
         *logic.LOWERINGS.values(),
         *logic.OTHER_WAYS.values(),
         *rows.LOWERINGS.values(),

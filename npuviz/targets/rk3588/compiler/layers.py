@@ -1,7 +1,7 @@
 """Groups graph nodes into layers: an operator, what is fused behind it, and how its tensors are stored."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -436,14 +436,19 @@ class Planner:
 
     def _half(self, node: Node, operands: list[int]) -> Layer | None:
         """The operator in fp16."""
-        tensors = (*operands, node.outputs[0])
-        kinds = ("float32", "float16", "bool") if node.op_type in LOGIC else ("float32", "float16")
-        if any(self.graph.tensors[tensor].dtype not in kinds for tensor in tensors):
+        if not self._is_of_floats(operands, taken=node.op_type in (*LOGIC, "Cast")):
+            return None
+        if not self._is_of_floats(node.outputs[:1], taken=node.op_type in LOGIC):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
         inputs = tuple(Stored(tensor) for tensor in operands)
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
+
+    def _is_of_floats(self, tensors: Sequence[int], *, taken: bool) -> bool:
+        """Whether all tensors are stored as fp16. taken: booleans, too, as 0 and 1"""
+        kinds = ("float32", "float16", "bool") if taken else ("float32", "float16")
+        return all(self.graph.tensors[tensor].dtype in kinds for tensor in tensors)
 
     def _moved(self, node: Node, operands: list[int]) -> Layer | None:
         """An operator that moves 8-bit tensors of one scale, with no conversions around it."""

@@ -1,15 +1,16 @@
 """Which operators the NPU may run, by what they are."""
 
-VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity")
+VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast")
+"""What changes no element as it is stored; a Cast where both of its types are."""
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 OTHERS = (
     "BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose", "Gather", "Abs",
-    "Neg", "Floor", "Ceil", "Clip", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Cosh",
-    "Softsign", "Sign", "ThresholdedRelu", "Shrink", "Pow", "Softmax", "LogSoftmax", "ReduceMax",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-    "ReduceLogSum", "ReduceLogSumExp"
+    "Neg", "Floor", "Ceil", "Clip", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Cosh", "Acos",
+    "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Softsign", "Sign", "ThresholdedRelu", "Shrink", "Pow",
+    "Softmax", "LogSoftmax", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean", "ReduceL1",
+    "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
 )  # fmt: skip
 """Operators of one tensor and constants."""
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")

@@ -70,7 +70,7 @@ def logarithm(steps: Steps, source: Buffer, target: Buffer) -> None:
     _joined(steps, (power, bent, made), steps_out)
     # 0 and below: less 2^-40 / max(x, 0), which nothing else notices; below 0 that is no number.
     kept = steps.run(wide, Stages(relu=True))
-    inverse = steps.pair(_one_or_none(steps, wide), dpu.DIVIDE, kept)
+    inverse = steps.pair(one_or_none(steps, wide), dpu.DIVIDE, kept)
     less = Stages(main_factor=half_bits(-(2.0**-24)))
     smaller = steps.run(inverse, less)
     smaller = steps.run(smaller, Stages(main_factor=half_bits(2.0**-16)))
@@ -85,7 +85,7 @@ def _joined(steps: Steps, cubes: tuple[Buffer, Buffer, Buffer], out: Requantisat
     steps.b.begin_layer()
 
 
-def _one_or_none(steps: Steps, source: Buffer) -> Buffer:
+def one_or_none(steps: Steps, source: Buffer) -> Buffer:
     """1 where a number is not below 0, else NaN: what is left of it divided by itself."""
     kept = steps.run(source, Stages(bias_constant=bits(_TINY), relu=True))
     return steps.pair(kept, dpu.DIVIDE, kept)
@@ -94,9 +94,12 @@ def _one_or_none(steps: Steps, source: Buffer) -> Buffer:
 def root(steps: Steps, source: Buffer, target: Buffer) -> None:
     """sqrt x = x / sqrt x; NaN below 0."""
     wide = steps.wide(source)
-    inverse = inverse_root(steps.b, steps.layer, wide, "float32")
-    made = steps.pair(wide, MULTIPLY, inverse)
-    steps.pair(made, MULTIPLY, _one_or_none(steps, wide), target)
+    steps.pair(root_of(steps, wide), MULTIPLY, one_or_none(steps, wide), target)
+
+
+def root_of(steps: Steps, wide: Buffer) -> Buffer:
+    """The root of numbers of fp32 that are not below 0."""
+    return steps.pair(wide, MULTIPLY, inverse_root(steps.b, steps.layer, wide, "float32"))
 
 
 def reciprocal(steps: Steps, source: Buffer, target: Buffer) -> None:
@@ -152,12 +155,16 @@ FUNCTIONS: Mapping[str, Function] = {
 """Operator -> how its tasks are made."""
 
 
-def lower_function(b: Builder, layer: Layer, planner: Planner) -> None:
-    """A function of each element in fp16."""
-    if layer.is_quantised:
-        raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
-    source, target = homes(b, layer)
-    FUNCTIONS[layer.head.op_type](Steps(b, layer), source, target)
+def lowering_of(function: Function) -> Callable[[Builder, Layer, Planner], None]:
+    """A lowering that has a function computed of each element, in fp16."""
+
+    def lower(b: Builder, layer: Layer, planner: Planner) -> None:
+        if layer.is_quantised:
+            raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
+        source, target = homes(b, layer)
+        function(Steps(b, layer), source, target)
+
+    return lower
 
 
 def lower_threshold(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -206,7 +213,7 @@ def lower_power(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
-    **dict.fromkeys(FUNCTIONS, lower_function),
+    **{name: lowering_of(function) for name, function in FUNCTIONS.items()},
     **dict.fromkeys(("ThresholdedRelu", "Shrink"), lower_threshold),
     "Pow": lower_power,
 }

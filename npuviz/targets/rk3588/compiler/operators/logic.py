@@ -14,7 +14,8 @@ from npuviz.targets.rk3588.compiler.dpu import Requantisation, Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.alike import alike
-from npuviz.targets.rk3588.compiler.steps import HALF, Steps, bits, half_bits
+from npuviz.targets.rk3588.compiler.operators.copies import lower_view
+from npuviz.targets.rk3588.compiler.steps import HALF, NO_STAGES, Steps, bits, half_bits
 from npuviz.targets.rk3588.tables import Buffer
 
 BYTE = "int8"
@@ -82,6 +83,15 @@ def lower_choice(b: Builder, layer: Layer, planner: Planner) -> None:
     steps.pair(sides[0], dpu.ALU_MAX, sides[1], target)
 
 
+def lower_cast(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Cast between floats, which are stored alike, and of booleans to floats."""
+    if b.graph.tensors[layer.inputs[0].tensor].dtype != "bool":
+        lower_view(b, layer, planner)
+        return
+    target, shape = _result(b, layer)
+    Steps(b, layer).run(alike(b, layer, planner, layer.head.inputs[0], target, shape), NO_STAGES, target)
+
+
 def lower_limits(b: Builder, layer: Layer, planner: Planner) -> None:
     """Clip whose limits a run gives."""
     node = layer.head
@@ -126,6 +136,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     **dict.fromkeys(("Greater", "Less", "Equal", "GreaterOrEqual", "LessOrEqual"), lower_comparison),
     **dict.fromkeys(("And", "Or", "Xor", "Not"), lower_logic),
     "Where": lower_choice,
+    "Cast": lower_cast,
 }
 OTHER_WAYS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     **dict.fromkeys(_SEVERAL, lower_several),

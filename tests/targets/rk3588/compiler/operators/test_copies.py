@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
-from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 
@@ -205,3 +206,23 @@ def test_rows_for_the_host(tmp_path: Path) -> None:
     rows = [buffer for buffer in finished.tables.buffers if buffer.layout == "rows"]
     assert {buffer.shape for buffer in rows} == {(24, 35)}
     assert all(buffer.size_bytes == buffer.shape[0] * 80 for buffer in rows)
+
+
+@pytest.mark.parametrize("through", [TensorProto.FLOAT16, TensorProto.BOOL])
+def test_casts_between_what_is_stored_alike(tmp_path: Path, through: int) -> None:
+    """fp16 holds all of them; a Cast to booleans would be a comparison."""
+    model = Model(1, 20, 9, 10)
+    x = model.add("Relu", "x")
+    if through == TensorProto.BOOL:
+        x = model.add("Greater", x, model.constant(np.float32(0.5)))
+    else:
+        x = model.add("Cast", x, to=through)
+    model.add("Mul", model.add("Cast", x, to=TensorProto.FLOAT), model.constant(np.float32(3)))
+    on_npu(model.save(tmp_path))
+
+
+def test_casts_to_integers_are_the_hosts(tmp_path: Path) -> None:
+    model = Model(1, 20, 9, 10)
+    x = model.add("Cast", model.add("Relu", "x"), to=TensorProto.INT32)
+    model.add("Cast", x, to=TensorProto.FLOAT)
+    assert checked(model.save(tmp_path), SLOW_HOST).nodes_on_host() == {"Cast"}

@@ -32,6 +32,35 @@ def test_functions_of_positive_numbers(tmp_path: Path, operator: str, scale: flo
     on_npu(model.save(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("operator", "low", "high"),
+    [
+        ("Atan", -3e4, 3e4), ("Atan", -1.0, 1.0), ("Asin", -1.0, 1.0), ("Acos", -1.0, 1.0),
+        ("Atanh", -0.99, 0.99), ("Asinh", -200.0, 200.0), ("Asinh", -0.5, 0.5), ("Acosh", 1.0, 200.0),
+    ],
+)  # fmt: skip
+def test_inverse_functions(tmp_path: Path, operator: str, low: float, high: float) -> None:
+    """Up to the ends of what they take, where some are steep."""
+    model = Model(1, 12, 25, 30)
+    ends = [model.constant(np.float32(end)) for end in (low, high)]
+    model.add(operator, model.add("Clip", model.add("Mul", "x", model.constant(np.float32(high))), *ends))
+    on_npu(model.save(tmp_path))
+
+
+def test_the_arc_tangent_of_infinity(tmp_path: Path) -> None:
+    """A quotient by 0 is a quarter of a turn."""
+    model = Model(60, 8)
+    model.add("Atan", model.add("Reciprocal", model.add("Relu", model.add("Floor", "x"))))
+    on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("operator", ["Asin", "Acosh", "Atanh"])
+def test_numbers_without_an_inverse(tmp_path: Path, operator: str) -> None:
+    model = Model(60, 8)
+    model.add(operator, model.add("Floor", model.add("Mul", "x", model.constant(np.float32(2)))))
+    on_npu(model.save(tmp_path))
+
+
 @pytest.mark.parametrize("operator", ["Log", "Sqrt"])
 def test_what_is_no_number(tmp_path: Path, operator: str) -> None:
     """0 has no logarithm, and numbers below have neither: minus infinity and NaN, as the reference says."""
