@@ -5,6 +5,7 @@ copy where ONNX Runtime allows it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -21,6 +22,8 @@ from npuviz.program.graph import Graph
 # Ref: ONNX Runtime 1.31, the newest operator set and file version it loads.
 RUNTIME_OPSET = 26
 RUNTIME_IR_VERSION = 13
+MAX_KEPT_BYTES = 1 << 16
+"""Largest model whose conversion to that version is kept."""
 
 
 def run_reference(
@@ -227,9 +230,25 @@ def _return_weights(
     return values
 
 
+def _convert(data: bytes) -> onnx.ModelProto:
+    """A model in the newest version that ONNX Runtime loads."""
+    return version_converter.convert_version(onnx.ModelProto.FromString(data), RUNTIME_OPSET)
+
+
+@lru_cache(maxsize=16)
+def _kept(data: bytes) -> bytes:
+    return _convert(data).SerializeToString()
+
+
+def _converted(data: bytes) -> onnx.ModelProto:
+    """As `_convert`, for small models once: a node is run many times for a matrix, each time anew."""
+    return onnx.ModelProto.FromString(_kept(data))
+
+
 def _for_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in a version that ONNX Runtime loads; converted only when it is too new."""
     if any(opset.domain in ("", "ai.onnx") and opset.version > RUNTIME_OPSET for opset in model.opset_import):
-        model = version_converter.convert_version(model, RUNTIME_OPSET)
+        data = model.SerializeToString()
+        model = _converted(data) if len(data) <= MAX_KEPT_BYTES else _convert(data)
     model.ir_version = min(model.ir_version, RUNTIME_IR_VERSION)
     return model

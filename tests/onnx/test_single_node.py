@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from npuviz.base.errors import FormatError
+from npuviz.onnx import reference
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
@@ -66,3 +67,20 @@ def test_what_neither_computes_is_refused_as_the_runtime_does(tmp_path: Path) ->
     graph = _graph_of(tmp_path, helper.make_node("Relu", ["x"], ["y"]), [TensorProto.FLOAT], 1)
     with pytest.raises(FormatError, match="reference run"):
         _result(graph, np.zeros((5, 5), np.float32))
+
+
+def test_a_node_of_a_newer_version_is_converted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler runs the same node for every column of a matrix."""
+    converted: list[int] = []
+    convert = reference.version_converter.convert_version
+
+    def count(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+        converted.append(version)
+        return convert(model, version)
+
+    monkeypatch.setattr(reference.version_converter, "convert_version", count)
+    node = helper.make_node("Neg", ["x"], ["y"])
+    graph = _graph_of(tmp_path, node, [TensorProto.FLOAT], TensorProto.FLOAT, reference.RUNTIME_OPSET + 1)
+    for values in np.eye(5, dtype=np.float32):
+        assert np.array_equal(_result(graph, values), -values)
+    assert converted == [reference.RUNTIME_OPSET]
