@@ -266,3 +266,45 @@ def kernel(a, at):
     wanted = np.ones((8, 16), np.float32)
     wanted[:3], wanted[6:] = a[1:], a[:2]
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32"])
+def test_an_element_of_the_chip_as_a_subscript_drops_its_dimension(tmp_path: Path, kind: str) -> None:
+    text = (
+        FIRST
+        + f"""
+@nki.jit
+def kernel(a, at):
+    out = nl.ndarray((16, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    column = nl.ndarray((16, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+    place = nl.load(at, dtype=nl.{kind})
+    nl.store(out, value=nl.load(a[place[0, 1], :, :]))
+    nl.store(column, value=nl.load(a[1, :, place[0, 0]]))
+    return out, column
+"""
+    )
+    a = random(3, 16, 8)
+    at = np.array([[5, 2]], np.int32)
+    out, column = outputs_of(*loaded(tmp_path, text, {"a": a, "at": at}))
+    np.testing.assert_array_equal(out, a[2])
+    np.testing.assert_array_equal(column[:, 0], a[1, :, 5])
+
+
+def test_blocks_are_filled_and_found_by_indices_of_one_element(tmp_path: Path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((4, 16, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    blocks = nl.full((4, nl.par_dim(16), 8), -2.5, dtype=a.dtype, buffer=nl.sbuf)
+    i_block, i_p, i_f = nl.arange(1)[:, None], nl.arange(16)[:, None], nl.arange(8)[None, :]
+    for i in nl.affine_range(4):
+        blocks[i_block + i, i_p, i_f] += nl.load(a[i])
+    for i in nl.affine_range(4):
+        nl.store(out[i], value=blocks[i])
+    return out
+"""
+    )
+    a = random(4, 16, 8)
+    np.testing.assert_allclose(ran(tmp_path, text, {"a": a}), a - 2.5, rtol=1e-6)

@@ -1,5 +1,6 @@
 """Kernels called with tensors of a framework give tensors back; here one with torch's interface."""
 
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.nki.command import environment
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, random
 
@@ -98,3 +100,47 @@ def test_a_tensor_that_the_kernel_writes_changes(tmp_path: Path, torch: Any) -> 
     tensor = torch.from_numpy(random(4, 8))
     _kernel(tmp_path, WRITES)(tensor)
     np.testing.assert_array_equal(tensor.bits, random(4, 8) * 2)
+
+
+def test_scripts_that_take_tensors_to_a_device_find_the_host(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("def device(kind):\n    return f'device {kind}'\n")
+    script = tmp_path / "script.py"
+    script.write_text(
+        FIRST
+        + """
+import torch_xla
+import torch_xla.core.xla_model as xm
+from torch_neuronx import nki_jit
+from torch_neuronx.xla_impl.ops import nki_jit as same
+
+@nki_jit
+def kernel(a):
+    nl.store(a, nl.load(a) * 2)
+    return a
+
+a = np.ones((4, 4), np.float32)
+kernel(a)
+xm.mark_step()
+torch_xla.sync()
+print(a.sum(), nki_jit is same, xm.xla_device(), torch_xla.device() == xm.xla_device())
+try:
+    xm.all_reduce("sum", [a])
+except AttributeError as error:
+    print(error)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "32.0 True device cpu True"
+    assert second == "torch_xla.core.xla_model.all_reduce is not part of npuviz's stand-in"
+
+
+def test_packages_of_devices_that_are_installed_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "framework_shims" in environment()["PYTHONPATH"]
+    (tmp_path / "torch_xla").mkdir()
+    (tmp_path / "torch_xla" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "framework_shims" not in environment()["PYTHONPATH"]

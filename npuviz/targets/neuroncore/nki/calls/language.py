@@ -214,14 +214,14 @@ class BlockTensor:
     """Tiles by block index: dimensions before the partition dimension."""
 
     def __init__(
-        self, shape: Sequence[int], blocks: int, dtype: Any, buffer: Any, name: str, is_zero: bool
+        self, shape: Sequence[int], blocks: int, dtype: Any, buffer: Any, name: str, value: Any
     ) -> None:
         self.shape = tuple(int(size) for size in shape)
         self.dtype = dtype_of(dtype)
         self._blocks = self.blocks = blocks
         self._buffer = buffer
         self._name = name
-        self._is_zero = is_zero
+        self._value = value
         self._tiles: dict[tuple[int, ...], Tensor] = {}
         self.scope = current().scope()
 
@@ -233,7 +233,7 @@ class BlockTensor:
 
     def _split(self, key: Any, value: Any = None) -> tuple[Tensor, tuple[Any, ...]]:
         items = list(key) if isinstance(key, tuple) else [key]
-        head, rest = items[: self._blocks], items[self._blocks :]
+        head, rest = [_constant(each) for each in items[: self._blocks]], items[self._blocks :]
         if len(head) < self._blocks or builtins.any(
             not hasattr(each, "__index__") or isinstance(each, Tensor) for each in head
         ):
@@ -261,8 +261,8 @@ class BlockTensor:
                 None,
                 self,
             )
-            if self._is_zero:
-                current().filled_before(found, 0.0, value)
+            if self._value is not None:
+                current().filled_before(found, self._value, value)
         return found, tuple(rest)
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -275,6 +275,11 @@ class BlockTensor:
 
     def __bool__(self) -> bool:
         return True
+
+
+def _constant(item: Any) -> Any:
+    """The number that an index tensor of one element holds; anything else itself."""
+    return item.const if isinstance(item, Index) and math.prod(item.shape) == 1 else item
 
 
 def _space(buffer: Any) -> str:
@@ -317,9 +322,7 @@ def _tensor(shape: Any, dtype: Any, buffer: Any, name: str, value: Any = None) -
         sizes = (*sizes, 1)
     blocks = next((at for at, size in enumerate(sizes) if isinstance(size, ParDim)), 0)
     if blocks and _space(buffer) != HBM:
-        if value not in (None, 0, 0.0):
-            raise KernelError("full with block dimensions")
-        return BlockTensor(sizes, blocks, dtype, buffer, name, value is not None)
+        return BlockTensor(sizes, blocks, dtype, buffer, name, value)
     return _made(sizes, dtype, buffer, name, value)
 
 

@@ -21,16 +21,19 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
         items[at : at + 1] = [slice(None)] * (tensor.ndim - given)
     if tensor.is_on_chip and any(isinstance(item, Tensor) for item in items):
         items = [_known_offset(tensor, item) if isinstance(item, Tensor) else item for item in items]
+    if not any(isinstance(item, Index) for item in items):
+        items = [_named_by(item) if isinstance(item, Tensor) and item.is_element else item for item in items]
     if any(isinstance(item, Tensor) for item in items):
         return _by_rows(tensor, items)
     if any(item is None for item in items):
         return _with_new_axes(tensor, items)
     if any(isinstance(item, Index) for item in items):
         return _by_index(tensor, items)
-    items += [slice(None)] * (tensor.ndim - len(items))
     if len(items) > tensor.ndim:
         raise KernelError(f"{len(items)} subscripts for {tensor!r}")
-    return _by_slices(tensor, items)
+    made = _by_slices(tensor, items + [slice(None)] * (tensor.ndim - len(items)))
+    made.is_element = made.size == 1 and not any(isinstance(item, slice) for item in items)
+    return made
 
 
 def _known_offset(tensor: Tensor, item: Tensor) -> int:
@@ -151,6 +154,13 @@ def _by_rows(tensor: Tensor, items: list[Any]) -> Tensor:
         found = found.viewed((rows.shape[0], *found.shape[1:]), (0, *found.steps[1:]))
     found.row_index = (rows, tensor.steps[0])
     return found
+
+
+def _named_by(element: Tensor) -> int:
+    """What an element of the chip that is a subscript says."""
+    if element.dtype.kind not in "iu":
+        element.recording.note(f"an index of type {element.dtype} is cast to a whole number (assumed)")
+    return int(element.recording.observed(element).reshape(-1)[0])
 
 
 def _at(tensor: Tensor, shape: tuple[int, ...], expressions: Sequence[Index]) -> Tensor:

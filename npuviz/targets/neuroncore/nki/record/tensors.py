@@ -96,6 +96,10 @@ class Recorder(Protocol):
         """`t[...] += value`."""
         ...
 
+    def note(self, text: str) -> None:
+        """Say something about the program, once."""
+        ...
+
     def observed(self, tensor: "Tensor") -> np.ndarray:
         """The values that a tensor has now."""
         ...
@@ -107,9 +111,13 @@ class Tensor:
     shape, steps  on chip the first dimension is the partition, with step 1; other steps in elements
     start         first partition;  offset  elements before the first one (on chip in each partition)
     pending       expressions over the dimensions and the size that each must stay below
+    is_element    named by a number for each dimension
     """
 
-    __slots__ = ("dtype", "offset", "pending", "recording", "row_index", "shape", "start", "steps", "storage")
+    __slots__ = (
+        *("dtype", "is_element", "offset", "pending", "recording", "row_index", "shape", "start", "steps"),
+        "storage",
+    )
     __array_ufunc__ = None
 
     def __init__(
@@ -135,6 +143,7 @@ class Tensor:
         self.start = start
         self.pending: tuple[tuple[Index, int], ...] = ()
         self.row_index: tuple[Tensor, int] | None = None
+        self.is_element = False
 
     # --- what kernels ask ----------------------------------------------------------------------
 
@@ -379,43 +388,6 @@ class Tensor:
     def get_pattern(self) -> list[list[int]]:
         """[step, size] of each dimension."""
         return [list(pair) for pair in zip(self.steps, self.shape, strict=True)]
-
-    def ap(
-        self,
-        pattern: Sequence[Sequence[int]],
-        offset: int | None = None,
-        scalar_offset: Any = None,
-        vector_offset: Any = None,
-        indirect_dim: int = 0,
-        dtype: Any = None,
-    ) -> "Tensor":
-        """A raw access pattern: [step, size] of each dimension in elements, from an offset."""
-        base = self if dtype is None else self.view(dtype)
-        sizes = tuple(int(size) for _, size in pattern)
-        steps = tuple(int(step) for step, _ in pattern)
-        first = 0 if offset is None else int(offset)
-        if scalar_offset is not None:
-            first += whole(scalar_offset) * prod(self.shape[indirect_dim + 1 :])
-        if not base.is_on_chip:
-            made = base.viewed(sizes, steps, base.offset + first)
-            if vector_offset is not None:
-                made = base.viewed(sizes, (0, *steps[1:]), base.offset + first)
-                made.row_index = (vector_offset, prod(self.shape[indirect_dim + 1 :]))
-            return made
-        if vector_offset is not None:
-            raise KernelError(f"{self!r}: vector_offset needs a tensor in HBM")
-        pitch = prod(base.shape[1:])
-        row, column = divmod(first, pitch)
-        if steps[0] % pitch and sizes[0] > 1:
-            raise KernelError(
-                f"{self!r}: the first entry of .ap steps over partitions, {pitch} elements each"
-            )
-        if sizes[0] > 1 and steps[0] != pitch:
-            raise KernelError(f"{self!r}: partitions are taken one after the other")
-        dense = base.reshape(base.shape[0], -1) if base.ndim > 1 else base
-        if dense.steps[-1] != 1 and dense.shape[-1] > 1:
-            raise KernelError(f"{self!r}: .ap of a view that is not contiguous")
-        return base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
 
     # --- operators -----------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Any
 
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import whole
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 Pattern = Sequence[str | Sequence[str]]
@@ -44,6 +46,42 @@ def vector_select(tensor: Tensor, dim: int, vector_offset: Tensor) -> Tensor:
     return made
 
 
+def ap(
+    tensor: Tensor,
+    pattern: Sequence[Sequence[int]],
+    offset: int | None = None,
+    scalar_offset: Any = None,
+    vector_offset: Any = None,
+    indirect_dim: int = 0,
+    dtype: Any = None,
+) -> Tensor:
+    """A raw access pattern: [step, size] of each dimension in elements, from an offset."""
+    base = tensor if dtype is None else tensor.view(dtype)
+    sizes = tuple(int(size) for _, size in pattern)
+    steps = tuple(int(step) for step, _ in pattern)
+    first = 0 if offset is None else int(offset)
+    if scalar_offset is not None:
+        first += whole(scalar_offset) * prod(tensor.shape[indirect_dim + 1 :])
+    if not base.is_on_chip:
+        made = base.viewed(sizes, steps, base.offset + first)
+        if vector_offset is not None:
+            made = base.viewed(sizes, (0, *steps[1:]), base.offset + first)
+            made.row_index = (vector_offset, prod(tensor.shape[indirect_dim + 1 :]))
+        return made
+    if vector_offset is not None:
+        raise KernelError(f"{tensor!r}: vector_offset needs a tensor in HBM")
+    pitch = prod(base.shape[1:])
+    row, column = divmod(first, pitch)
+    if steps[0] % pitch and sizes[0] > 1:
+        raise KernelError(f"{tensor!r}: the first entry of .ap steps over partitions, {pitch} elements each")
+    if sizes[0] > 1 and steps[0] != pitch:
+        raise KernelError(f"{tensor!r}: partitions are taken one after the other")
+    dense = base.reshape(base.shape[0], -1) if base.ndim > 1 else base
+    if dense.steps[-1] != 1 and dense.shape[-1] > 1:
+        raise KernelError(f"{tensor!r}: .ap of a view that is not contiguous")
+    return base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
+
+
 def is_indirect(tensor: Tensor) -> bool:
     """Whether indices of a tile pick its rows."""
     return tensor.row_index is not None
@@ -62,6 +100,6 @@ def indirect(tensor: Tensor, index: Tensor, num_elem: int | None = None) -> Tens
     raise KernelError(f"{tensor!r}: views of .indirect() are not simulated yet")
 
 
-for _each in (rearrange, vector_select, is_indirect, is_contiguous, indirect):
+for _each in (ap, rearrange, vector_select, is_indirect, is_contiguous, indirect):
     setattr(Tensor, _each.__name__, _each)
 Tensor.strides = property(lambda self: self.steps)  # type: ignore[attr-defined]
