@@ -199,6 +199,8 @@ class TraceReader:
     def has_start(self, track: int, cycle: int) -> bool:
         """Tell whether the interval that covers a cycle begins there."""
         view = self._source.interval_view(track)
+        if not len(view.start) or view.start[-1] < cycle:
+            return False
         row = _covering(view, cycle)
         return row >= 0 and int(view.start[row]) == cycle
 

@@ -1,10 +1,11 @@
 """What lies over the pixels of a fabric: texts, arrows of routes, words, the way of a word, outlines."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen, QPolygonF
+from PySide6.QtGui import QColor, QPainter, QPen, QPixmap, QPolygonF
 
 from npuviz.sim.fabric import NUM_PORTS, PORT_STEPS, RAMP, FabricShape, Hop
 from npuviz.ui.fabric.camera import FabricCamera
@@ -22,6 +23,7 @@ CYCLES_FROM = 44.0
 COUNTS_FROM = 34.0
 """From here on it is written how many words wait in one place."""
 MIN_OUTLINE = 7.0
+MAX_MARKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,38 @@ class FabricMarks:
     word: int | None = None
 
 
+class WordMarks:
+    """Pictures of words, painted once: hundreds of equal ones are on a screen."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, bool, bool, float, float], QPixmap] = {}
+
+    def mark(
+        self, style: FabricStyle, color: int, is_control: bool, waits: bool, radius: float, ratio: float
+    ) -> QPixmap:
+        """A disc on its way, a square with a dark edge that waits, a diamond for control."""
+        key = color, is_control, waits, radius, ratio
+        found = self._made.get(key)
+        if found is None:
+            if len(self._made) >= MAX_MARKS:
+                self._made.clear()
+            found = self._made[key] = _word_mark(style, color, is_control, waits, radius, ratio)
+        return found
+
+
 class FabricOverlay:
     """Draws one frame in the coordinates of the canvas: (0, 0) is its left top pixel."""
 
     def __init__(
-        self, painter: QPainter, camera: FabricCamera, shape: FabricShape, style: FabricStyle, ratio: float
+        self,
+        painter: QPainter,
+        camera: FabricCamera,
+        shape: FabricShape,
+        style: FabricStyle,
+        ratio: float,
+        marks: WordMarks,
     ) -> None:
+        self._marks = marks
         self._painter = painter
         self._camera = camera
         self._shape = shape
@@ -137,24 +165,24 @@ class FabricOverlay:
         together = waiting_together(words).tolist()
         radius = min(max(scale * 0.06, 3.0), 8.0)
         painter = self._painter
-        halo = QPen(self._style.canvas, 1.2)
         text = self._theme.color("text")
-        for word, column, row, count in zip(words, columns.tolist(), rows.tolist(), together, strict=True):
-            if not count and int(word["id"]) != chosen:
+        shown = zip(
+            *(words[name].tolist() for name in ("id", "color", "control", "waits")),
+            columns.tolist(),
+            rows.tolist(),
+            together,
+            strict=True,
+        )
+        for word, color, is_control, waits, column, row, count in shown:
+            if not count and word != chosen:
                 continue
             spot = self._point(column, row)
-            painter.setBrush(self._style.color_of_route(int(word["color"])))
-            is_chosen = chosen is not None and int(word["id"]) == chosen
-            painter.setPen(QPen(text, 1.4) if word["waits"] else halo)
-            if word["control"]:
-                painter.drawPolygon(_diamond(spot, radius * 1.35))
-            elif word["waits"]:
-                painter.drawRect(QRectF(spot.x() - radius, spot.y() - radius, 2 * radius, 2 * radius))
-            else:
-                painter.drawEllipse(spot, radius, radius)
+            mark = self._marks.mark(self._style, color, is_control, waits, radius, self._ratio)
+            half = mark.width() / self._ratio / 2
+            painter.drawPixmap(QPointF(spot.x() - half, spot.y() - half), mark)
             if count > 1 and scale >= COUNTS_FROM:
                 self._count(spot, count, radius)
-            if is_chosen:
+            if word == chosen:
                 painter.setBrush(Qt.BrushStyle.NoBrush)
                 for pen, extra in ((QPen(self._style.canvas, 4), 4.0), (QPen(text, 2), 4.0)):
                     painter.setPen(pen)
@@ -233,6 +261,29 @@ class FabricOverlay:
             painter.drawRoundedRect(box, 3, 3)
             painter.setPen(self._theme.color("warning") if hop.waited else color)
             painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+
+
+def _word_mark(
+    style: FabricStyle, color: int, is_control: bool, waits: bool, radius: float, ratio: float
+) -> QPixmap:
+    side = 2 * (radius * 1.35 + 2)
+    found = QPixmap(math.ceil(side * ratio), math.ceil(side * ratio))
+    found.setDevicePixelRatio(ratio)
+    found.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(found)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setBrush(style.color_of_route(color))
+    painter.setPen(QPen(style.theme.color("text"), 1.4) if waits else QPen(style.canvas, 1.2))
+    middle = found.width() / ratio / 2
+    spot = QPointF(middle, middle)
+    if is_control:
+        painter.drawPolygon(_diamond(spot, radius * 1.35))
+    elif waits:
+        painter.drawRect(QRectF(middle - radius, middle - radius, 2 * radius, 2 * radius))
+    else:
+        painter.drawEllipse(spot, radius, radius)
+    painter.end()
+    return found
 
 
 def _head(painter: QPainter, tip: QPointF, step: QPointF, size: float) -> None:

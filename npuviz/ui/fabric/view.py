@@ -21,7 +21,7 @@ from npuviz.ui.fabric.chrome import (
     place_on_map,
 )
 from npuviz.ui.fabric.frame import FabricFrame, FabricWants, word_places
-from npuviz.ui.fabric.overlay import FabricMarks, FabricOverlay
+from npuviz.ui.fabric.overlay import FabricMarks, FabricOverlay, WordMarks
 from npuviz.ui.fabric.raster import FabricRaster, draws_links
 from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.kit.gestures import WHEEL_STEP, ZOOM_STEP, CameraCanvas, notches
@@ -74,6 +74,7 @@ class FabricView(CameraCanvas):
         self._style: FabricStyle | None = None
         self._raster = FabricRaster()
         self._texts = TextCache(theme)
+        self._word_marks = WordMarks()
         self.camera = FabricCamera()
         self.wants = FabricWants()
         self.marks = FabricMarks()
@@ -110,7 +111,7 @@ class FabricView(CameraCanvas):
         """Show another fabric, or none."""
         is_same = shape == self.shape
         self.shape = shape
-        self._style = FabricStyle(self._theme, shape) if shape is not None else None
+        self._take_style()
         self.marks = FabricMarks()
         if not is_same:
             self._is_moved = False
@@ -129,9 +130,12 @@ class FabricView(CameraCanvas):
 
     def restyle(self) -> None:
         """Take the colours of another theme."""
-        if self.shape is not None:
-            self._style = FabricStyle(self._theme, self.shape)
+        self._take_style()
         self.update()
+
+    def _take_style(self) -> None:
+        self._style = FabricStyle(self._theme, self.shape) if self.shape is not None else None
+        self._word_marks = WordMarks()
 
     def set_wants(self, wants: FabricWants) -> None:
         """Show other things."""
@@ -235,7 +239,7 @@ class FabricView(CameraCanvas):
         painter.setClipRect(canvas)
         painter.drawImage(canvas.topLeft(), image)
         painter.translate(canvas.topLeft())
-        overlay = FabricOverlay(painter, self.camera, shape, style, ratio)
+        overlay = FabricOverlay(painter, self.camera, shape, style, ratio, self._word_marks)
         if frame.routes is not None:
             overlay.paint_routes(frame.routes, frame.color)
         if frame.glances:

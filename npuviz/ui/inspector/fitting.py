@@ -81,7 +81,7 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
     if not table.rows:
         return table
     columns = range(len(table.headers))
-    widths = _widths(table, measure)
+    widths = column_widths(table, measure)
     if sum(widths) + GAP * len(widths) <= room:
         return table
     if any(cell.fraction >= 0 for row in table.rows for cell in row):
@@ -93,7 +93,7 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
     if sum(shrunk) + GAP * len(shrunk) > room:
         rows = tuple(tuple(brief(cell) for cell in row) for row in rows)
         table = replace(table, rows=rows)
-        shrunk = _shrink(table, _widths(table, measure), room, READABLE)
+        shrunk = _shrink(table, column_widths(table, measure), room, READABLE)
     if sum(shrunk) + GAP * len(shrunk) > room:
         shrunk = _shrink(table, shrunk, room, NARROWEST)
     fitted = tuple(
@@ -104,7 +104,8 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
     return replace(table, rows=fitted)
 
 
-def _widths(table: Table, measure: Measure) -> list[int]:
+def column_widths(table: Table, measure: Measure) -> list[int]:
+    """Pixels that the cells of each column need, without what is between columns."""
     return [
         max([measure.head(title), *(measure.cell(row[i]) for row in table.rows if i or not is_heading(row))])
         for i, title in enumerate(table.headers)

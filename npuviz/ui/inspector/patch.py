@@ -1,4 +1,8 @@
-"""Changes single values of a page that is on the screen, because laying out all of it costs 30 ms."""
+"""Changes single values of a page that is on the screen, because laying out all of it costs 30 ms.
+
+Every row is a table of the document: Qt lays out the whole table that an edit touches, and all tables between
+the first and the last change of a joint edit.
+"""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -12,10 +16,9 @@ HEAD_TABLES = 1
 
 
 class Place(NamedTuple):
-    """A value in a document: number of its table, row and column there."""
+    """A value in a document: number of its table, which has one row, and column there."""
 
     table: int
-    row: int
     column: int
 
 
@@ -40,29 +43,29 @@ def differing(old: Page, new: Page, stale: Collection[Place]) -> Iterator[tuple[
 
 
 def _num_tables(section: Section) -> int:
-    """Tables that a section has in the document."""
-    return bool(section.fields) + (section.table is not None and bool(section.table.rows))
+    """Tables that a section has in the document: one for each field, the titles of columns, and each row."""
+    rows = section.table.rows if section.table is not None else ()
+    return len(section.fields) + (len(rows) + 1 if rows else 0)
 
 
 def _values_of(section: Section, number: int) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
     """Values of a section whose first table in the document has this number."""
-    for row, item in enumerate(section.fields):
-        yield Place(number, row, 1), item.cells
+    for item in section.fields:
+        yield Place(number, 1), item.cells
+        number += 1
     if section.table is not None:
-        number += bool(section.fields)
-        for row, cells in enumerate(section.table.rows):
+        for row, cells in enumerate(section.table.rows, number + 1):
             for column, cell in enumerate(cells):
-                yield Place(number, row + 1, column), (cell,)
+                yield Place(row, column), (cell,)
 
 
-def table_numbers(page: Page) -> set[int]:
-    """Numbers of those tables of a page's document that are tables of the page, and no fields."""
-    number, found = HEAD_TABLES, set[int]()
-    for section in page.sections:
-        number += bool(section.fields)
-        if section.table is not None and section.table.rows:
-            found.add(number)
-            number += 1
+def rows_of_tables(page: Page) -> dict[int, int]:
+    """Tables of a page's document that are rows of a table of the page, with the number of their section."""
+    number, found = HEAD_TABLES, dict[int, int]()
+    for place, section in enumerate(page.sections):
+        end = number + _num_tables(section)
+        found.update(dict.fromkeys(range(number + len(section.fields), end), place))
+        number = end
     return found
 
 
@@ -92,14 +95,14 @@ def document_tables(document: QTextDocument) -> list[QTextTable]:
 
 def reaches_into(table: QTextTable, place: Place, top: float, bottom: float) -> bool:
     """Whether a value stands, in part at least, between two heights of the document."""
-    block = table.cellAt(place.row, place.column).firstCursorPosition().block()
+    block = table.cellAt(0, place.column).firstCursorPosition().block()
     box = table.document().documentLayout().blockBoundingRect(block)
     return box.bottom() >= top and box.top() <= bottom
 
 
 def replace_value(table: QTextTable, place: Place, html: str) -> None:
     """Write other rich text into a cell of a table."""
-    cell = table.cellAt(place.row, place.column)
+    cell = table.cellAt(0, place.column)
     cursor = cell.firstCursorPosition()
     cursor.setPosition(cell.lastCursorPosition().position(), QTextCursor.MoveMode.KeepAnchor)
     cursor.insertHtml(html)

@@ -1,7 +1,7 @@
 """Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from html import escape
 
@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
 from npuviz.base.units import NARROW_NO_BREAK, THIN_SPACE
-from npuviz.ui.inspector.fitting import Measure, fit_page, fold_name
+from npuviz.ui.inspector.fitting import GAP, Measure, column_widths, fit_page, fold_name
 from npuviz.ui.inspector.page import (
     Cell,
     Page,
@@ -40,7 +40,7 @@ from npuviz.ui.inspector.patch import (
     has_same_frame,
     reaches_into,
     replace_value,
-    table_numbers,
+    rows_of_tables,
     values,
 )
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
@@ -56,6 +56,8 @@ NO_BREAK = "\u00a0"
 MARGIN = 8
 NO_WIDTH = "\u200d"
 """Takes no room, and no line is broken behind it."""
+LABEL, LABEL_GAP = Cell(""), 17
+"""Font of the names of fields, and pixels between the longest and its value."""
 ROUNDING = 8
 """Pixels that a table may be wider than its texts are measured."""
 REFIT_MS = 30
@@ -87,7 +89,8 @@ class InspectorView(QTextBrowser):
         self._last_fit: tuple[object, Page, Page] = None, self.page, self.page
         self._room = 0
         self._fonts: tuple[QFont, ...] = ()
-        self._advances: tuple[Callable[[str], int], ...] = ()
+        self._measure = Measure(lambda _cell: 0, lambda _cell, _text: 0, len)
+        self._columns: dict[int, list[int]] = {}
         self._refit = QTimer(self, singleShot=True, interval=REFIT_MS)
         self._refit.timeout.connect(self._fit_again)
         self._links: list[Selection] = []
@@ -119,6 +122,8 @@ class InspectorView(QTextBrowser):
             return
         place = self.verticalScrollBar().value() if is_same else 0
         self.page = page
+        if not is_same:
+            self._columns = {}
         old, self._fitted = self._fitted, self._fit(page)
         self._changed = changed_cells(old, self._fitted) if marks_changes else set()
         if is_same and self._links and self._patch(old):
@@ -157,27 +162,17 @@ class InspectorView(QTextBrowser):
         fonts = self.font(), self._theme.font_mono(), self._theme.font_ui()
         if fonts != self._fonts:
             self._fonts = fonts
-            self._advances = tuple(_remembering(QFontMetrics(font)) for font in fonts)
-        advance, advance_number, advance_head = self._advances
-
-        def text(cell: Cell, text: str) -> int:
-            return (advance_number if cell.is_number else advance)(text)
-
-        def whole(cell: Cell) -> int:
-            before = BLOCK * BAR_LENGTH + "\u00a0" if cell.fraction >= 0 else ""
-            before += "\u25a0\u00a0" if cell.role and cell.role not in TEXT_ROLES else ""
-            before += "\u2248\u00a0" if cell.is_estimated else ""
-            return (advance(before) if before else 0) + text(cell, cell.text)
-
+            self._measure = _measure_of(*(_remembering(QFontMetrics(font)) for font in fonts))
         same = self._room, self.folded, tuple(font.key() for font in fonts)
         before = self._last_fit[1:] if self._last_fit[0] == same else None
-        found = fit_page(page, self._room, self.folded, Measure(whole, text, advance_head), before)
+        found = fit_page(page, self._room, self.folded, self._measure, before)
         self._last_fit = same, page, found
         return found
 
     def _fit_again(self) -> None:
         """Lay the page out for the width of now and for what is folded."""
         place = self.verticalScrollBar().value()
+        self._columns = {}
         self._fitted, self._changed = self._fit(self.page), set()
         self.refresh()
         self.verticalScrollBar().setValue(place)
@@ -209,7 +204,10 @@ class InspectorView(QTextBrowser):
         marked = self._marked_places()
         changes = list(differing(old, page, (marked ^ self._marked) | self._late))
         tables = document_tables(self.document())
+        rows = rows_of_tables(page)
         if any(place.table >= len(tables) for place, _ in changes):
+            return False
+        if any(place.table in rows and self._is_too_wide(rows, place, cells[0]) for place, cells in changes):
             return False
         top = self.verticalScrollBar().value()
         bottom = top + self.viewport().height()
@@ -234,7 +232,7 @@ class InspectorView(QTextBrowser):
 
     def _write(self, tables: Sequence[QTextTable], changes: Iterable[tuple[Place, tuple[Cell, ...]]]) -> None:
         """Write values into tables of the document."""
-        rows = table_numbers(self._fitted)
+        rows = rows_of_tables(self._fitted)
         edit = QTextCursor(self.document())
         edit.beginEditBlock()
         for place, cells in changes:
@@ -242,6 +240,18 @@ class InspectorView(QTextBrowser):
             text = f'<span style="color:{self._color("text")}">{shown}</span>'
             replace_value(tables[place.table], place, text)
         edit.endEditBlock()
+
+    def _is_too_wide(self, rows: Mapping[int, int], place: Place, cell: Cell) -> bool:
+        """Whether a column must become wider for a value."""
+        return self._measure.cell(cell) + GAP > self._columns[rows[place.table]][place.column]
+
+    def _widths_of(self, number: int, table: Table) -> list[int]:
+        """Pixels of the columns of a section's table; while its page is shown they do not shrink."""
+        now = [width + GAP + 1 for width in column_widths(table, self._measure)]
+        before = self._columns.get(number, now)
+        widest = list(map(max, now, before)) if len(before) == len(now) else now
+        self._columns[number] = widest if sum(widest) <= self._room + ROUNDING else now
+        return self._columns[number]
 
     # -- copying --------------------------------------------------------------------------------------
 
@@ -332,42 +342,42 @@ class InspectorView(QTextBrowser):
             parts.append('<p style="margin-top:4px;margin-bottom:2px;font-size:4px">&nbsp;</p>')
         for sentence in section.sentences:
             parts.append(f'<p style="margin-top:1px;margin-bottom:3px">{self._cell(sentence)}</p>')
-        if section.fields:
-            rows = "".join(
-                f'<tr><td style="color:{self._color("text-muted")};padding-right:12px;white-space:nowrap">'
-                f"{self._struts}{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr>"
-                for item in section.fields
-            )
-            parts.append(f'<table cellspacing="0" cellpadding="2">{rows}</table>')
+        label = max((self._measure.text(LABEL, item.label) for item in section.fields), default=0) + LABEL_GAP
+        parts += [
+            f'<table cellspacing="0" cellpadding="2"><tr><td width="{label}" style="color:'
+            f'{self._color("text-muted")};padding-right:12px;white-space:nowrap">'
+            f"{self._struts}{escape(item.label)}</td><td>{self._cells(item.cells)}</td></tr></table>"
+            for item in section.fields
+        ]
         if section.table is not None:
-            parts.append(self._table(section.table))
+            parts.append(self._table(number, section.table))
         return "".join(parts)
 
-    def _table(self, table: Table) -> str:
+    def _table(self, number: int, table: Table) -> str:
         if not table.rows:
             return f'<p style="color:{self._color("text-muted")};margin:0">none</p>'
         align = ["right" if is_number else "left" for is_number in column_is_number(table)]
+        width = self._widths_of(number, table)
         head = "".join(
-            f'<td align="{align[i]}" style="color:{self._color("text-muted")};font-size:{SIZE_NOTE}px;'
-            f'border-bottom:1px solid {self._color("border")};padding:1px 8px 1px 0">{escape(title)}</td>'
+            f'<td width="{width[i]}" align="{align[i]}" style="color:{self._color("text-muted")};'
+            f"font-size:{SIZE_NOTE}px;border-bottom:1px solid {self._color('border')};"
+            f'padding:1px 8px 1px 0">{escape(title)}</td>'
             for i, title in enumerate(table.headers)
         )
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td align="{align[i]}" {span}style="padding:2px 8px 2px 0;white-space:nowrap">'
-                f"{self._in_row(cell)}</td>"
-                for i, cell in enumerate(cells)
+        rows = [head]
+        for row in table.rows:
+            # A heading reaches over all columns.
+            widths, cells = ([sum(width)], row[:1]) if is_heading(row) else (width, row)
+            rows.append(
+                "".join(
+                    f'<td width="{widths[i]}" align="{align[i]}" '
+                    f'style="padding:2px 8px 2px 0;white-space:nowrap">{self._in_row(cell)}</td>'
+                    for i, cell in enumerate(cells)
+                )
             )
-            + "</tr>"
-            for cells, span in map(_spread, table.rows)
-        )
-        more = (
-            f'<p style="color:{self._color("text-muted")}">and {table.left_out} more</p>'
-            if table.left_out
-            else ""
-        )
-        return f'<table cellspacing="0" cellpadding="0"><tr>{head}</tr>{body}</table>{more}'
+        body = "".join(f'<table cellspacing="0" cellpadding="0"><tr>{row}</tr></table>' for row in rows)
+        more = f'<p style="color:{self._color("text-muted")}">and {table.left_out} more</p>'
+        return f"{body}{more if table.left_out else ''}"
 
     def _cells(self, cells: tuple[Cell, ...]) -> str:
         return self._struts + "&nbsp;&nbsp; ".join(self._cell(cell) for cell in cells)
@@ -415,14 +425,26 @@ class InspectorView(QTextBrowser):
         return text
 
 
-def _spread(row: tuple[Cell, ...]) -> tuple[tuple[Cell, ...], str]:
-    """The cells of a row that are written, and the attribute that makes a heading as wide as the table."""
-    return (row[:1], f'colspan="{len(row)}" ') if is_heading(row) else (row, "")
-
-
 def _breakable(text: str) -> str:
     """Escaped text that may be broken inside hierarchical names, by characters of no width."""
     return re.sub(r"([/._])(?=\w)", "\\1\u200b", escape(text)).replace("\n", "<br>")
+
+
+def _measure_of(
+    advance: Callable[[str], int], advance_number: Callable[[str], int], advance_head: Callable[[str], int]
+) -> Measure:
+    """Widths of cells as they are written, in the fonts of the page, of numbers and of titles of columns."""
+
+    def text(cell: Cell, text: str) -> int:
+        return (advance_number if cell.is_number else advance)(text)
+
+    def whole(cell: Cell) -> int:
+        before = BLOCK * BAR_LENGTH + "\u00a0" if cell.fraction >= 0 else ""
+        before += "\u25a0\u00a0" if cell.role and cell.role not in TEXT_ROLES else ""
+        before += "\u2248\u00a0" if cell.is_estimated else ""
+        return (advance(before) if before else 0) + text(cell, cell.text)
+
+    return Measure(whole, text, advance_head)
 
 
 def _remembering(metrics: QFontMetrics) -> Callable[[str], int]:

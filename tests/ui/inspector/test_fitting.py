@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from npuviz.ui.inspector.fitting import ELLIPSIS, GAP, Measure, fit_page, fold_name
 from npuviz.ui.inspector.page import Cell, Page, Section, Table
 from npuviz.ui.inspector.panel import InspectorPanel
-from npuviz.ui.inspector.patch import document_tables, table_numbers
+from npuviz.ui.inspector.patch import document_tables, rows_of_tables
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
 
@@ -107,7 +107,7 @@ def test_tables_keep_to_one_line_a_row(toy: Driver) -> None:
             toy.window.selection.set(selection)
             toy.qtbot.wait(80)
             tables = document_tables(view.document())
-            for number in table_numbers(view.page):
+            for number in rows_of_tables(view.page):
                 assert set(lines_of(tables[number])) == {1}, (width, selection)
             assert view.horizontalScrollBar().maximum() == 0
 

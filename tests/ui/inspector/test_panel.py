@@ -1,9 +1,10 @@
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QTextTable
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.description import Unit
@@ -11,10 +12,10 @@ from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.instruction import _runs, detail_sections, instruction_page
 from npuviz.ui.inspector.operator import value_fields
-from npuviz.ui.inspector.page import Cell, Page, Table, page_as_text, plain, table_as_csv
+from npuviz.ui.inspector.page import Cell, Page, Section, Table, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
-from npuviz.ui.inspector.patch import document_tables
+from npuviz.ui.inspector.patch import document_tables, rows_of_tables
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.inspector.view import REFIT_MS, InspectorView
 from npuviz.ui.kit.trace_facts import NodeTimes, Run, intervals_of_instruction
@@ -126,16 +127,68 @@ def test_a_heading_in_a_table_is_as_wide_as_the_table(bench: Bench) -> None:
     panel = bench.make(InspectorPanel, width=170)
     bench.open_toy()
     bench.do(panel.model.run_through)
-    units = next(t for t in document_tables(panel.view.document()) if t.columns() == 3)
-    heading = units.cellAt(1, 0)
-    assert heading.firstCursorPosition().block().text().strip("\u200d") == "Core[0]"
-    assert heading.columnSpan() == 3
-    before = units.cellAt(2, 2).firstCursorPosition().block().text()
+    tables = document_tables(panel.view.document())
+    heading = next(place for place, table in enumerate(tables) if shown(table, 0) == "Core[0]")
+    right = [edges(table)[1] for table in tables[heading - 1 : heading + 2]]
+    assert [table.columns() for table in tables[heading - 1 : heading + 2]] == [3, 1, 3]
+    assert max(right) - min(right) <= 1
+    before = shown(tables[heading + 1], 2)
     bench.do(panel.model.restart)
     bench.do(lambda: panel.model.go_to(9))
-    units = next(t for t in document_tables(panel.view.document()) if t.columns() == 3)
-    assert units.cellAt(2, 2).firstCursorPosition().block().text() != before
-    assert units.cellAt(1, 0).firstCursorPosition().block().text().strip("\u200d") == "Core[0]"
+    tables = document_tables(panel.view.document())
+    assert shown(tables[heading + 1], 2) != before
+    assert shown(tables[heading], 0) == "Core[0]"
+
+
+def shown(table: QTextTable, column: int) -> str:
+    """What a cell of a row says."""
+    return table.cellAt(0, column).firstCursorPosition().block().text().strip("\u200d")
+
+
+def edges(table: QTextTable) -> tuple[float, float]:
+    """Where a row begins and ends, in pixels."""
+    box = table.document().documentLayout().frameBoundingRect(table)
+    return box.left(), box.right()
+
+
+def test_columns_of_a_table_stand_under_each_other_whatever_is_written(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    for cycle in (0, 3, 40, 400):
+        bench.do(partial(panel.model.go_to, cycle))
+        bench.do(panel.model.step)
+        view = panel.view
+        tables, rows = document_tables(view.document()), rows_of_tables(view.page)
+        for number in set(rows.values()):
+            own = [tables[table] for table, section in rows.items() if section == number]
+            columns = [table for table in own if table.columns() > 1]
+            for column in range(columns[0].columns()):
+                starts = {left_of(table, column) for table in columns}
+                assert max(starts) - min(starts) <= 0.1, (cycle, number, column, starts)
+
+
+def left_of(table: QTextTable, column: int) -> float:
+    """Where a cell of a row begins, in pixels."""
+    block = table.cellAt(0, column).firstCursorPosition().block()
+    return table.document().documentLayout().blockBoundingRect(block).left()
+
+
+def test_columns_do_not_become_narrower_while_a_page_is_shown(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    view = panel.view
+
+    def show(text: str, title: str = "x") -> list[float]:
+        rows = ((Cell(text), Cell("1", is_number=True)),)
+        table = Table(("Unit", "Count"), rows)
+        view.show_page(Page("Unit", title, sections=(Section("A", table=table),)))
+        return [edges(table)[1] for table in document_tables(view.document())[1:]]
+
+    wide = show("waits for the queue of another unit")
+    assert show("idle") == wide, "what stands beside it would jump at every step"
+    assert show("idle", "y") < wide
+    view.show_page(Page("Unit", "y"))
+    assert show("waits for the queue of another unit", "y") == wide
 
 
 def test_texts_beside_each_other_have_one_base_line(bench: Bench) -> None:
@@ -144,10 +197,9 @@ def test_texts_beside_each_other_have_one_base_line(bench: Bench) -> None:
     bench.settle()
     document = panel.view.document()
     lines: dict[int, set[float]] = {}
-    found = document_tables(document)[1]
-    for row in range(found.rows()):
+    for row, found in enumerate(document_tables(document)[1:6]):
         for column in range(2):
-            block = found.cellAt(row, column).firstCursorPosition().block()
+            block = found.cellAt(0, column).firstCursorPosition().block()
             box, line = document.documentLayout().blockBoundingRect(block), block.layout().lineAt(0)
             lines.setdefault(row, set()).add(round(box.y() + line.y() + line.ascent(), 2))
     assert len(lines) >= 4
@@ -478,7 +530,7 @@ def test_estimated_values_are_marked(bench: Bench) -> None:
     page = Page("Unit", "x", sections=())
     panel.view.show_page(page)
     assert "\u2248" not in panel.view.toPlainText()
-    from npuviz.ui.inspector.page import Section, field
+    from npuviz.ui.inspector.page import field
 
     panel.view.show_page(
         Page("Unit", "x", sections=(Section("", (field("a", Cell("7", is_estimated=True)),)),))

@@ -8,11 +8,8 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import (
     FULL,
-    INJECT,
     NUM_PORTS,
-    PORT_STEPS,
     ROUTE_DTYPE,
-    WORD_DTYPE,
     Area,
     ElementState,
     FabricColor,
@@ -30,6 +27,7 @@ from npuviz.targets.wavelet.view.description import Numbering, queue_name
 from npuviz.targets.wavelet.view.details import pe_tables
 from npuviz.targets.wavelet.view.hits import Hit
 from npuviz.targets.wavelet.view.observe import Observer, queue_entries
+from npuviz.targets.wavelet.view.words import words_of
 
 OFF, IDLE, RUNNING, WAITING, HELD, HALTED, FAULT = range(7)
 STATES = (
@@ -41,6 +39,7 @@ STATES = (
     ElementState("halted", "control"),
     ElementState("fault", "hazard"),
 )
+_LEVEL_WORDS = np.array([sk.QUEUE.count, sk.QUEUE.limit, sk.QUEUE.color])
 _HOP_KINDS = ("sent", "hop", "taken", "dropped")
 
 
@@ -205,10 +204,10 @@ class FabricViews:
         b = observer.block(node)
         if b == 0:
             return Glance(state)
-        queues = {number: sk.QUEUE(s, b + at) for number, at in template.queues.items()}
+        starts = np.array(list(template.queues.values()), np.int64)[:, None]
+        values: list[list[int]] = s[b + starts + _LEVEL_WORDS].tolist() if template.queues else []
         levels = tuple(
-            Level(queue_name(number), int(queue.count), int(queue.limit), int(queue.color))
-            for number, queue in queues.items()
+            Level(queue_name(number), *each[:3]) for number, each in zip(template.queues, values, strict=True)
         )
         return Glance(state, observer.task_name(node), observer.main_state(-1, node).status, levels)
 
@@ -261,58 +260,13 @@ class FabricViews:
 
     def words(self, area: Area) -> np.ndarray:
         """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
-        found: list[tuple[object, ...]] = []
         nodes, rows, columns = self._nodes_in(area)
-        held, queued = self.observer.held_at(nodes), self.observer.queued_at(nodes)
-        for index in np.flatnonzero(held | queued).tolist():
-            node = int(nodes[index])
-            place = area.column + int(columns[index]), area.row + int(rows[index])
-            for color, channel in self.observer.held_channels(node) if held[index] else ():
-                self._channel_words(found, place, color, channel)
-            if queued[index]:
-                self._ramp_words(found, node, place)
-        return np.array(found, WORD_DTYPE)
+        return words_of(self.engine, self.observer, nodes, columns + area.column, rows + area.row)
 
     def _origin(self, identity: int) -> tuple[int, int]:
         nodes, (left, top) = self.engine.program.nodes, self.engine.wafer.offset
         node = identity >> 32
         return (int(nodes.x[node]) + left, int(nodes.y[node]) + top) if node < len(nodes.x) else (-1, -1)
-
-    def _channel_words(
-        self, found: list[tuple[object, ...]], place: tuple[int, int], color: int, channel: Any
-    ) -> None:
-        wafer = self.observer.wafer
-        cycle = int(wafer.cycle)
-        outputs = int(channel.positions[int(channel.position)]) >> 8 & 0x1F
-        way = next((port for port in range(NUM_PORTS) if outputs >> port & 1), 0)
-        for port in range(NUM_PORTS):
-            for payload, identity, ready in _ring_entries(channel, port):
-                latency = int(wafer.ramp if port == 0 else wafer.hop)
-                waits = ready < cycle
-                column, row = place
-                out, start, arrival = (way, ready, -1) if waits else (INJECT, ready - latency, ready)
-                if not waits and port:
-                    column, row = column + PORT_STEPS[port][0], row + PORT_STEPS[port][1]
-                    out = (port + 1 & 3) + 1
-                is_control = bool(payload & sk.MARK_CONTROL)
-                place_now = column, row, out, start, arrival
-                data = payload & 0xFFFF_FFFF
-                found.append((identity, color, is_control, waits, data, *place_now, *self._origin(identity)))
-
-    def _ramp_words(self, found: list[tuple[object, ...]], node: int, place: tuple[int, int]) -> None:
-        cycle, ramp = int(self.observer.wafer.cycle), int(self.observer.wafer.ramp)
-        places = self.observer.layout(node).queue
-        for number in range(pk.NUM_QUEUES):
-            if not places[number]:
-                continue
-            queue = self.observer.queue(node, number)
-            for entry in queue_entries(queue):
-                payload, identity, ready = int(entry.payload), int(entry.identity), int(entry.ready)
-                if ready > cycle:
-                    found.append((
-                        identity, int(queue.color), bool(payload & sk.MARK_CONTROL), False,
-                        payload & 0xFFFF_FFFF, *place, 0, ready - ramp, ready, *self._origin(identity),
-                    ))  # fmt: skip
 
     def word_path(self, word: int) -> WordPath | None:
         """The way of a word as far as the trail remembers it."""

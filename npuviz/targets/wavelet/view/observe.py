@@ -144,6 +144,14 @@ class Observer:
         """Tell which of `nodes` (int) have words in input queues: bool, as many."""
         return self._any_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES, sk.QUEUE.count)
 
+    def places_of(self, nodes: np.ndarray, first: int, number: int) -> np.ndarray:
+        """(len(nodes), number) words of records whose places stand in layouts from `first` on; 0 for none."""
+        words = self._engine.words
+        blocks = self._engine.state[int(self.wafer.nodes) + nodes][:, None]
+        layouts = words[self._nodes + nodes * pk.NODE.num_words + pk.NODE.layout]
+        at = words[layouts[:, None] + first + np.arange(number)]
+        return np.where((at > 0) & (blocks > 0), blocks + at, 0)
+
     def _any_of(self, nodes: np.ndarray, places: int, number: int, word: int) -> np.ndarray:
         """Where `word` of one of `number` records is not 0 whose places stand in layouts from `places` on."""
         s, words = self._engine.state, self._engine.words
@@ -280,12 +288,13 @@ class Observer:
         if int(wafer.status) == sk.STATUS_FINISHED:
             return found
         cycle = int(wafer.cycle)
-        for position, pe in enumerate(self._numbering.watched):
-            if self.block(pe.node):
-                block = self.block_row(pe.node)
-                found += self._threads_under_way(position, pe.node, block, cycle)
-                found += self._links_under_way(position, pe.ports, block, cycle)
-        return found
+        watched, s = self._numbering.watched, self._engine.state
+        blocks = s[int(wafer.nodes) + self._watched_nodes]
+        works = (s[blocks + sk.BLOCK.threads] > 0) | (s[blocks + sk.BLOCK.task] >= 0)
+        for position in np.flatnonzero((blocks > 0) & works).tolist():
+            node = watched[position].node
+            found += self._threads_under_way(position, node, self.block_row(node), cycle)
+        return found + self._links_under_way(cycle)
 
     def _threads_under_way(self, position: int, node: int, block: Any, cycle: int) -> list[Activity]:
         found: list[Activity] = []
@@ -326,19 +335,32 @@ class Observer:
             return sk.WAIT_INPUT if kind == sk.KIND_INPUT else sk.WAIT_OUTPUT
         return sk.WAIT_FIFO_EMPTY
 
-    def _links_under_way(
-        self, position: int, ports: tuple[int, ...], block: Any, cycle: int
-    ) -> list[Activity]:
-        found: list[Activity] = []
-        for port in ports:
-            link = block.links[port]
-            end = int(link.end)
-            track = self._numbering.track_of.get((position, pk.TRACKS.link + port), -1)
-            if end and track >= 0:
-                kind = KIND_LINK + int(link.color)
-                start = int(link.start)
-                found.append(Activity(track, start, end if end < cycle else -1, kind, -1, -1))
-        return found
+    def _links_under_way(self, cycle: int) -> list[Activity]:
+        places, s = self._link_places, self._engine.state
+        blocks = s[int(self.wafer.nodes) + places.nodes]
+        # Word 0 of the state is read where there is no block.
+        ends = np.where(blocks > 0, s[np.where(blocks > 0, blocks + places.words + sk.LINK.end, 0)], 0)
+        used = np.flatnonzero(ends)
+        at, ends = blocks[used] + places.words[used], ends[used]
+        planned = np.where(ends < cycle, ends, -1)
+        kinds = KIND_LINK + s[at + sk.LINK.color]
+        rows = np.stack([places.tracks[used], s[at + sk.LINK.start], planned, kinds], axis=1).tolist()
+        return [Activity(track, start, end, kind, -1, -1) for track, start, end, kind in rows]
+
+    @cached_property
+    def _watched_nodes(self) -> np.ndarray:
+        return np.array([pe.node for pe in self._numbering.watched], np.int64)
+
+    @cached_property
+    def _link_places(self) -> "_LinkPlaces":
+        """Where the links stand that have a track."""
+        rows = [
+            (track, pe.node, sk.BLOCK.links + port * sk.LINK.num_words)
+            for position, pe in enumerate(self._numbering.watched)
+            for port in pe.ports
+            if (track := self._numbering.track_of.get((position, pk.TRACKS.link + port), -1)) >= 0
+        ]
+        return _LinkPlaces(*np.array(rows, np.int64).reshape(-1, 3).T)
 
     def summary(self) -> RunSummary:
         """Totals so far."""
@@ -418,6 +440,14 @@ class _UnitWords(NamedTuple):
     waiting: np.ndarray
     shifts: np.ndarray
     unit_of: dict[int, int]
+
+
+class _LinkPlaces(NamedTuple):
+    """Tracks of links, their nodes, and the words of their LINK in the block: (n,) int64 each."""
+
+    tracks: np.ndarray
+    nodes: np.ndarray
+    words: np.ndarray
 
 
 def _pieces(thread: Any, cycle: int) -> list[tuple[int, int, int]]:

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from npuviz.sim.fabric import PORT_STEPS
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.view.description import ROUTER
+from npuviz.targets.wavelet.view.fabric import _ring_entries
+from npuviz.targets.wavelet.view.observe import queue_entries
 from tests.targets.wavelet.running import run
 from tests.targets.wavelet.samples import stencil
 
@@ -39,3 +42,36 @@ def test_channels_with_words_and_states_of_units(tmp_path: Path) -> None:
     assert num_held > 0
     assert num_queued > 0
     assert num_busy > 0
+
+
+def test_words_of_many_nodes_are_those_of_their_rings(tmp_path: Path) -> None:
+    machine = stencil(tmp_path, 4, 24, 2)
+    whole, (left, top) = machine.fabric.whole, machine.engine.wafer.offset
+    num_waiting = num_moving = num_ramp = 0
+    while not machine.is_finished:
+        run(machine, machine.cycle + 7)
+        observer, cycle, nodes = machine.observer, machine.cycle, machine.engine.program.nodes
+        wanted: list[tuple[int, int, int, int, int, bool]] = []
+        for node in range(16):
+            x, y = int(nodes.x[node]) + left, int(nodes.y[node]) + top
+            for color, channel in observer.channels(node):
+                for port in range(5):
+                    for payload, identity, ready in _ring_entries(channel, port):
+                        moves = ready >= cycle
+                        step = PORT_STEPS[port] if moves and port else (0, 0)
+                        place = x + step[0], y + step[1]
+                        wanted.append((identity, color, payload & 0xFFFF_FFFF, *place, not moves))
+                        num_waiting, num_moving = num_waiting + (not moves), num_moving + moves
+            for number in range(pk.NUM_QUEUES):
+                if not observer.layout(node).queue[number]:
+                    continue
+                queue = observer.queue(node, number)
+                for entry in queue_entries(queue):
+                    if int(entry.ready) > cycle:
+                        data = int(entry.payload) & 0xFFFF_FFFF
+                        wanted.append((int(entry.identity), int(queue.color), data, x, y, False))
+                        num_ramp += 1
+        words = machine.words(whole)
+        fields = ("id", "color", "data", "column", "row", "waits")
+        assert list(zip(*(words[name].tolist() for name in fields), strict=True)) == wanted
+    assert min(num_waiting, num_moving, num_ramp) > 0
