@@ -240,3 +240,18 @@ def kernel(a):
 """
     )
     assert ran(tmp_path, text, {"a": random(1, 1)}, preset=preset).item() == size
+
+
+def test_a_transposing_load_takes_the_dimensions_after_the_first_as_one(tmp_path: Path) -> None:
+    text = (
+        SECOND
+        + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((40, 64), dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load_transpose2d(a[1, :, :]))
+    return out
+"""
+    )
+    a = random(2, 64, 40, 1)
+    np.testing.assert_array_equal(ran(tmp_path, text, {"a": a}), a[1, :, :, 0].T)

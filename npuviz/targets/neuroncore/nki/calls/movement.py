@@ -200,8 +200,13 @@ def memset(
 
 
 def load_transposed(src: Tensor, dtype: object = None) -> Tensor:
-    """HBM to a new SBUF tile, transposed: float32 in rows, turned on PE, what PE has no room for by DMA."""
+    """HBM to a new SBUF tile, transposed: float32 in rows, turned on PE, what PE has no room for by DMA.
+
+    Dimensions after the first one are one, as in nc_transpose.
+    """
     recording = current()
+    if src.ndim > 2:
+        src = src.reshape(src.shape[0], prod(src.shape[1:]))
     wanted = dtype_of(dtype or src.dtype)
     is_fitting = src.ndim == 2 and 32 < src.shape[1] <= NUM_PARTITIONS
     if wanted != FLOAT32 or src.dtype != FLOAT32 or not is_fitting or recording.is_placed:
