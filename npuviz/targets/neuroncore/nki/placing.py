@@ -40,6 +40,12 @@ class Placing:
         self._steps = without_overwritten_zeros(with_copies(recording))
         if recording.version == 1 and spec.kernel_buffers:
             self._steps = _as_compiled(recording, self._steps, spec)
+        elif spec.kernel_buffers and spec.kernel_reorder:
+            self._steps = reordered(recording, self._steps, spec, spec.sbuf_usable_bytes - COMPILER_BYTES)
+            recording.note(
+                f"each engine takes the oldest of the next {spec.kernel_lookahead} instructions whose data "
+                "is there, but in no_reorder() (assumed: --set kernel_reorder=0 for the kernel's order)"
+            )
         self._lines: list[int] = []
         self._nodes: dict[tuple[int, str], int] = {}
         self._graph, self._tensor_of = self._make_graph(inputs, outputs)

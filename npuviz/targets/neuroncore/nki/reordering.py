@@ -1,4 +1,4 @@
-"""The order in which engines take the instructions of independent turns of a loop.
+"""The order in which engines take instructions that do not depend on each other.
 
 The vendor's compiler of generation 1 lets turns of an `affine_range` overlap: while Scalar works on what
 Vector needs next, Vector begins with the next turn.
@@ -7,13 +7,19 @@ Vector needs next, Vector begins with the next turn.
 # Assumed: how. Each engine takes the oldest instruction that is ready, of a turn and the one after it (whose
 # tiles have places of their own), by estimated times. The profile of adamw on trn1 (BENCH) has Vector at work
 # for 90 % of the time, which the kernel's own order does not allow: it waits for Scalar twice in each turn.
+
+In generation 2 the same holds for all instructions outside of `no_reorder`, as its loops are unrolled.
+# Ref: SDK nki/guides/how-to-scheduling-apis.rst: the automatic scheduler may reorder what neither a data
+# dependency nor an added edge orders.
+# Assumed: among how many instructions it chooses; tiles have to fit. 64 and 1024 give the same times as 256
+# for the matmul that this was looked at with.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import prod
 
 from npuviz.targets.neuroncore.isa import Engine
@@ -45,6 +51,8 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
     def key_of(step: Step) -> tuple[bool, object]:
         if step.is_fixed or step.moment < 0:
             return False, ()
+        if recording.version > 1:
+            return True, ()
         known = keys.get(step.moment)
         if known is None:
             known = keys[step.moment] = (
@@ -53,11 +61,13 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
         return known
 
     for (is_free, _), group in groupby(steps, key_of):
-        if is_free:
+        if is_free and recording.version > 1:
+            found += _Schedule([[step] for step in group], spec, memory, spec.kernel_lookahead).run()
+        elif is_free:
             turns = [
                 list(turn) for _, turn in groupby(group, lambda step: _turn(recording.moments[step.moment]))
             ]
-            found += _Schedule(turns, spec, memory).run()
+            found += _Schedule(turns, spec, memory, _TURNS).run()
         else:
             for step in group:
                 memory.issue(step)
@@ -145,7 +155,9 @@ class _Queue:
 class _Schedule:
     """The order of the steps of turns that follow each other."""
 
-    def __init__(self, turns: Sequence[Sequence[Step]], spec: NeuronSpec, memory: _Memory) -> None:
+    def __init__(
+        self, turns: Sequence[Sequence[Step]], spec: NeuronSpec, memory: _Memory, open_turns: int
+    ) -> None:
         self._spec = spec
         self._memory = memory
         self._steps = [step for turn in turns for step in turn]
@@ -158,7 +170,9 @@ class _Schedule:
         self._queues: dict[Unit, _Queue] = defaultdict(_Queue)
         self._blocked: list[tuple[int, int]] = []
         self._open = 0
-        self._first = [sum(self._counts[:number]) for number in range(len(turns))]
+        self._open_turns = open_turns
+        self._worked = list(accumulate(self._works, initial=0))
+        self._first = list(accumulate(self._counts, initial=0))
 
     def run(self) -> list[Step]:
         """All steps."""
@@ -180,9 +194,9 @@ class _Schedule:
 
     def _open_until(self, turn: int) -> None:
         """Let the steps of a turn wait for their units, and those of the next one that computes."""
-        working = sum(self._works[turn : self._open])
+        working = self._worked[self._open] - self._worked[turn] if self._open > turn else 0
         while self._open < len(self._counts) and (
-            working + self._works[self._open] <= 2 or self._open <= turn
+            working + self._works[self._open] <= self._open_turns or self._open <= turn
         ):
             working += self._works[self._open]
             first = self._first[self._open]

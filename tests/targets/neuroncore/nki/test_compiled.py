@@ -1,9 +1,11 @@
-# What the compiler of generation 1 is assumed to change: buffers of loops, loads at use, results in PSUM.
+# What the compiler is assumed to change: buffers of loops, loads at use, results in PSUM, the order.
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from npuviz.program.program import Program
-from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.neuroncore.isa import DST, Opcode, Space
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -213,3 +215,50 @@ def test_nothing_is_overwritten_before_a_reader_that_waits_for_its_load(tmp_path
     _, _, out = _made(tmp_path, _loop("nl.affine_range", body, before=before), a)
     for turn, part in enumerate(a.reshape(TURNS, 128, 1024)):
         assert np.allclose(out[turn], part + 64.0 / 2**turn, rtol=1e-5, atol=1e-5)
+
+
+SUMS = (
+    SECOND
+    + """
+from contextlib import nullcontext
+
+@nki.jit
+def kernel(a, b, is_fixed=False):
+    out = nl.ndarray((128, 4, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    left = nl.ndarray((128, 128), dtype=a.dtype, buffer=nl.sbuf)
+    right = nl.ndarray((128, 512), dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=a)
+    nisa.dma_copy(dst=right, src=b)
+    with nl.no_reorder() if is_fixed else nullcontext():
+        for n in range(4):
+            total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+            nisa.memset(dst=total, value=0.0)
+            for _ in range(4):
+                nisa.nc_matmul(dst=total, stationary=left, moving=right)
+            copied = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=copied, src=total, engine=nisa.vector_engine)
+            nisa.dma_copy(dst=out[:, n, :], src=copied)
+    return out
+"""
+)
+
+
+def test_engines_of_generation_2_take_what_is_ready_but_for_no_reorder(tmp_path: Path) -> None:
+    a, b = random(128, 128), random(128, 512)
+    cycles: dict[str, int] = {}
+    given: dict[str, dict[str, str]] = {
+        "free": {},
+        "fixed": {"is_fixed": "True"},
+        "kept": {"kernel_reorder": "0"},
+        "near": {"kernel_lookahead": "1"},
+    }
+    for name, settings in given.items():
+        spec, program = loaded(tmp_path, SUMS, {"a": a, "b": b}, preset="trn2", **settings)
+        machine = NeuronMachine(spec, program)
+        assert machine.advance(1 << 62, NO_STOPS, None).kind == StopKind.FINISHED
+        assert not machine.hazards()
+        cycles[name] = machine.cycle
+        (got,) = outputs_of(spec, program)
+        np.testing.assert_allclose(got, np.repeat((a.T @ b)[:, None] * 4, 4, axis=1), rtol=1e-3, atol=1e-3)
+    assert cycles["fixed"] == cycles["kept"] == cycles["near"]
+    assert cycles["free"] < cycles["kept"] * 0.9
