@@ -9,4 +9,5 @@ A family is a file of `families/` with
     prepare()          optional: what may take long and is no part of an attempt, such as compiling kernels
 
 An attempt may only fail with an error of npuviz's own tree, of one line. Whatever else is raised is a leak.
+Work that tells its progress is cancelled after some seconds and counted; what then goes on hangs.
 """

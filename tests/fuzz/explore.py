@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from npuviz.base.units import format_bytes
-from tests.fuzz.board import BYTES, CRASHES, ERRORS, HANGS, INPUTS, LEAKS, SECONDS, TAKEN
+from tests.fuzz.board import BYTES, CANCELLED, CRASHES, ERRORS, HANGS, INPUTS, LEAKS, SECONDS, TAKEN
 from tests.fuzz.family import CORPUS, FAMILIES, names
 from tests.fuzz.keeper import LOOK_SECONDS, Keeper, scratch_folder
 from tests.fuzz.worker import Orders
@@ -23,6 +23,7 @@ HEADER = (
     "share",
     "taken",
     "errors",
+    "cancelled",
     "leaks",
     "hangs",
     "crashes",
@@ -102,7 +103,7 @@ def report(families: list[str], keepers: list[Keeper], seconds: float) -> int:
 
 
 def _row(name: str, counts: np.ndarray, inputs: float) -> tuple[str, ...]:
-    numbers = [f"{counts[column]:,.0f}" for column in (TAKEN, ERRORS, LEAKS, HANGS, CRASHES)]
+    numbers = [f"{counts[column]:,.0f}" for column in (TAKEN, ERRORS, CANCELLED, LEAKS, HANGS, CRASHES)]
     share = f"{counts[INPUTS] / max(inputs, 1):.1%}"
     worst = [f"{counts[SECONDS]:.2f}", format_bytes(int(counts[BYTES]))]
     return (name, f"{counts[INPUTS]:,.0f}", share, *numbers, *worst)

@@ -40,7 +40,9 @@ class Family:
         """What comes of one input."""
         try:
             self.attempt(path)
-        except (SimulationError, Cancelled) as error:
+        except Cancelled as error:
+            return Outcome("cancelled", "", str(error))
+        except SimulationError as error:
             return Outcome("leak", signature(error), str(error))
         except NpuvizError as error:
             text = str(error)
@@ -54,7 +56,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Outcome:
-    """kind "taken", "error", "leak", "hang" or "crash"; where a fault comes from; what was said."""
+    """kind "taken", "error", "cancelled", "leak", "hang" or "crash"; where it comes from; what was said."""
 
     kind: str
     signature: str = ""
@@ -63,7 +65,7 @@ class Outcome:
     @property
     def is_fault(self) -> bool:
         """Whether something has to be mended."""
-        return self.kind not in ("taken", "error")
+        return self.kind not in ("taken", "error", "cancelled")
 
 
 def load(name: str, package: str = FAMILIES) -> Family:

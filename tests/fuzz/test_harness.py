@@ -19,6 +19,7 @@ WORDS = {
     "good": "taken",
     "bad": "error",
     "two lines": "leak",
+    "escape": "cancelled",
     "leak": "leak",
     "bug": "leak",
     "hang": "hang",
@@ -55,8 +56,8 @@ def test_what_is_found_is_kept_small_once_and_shown_in_the_table(
     assert names == ["crash-SIGSEGV-unknown", "", "leak-KeyError"]
     assert [path.read_text() for path in kept] == ["crash", "crash", "leak"]
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("faulty"))
-    inputs, share, taken, errors, leaks, hangs, crashes = line.split()[1:8]
-    assert (share, hangs) == ("100.0%", "0")
+    inputs, share, taken, errors, cancelled, leaks, hangs, crashes = line.split()[1:9]
+    assert (share, cancelled, hangs) == ("100.0%", "0", "0")
     assert int(crashes) >= 1
     assert int(inputs) >= 100
     assert int(taken) + int(errors) + int(leaks) + int(crashes) == int(inputs)

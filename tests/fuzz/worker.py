@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tests.fuzz.board import BYTES, ERRORS, INPUTS, LEAKS, SECONDS, TAKEN, Board
+from tests.fuzz.board import BYTES, CANCELLED, ERRORS, INPUTS, LEAKS, SECONDS, TAKEN, Board
 from tests.fuzz.family import Family, Outcome, keep, load
 from tests.fuzz.shrink import shrink
 
@@ -125,7 +125,7 @@ class Worker:
         self.board.end()
         counts[SECONDS] = max(counts[SECONDS], time.process_time() - began)
         counts[INPUTS] += 1
-        counts[{"taken": TAKEN, "error": ERRORS}.get(outcome.kind, LEAKS)] += 1
+        counts[{"taken": TAKEN, "error": ERRORS, "cancelled": CANCELLED}.get(outcome.kind, LEAKS)] += 1
         return outcome
 
     def _is_new(self, family: Family, outcome: Outcome) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
@@ -55,14 +57,18 @@ class WindowAxis:
         low, high = max(0, low), min(self.size, low + self.reach(end - begin))
         return (low, high) if low < high else (0, 0)
 
-    def counts(self, include_padding: bool = False) -> list[int]:
-        """Positions of each output's window that lie inside, or inside with its padding."""
+    def counts(self, include_padding: bool = False, begin: int = 0, end: int | None = None) -> np.ndarray:
+        """Positions of the windows of outputs [begin, end) that lie inside, or inside with the padding.
+
+        Returns (end - begin,) int64.
+        """
         first, limit = (-self.before, self.size + self.after) if include_padding else (0, self.size)
-        found: list[int] = []
-        for out in range(self.out):
-            start = out * self.stride - self.before
-            found.append(sum(first <= start + k * self.dilation < limit for k in range(self.kernel)))
-        return found
+        start = np.arange(begin, self.out if end is None else end) * self.stride - self.before
+        # Taps before a position: those k from 0 on with start + k * dilation below it.
+        below_first, below_limit = (
+            np.clip(-((start - position) // self.dilation), 0, self.kernel) for position in (first, limit)
+        )
+        return below_limit - below_first
 
 
 def window_axes(

@@ -7,12 +7,11 @@ from random import Random
 
 from onnx import helper
 
-from npuviz.base.progress import NoProgress
 from npuviz.debug.session import Session
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.target import TARGET
 from npuviz.workbench.resources import sample_models_path
-from tests.fuzz.driving import CYCLES, warm_up
+from tests.fuzz.driving import CYCLES, Impatient, warm_up
 from tests.fuzz.mutations import NUMBERS, change_json
 from tests.onnx.cases import random, save, value
 
@@ -71,6 +70,6 @@ def prepare() -> None:
 def attempt(path: Path) -> object:
     """Compile the product for it, in one of the two modes, and run."""
     settings = {"mode": "parity"} if path.stat().st_size % 2 else {}
-    spec, program = TARGET.load(LoadRequest(_model(), config=path, settings=settings), NoProgress())
+    spec, program = TARGET.load(LoadRequest(_model(), config=path, settings=settings), Impatient())
     session = Session(TARGET.build(spec, program), None)
     return session.go_to(CYCLES * 10)

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from npuviz.base.errors import FormatError, SimulationError
+from npuviz.base.errors import Cancelled, FormatError, SimulationError
 
 
 class _TwoLines(FormatError):
@@ -37,6 +37,8 @@ def attempt(path: Path) -> object:
         raise FormatError(path, expected="good")
     if word == "two lines":
         raise _TwoLines(path)
+    if word == "escape":
+        raise Cancelled("as somebody wished")
     if word == "leak":
         return {}[word]
     if word == "bug":

@@ -19,15 +19,12 @@ from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
 from npuviz.targets.neuroncore.compiler.fusion import Group, plan_groups
 from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, lowering_of
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
+from npuviz.targets.neuroncore.compiler.streams.emitter import MAX_INSTRUCTIONS, MAX_TRANSFERS
 from npuviz.targets.neuroncore.costs.instructions import processor_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
-MAX_INSTRUCTIONS = 100_000
-"""Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
-MAX_TRANSFERS = 30_000
-"""Of one operator; each takes the compiler longer than an instruction (Assumed)."""
 MAX_EXPANSIONS = 8
 """Rounds in which refused operators become their function bodies; bodies may be refused again."""
 
@@ -52,7 +49,7 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
     in_vain = driver.builder.unread()  # pyright: ignore[reportPossiblyUnboundVariable]
     if not in_vain:
         return compiled
-    lean = _Driver(Builder(graph, spec, kept, in_vain), NoProgress())
+    lean = _Driver(Builder(graph, spec, kept, in_vain), watch)
     lean.run()
     shorter = lean.finish()
     # Calls have numbers: where a lowering chose otherwise this time, they would name other work.
@@ -76,15 +73,21 @@ class _Driver:
         self.refused: list[int] = []
         self._graph = builder.graph
         self._progress = progress
+        self._done, self._doing = 0.0, ""
+        builder.emitter.watch = self._report
 
     def run(self) -> None:
         """Emit all nodes."""
         groups = plan_groups(self._graph)
         for done, group in enumerate(groups):
+            self._done = done / len(groups)
+            self._doing = f"compiling {group.head.name or group.head.op_type}"
             if done % 16 == 0:
-                name = group.head.name or group.head.op_type
-                self._progress.report(done / len(groups), f"compiling {name}")
+                self._report()
             self._lower(group)
+
+    def _report(self) -> None:
+        self._progress.report(self._done, self._doing)
 
     def _lower(self, group: Group) -> None:
         hbm, kept = self.builder.hbm, self.builder.kept

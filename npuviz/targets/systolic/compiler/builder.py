@@ -326,7 +326,8 @@ class ProgramBuilder:
         if self._num_tiles + count > MAX_TILES:
             name = self._open[0] if self._open else name
             raise DoesNotFit(
-                f"layer {name!r} is cut into {count} tiles, {MAX_TILES} are allowed in all; "
+                f"layer {name!r} is cut into {count} tiles, those before it into {self._num_tiles}, and "
+                f"{MAX_TILES} are allowed in all; "
                 "use larger tiles or a smaller model"
             )
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
 from npuviz.program.graph import Node
+from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.template import Rows
 
@@ -28,16 +30,52 @@ class Cut:
     before: int
 
 
-def cut_axis(axis: WindowAxis, step: int) -> list[Cut]:
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Consecutive cuts of an axis, as columns: there may be millions of them, of few kinds.
+
+    start, first  (n,) int64: see Cut
+    kinds         cuts that differ in more than their place, each with the place of its first one
+    kind          (n,) int64: which of them each cut is
+    """
+
+    start: np.ndarray
+    first: np.ndarray
+    kinds: list[Cut]
+    kind: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def most(self) -> int:
+        """Outputs of the largest cut."""
+        return max(cut.count for cut in self.kinds)
+
+    @property
+    def longest(self) -> int:
+        """Input positions of the longest cut."""
+        return max(cut.length for cut in self.kinds)
+
+
+def cut_axis(axis: WindowAxis, step: int) -> Cuts:
     """Cut an axis into ranges of at most `step` outputs. Raises CannotLower if one reads padding only."""
-    cuts: list[Cut] = []
-    for start in range(0, axis.out, step):
-        count = min(step, axis.out - start)
-        first, end = axis.inputs(start, start + count)
-        if first == end:
-            raise CannotLower("a window lies outside the image")
-        cuts.append(Cut(start, count, first, end - first, first - start * axis.stride + axis.before))
-    return cuts
+    start = np.arange(0, axis.out, step, dtype=np.int64)
+    count = np.minimum(step, axis.out - start)
+    low = start * axis.stride - axis.before
+    first = np.maximum(0, low)
+    length = np.minimum(axis.size, low + (count - 1) * axis.stride + axis.reach(1)) - first
+    if (length <= 0).any():
+        raise CannotLower("a window lies outside the image")
+    distinct, which = distinct_columns(np.stack([count, length, first - low]))
+    # Numbered as they come: the last assignment, from the end, is that of the first cut of a kind.
+    earliest = np.zeros(distinct.shape[1], np.int64)
+    earliest[which[::-1]] = np.arange(len(start))[::-1]
+    order = np.argsort(earliest)
+    number = np.zeros_like(order)
+    number[order] = np.arange(len(order))
+    columns = np.stack([start, count, first, length, first - low])[:, earliest[order]]
+    return Cuts(start, first, [Cut(*column) for column in columns.T.tolist()], number[which])
 
 
 def image_axes(
@@ -90,6 +128,21 @@ def spatial_strides(lowering: Lowering, index: int) -> tuple[int, int, int, int]
     return strides[0], strides[1], strides[2], strides[3]
 
 
-def as_indices(*counts: int) -> tuple[np.ndarray, ...]:
-    """Flat index arrays over all combinations, the last count fastest."""
+def tile_indices(builder: ProgramBuilder, *counts: int) -> tuple[np.ndarray, ...]:
+    """Flat index arrays over all combinations, one a tile, the last count fastest.
+
+    Raises DoesNotFit when the program cannot have so many tiles.
+    """
+    builder.require_tiles(prod(counts))
     return tuple(axis.reshape(-1) for axis in np.indices(counts, dtype=np.int64))
+
+
+def distinct_columns(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different columns of (rows, n) integers from 0 on, sorted, and for each column which it is."""
+    sizes = (keys.max(axis=1) + 1).tolist()
+    if prod(sizes) >= 1 << 62:
+        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        return distinct, which.reshape(-1)
+    # One number a column: NumPy compares whole columns ten times as slowly.
+    numbers, which = np.unique(np.ravel_multi_index(tuple(keys), sizes), return_inverse=True)
+    return np.stack(np.unravel_index(numbers, sizes)), which.reshape(-1)

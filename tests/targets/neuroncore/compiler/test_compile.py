@@ -299,6 +299,22 @@ def test_compiling_can_be_cancelled() -> None:
         compile_graph(graph, make_spec("trn2")[0], progress)
 
 
+def test_one_long_operator_can_be_cancelled() -> None:
+    told: list[str] = []
+
+    def tell(fraction: float, text: str) -> None:
+        told.append(text)
+        if len(told) == 3:
+            progress.cancel()
+
+    progress = CallbackProgress(tell)
+    long = ((1 << 13, 1 << 15), "float32")
+    graph = make_graph({"x": long}, {"y": long}, [("Relu", ["x"], ["y"], {})])
+    with pytest.raises(Cancelled):
+        compile_graph(graph, make_spec("trn2")[0], progress)
+    assert len(told) == 3
+
+
 def test_equal_graphs_give_equal_tables(tmp_path: Path) -> None:
     graph = read_model(mixed_model(tmp_path / "mixed.onnx"))
     first, second = compiled(graph).tables, compiled(graph).tables

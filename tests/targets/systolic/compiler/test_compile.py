@@ -223,5 +223,7 @@ def test_tiles_of_windows_are_counted_before_they_are_made(
     node = helper.make_node(kind, operands, ["y"], name="big", kernel_shape=[3, 3])
     init = [weights("w", 8, 8, 3, 3)] if kind == "Conv" else []
     path = save_model(tmp_path / "big.onnx", [node], {"x": [1, 8, 130, 66]}, {"y": [1, 8, 128, 64]}, init)
-    with pytest.raises(DoesNotFit, match=r"layer 'big' is cut into \d+ tiles, 3 are allowed"):
+    with pytest.raises(
+        DoesNotFit, match=r"layer 'big' is cut into \d+ tiles, those before it into 0, and 3 are allowed"
+    ):
         compile_model(path, chip(side=8, cores=1, spad=8, acc=4))

@@ -1,8 +1,16 @@
 """Ranges that cover a dimension."""
 
+from npuviz.onnx.errors import CannotLower
+from npuviz.targets.neuroncore.compiler.streams.emitter import MAX_INSTRUCTIONS
+
 
 def blocks(count: int, step: int) -> list[tuple[int, int]]:
-    """Half-open ranges of at most `step` that cover 0..count-1."""
+    """Half-open ranges of at most `step` that cover 0..count-1.
+
+    Raises CannotLower when they are more than an operator's instructions: each takes one at least.
+    """
+    if count > MAX_INSTRUCTIONS * max(1, step):
+        raise CannotLower("more instructions than one operator may have", change="smaller tensors")
     return [(start, min(count, start + step)) for start in range(0, count, max(1, step))]
 
 

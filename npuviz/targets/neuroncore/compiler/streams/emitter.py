@@ -17,6 +17,12 @@ from npuviz.targets.neuroncore.tables import Descriptor, QueueSet, Transfer, Tri
 HEAD = struct.Struct("<BBHBBBx12sI")
 """The first 24 bytes of isa.INSTRUCTION_DTYPE; waits and updates follow."""
 OPERANDS_BYTES = 192
+MAX_INSTRUCTIONS = 100_000
+"""Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
+MAX_TRANSFERS = 30_000
+"""Of one operator; each takes the compiler longer than an instruction (Assumed)."""
+WATCHED_CALLS = 1024
+"""Calls between two of `watch`: about a fifth of a second."""
 _ABSENT = bytes(32)
 NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
@@ -78,6 +84,7 @@ class Emitter:
                       CannotLower is raised
     works             what each instruction of `order` touches, None where that is nothing
     is_skipped        the last call was one that is left out
+    watch             called again and again while instructions are emitted; may raise Cancelled
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class Emitter:
         self.node = -1
         self.tile = -1
         self.longest = self.most_transfers = sys.maxsize
+        self.watch: Callable[[], None] | None = None
 
     def core_of(self, channel: int) -> int:
         """The core that a channel belongs to; the host belongs to core 0."""
@@ -185,6 +193,8 @@ class Emitter:
         return self.is_skipped
 
     def _check_length(self) -> None:
+        if self.watch is not None and self._calls % WATCHED_CALLS == 0:
+            self.watch()
         if len(self.order) >= self.longest:
             raise CannotLower("more instructions than one operator may have", change="smaller tensors")
         if len(self.transfers) >= self.most_transfers:

@@ -1,7 +1,8 @@
 """Which emitted work is in vain: nobody reads what it writes before that is overwritten or all is over."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
 
@@ -38,24 +39,23 @@ def unread(works: Sequence[Work | None], kept: Collection[int]) -> frozenset[int
     """
     if len(works) >= MOST_WORKS:
         return frozenset()
-    wanted: dict[int, list[Box]] = {}
+    wanted: dict[int, _Wanted] = {}
     found: set[int] = set()
     for work in reversed(works):
         if work is None:
             continue
         is_read = work.is_needed or not work.writes
         for region, box in work.writes:
-            is_read = is_read or id(region) in kept or _meets(wanted.get(id(region), ()), box)
+            mine = wanted.get(id(region))
+            is_read = is_read or id(region) in kept or (mine is not None and mine.meets(box))
         if not is_read:
             found.add(work.call)
             continue
         for region, box in work.writes if work.is_whole else ():
             if id(region) in wanted:
-                wanted[id(region)] = _without(wanted[id(region)], box)
+                wanted[id(region)].overwrite(box)
         for region, box in work.reads:
-            mine = wanted.setdefault(id(region), [])
-            if box not in mine:
-                mine.append(box)
+            wanted.setdefault(id(region), _Wanted()).add(box)
     return frozenset(found)
 
 
@@ -65,15 +65,58 @@ def is_dense(box: Box, num_bytes: int) -> bool:
     return num_bytes == (p1 - p0) * (b1 - b0)
 
 
-def _meets(boxes: Sequence[Box], box: Box) -> bool:
-    p0, p1, b0, b1 = box
-    return any(q0 < p1 and p0 < q1 and c0 < b1 and b0 < c1 for q0, q1, c0, c1 in boxes)
+@dataclass(slots=True)
+class _Wanted:
+    """Bytes of a region that later work reads.
+
+    few   boxes, until there are more than _MAX_BOXES of them; empty from then on
+    many  then, by (first, end) of the partitions: the ends of byte ranges that do not touch, sorted,
+          begin and end in turns
+    """
+
+    few: list[Box] = field(default_factory=list)
+    many: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+    def add(self, box: Box) -> None:
+        """Read one more box."""
+        if self.many:
+            self._join(box)
+        elif box not in self.few:
+            self.few.append(box)
+            self._limit()
+
+    def overwrite(self, box: Box) -> None:
+        """What earlier work left in a box is not read, if there are few boxes."""
+        if self.few:
+            self.few = _without(self.few, box)
+            self._limit()
+
+    def meets(self, box: Box) -> bool:
+        """Whether any byte of a box is read."""
+        p0, p1, b0, b1 = box
+        if not self.many:
+            return any(q0 < p1 and p0 < q1 and c0 < b1 and b0 < c1 for q0, q1, c0, c1 in self.few)
+        return any(q0 < p1 and p0 < q1 and _is_within(ends, b0, b1) for (q0, q1), ends in self.many.items())
+
+    def _limit(self) -> None:
+        if len(self.few) > _MAX_BOXES:
+            for box in self.few:
+                self._join(box)
+            self.few = []
+
+    def _join(self, box: Box) -> None:
+        ends = self.many.setdefault(box[:2], [])
+        first, last = bisect_left(ends, box[2]), bisect_right(ends, box[3])
+        ends[first:last] = ([box[2]] if first % 2 == 0 else []) + ([box[3]] if last % 2 == 0 else [])
+
+
+def _is_within(ends: Sequence[int], begin: int, end: int) -> bool:
+    place = bisect_right(ends, begin)
+    return place % 2 == 1 or place < bisect_left(ends, end)  # odd: between a begin and its end
 
 
 def _without(boxes: list[Box], box: Box) -> list[Box]:
     """Boxes less another: what is left of each is at most four boxes."""
-    if len(boxes) > _MAX_BOXES:
-        return boxes
     p0, p1, b0, b1 = box
     left: list[Box] = []
     for q0, q1, c0, c1 in boxes:

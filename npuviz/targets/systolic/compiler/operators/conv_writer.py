@@ -16,7 +16,14 @@ from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div
 from npuviz.targets.systolic.compiler.tiling.resources import WEIGHTS as WEIGHTS_STAY
 from npuviz.targets.systolic.compiler.tiling.window import WindowProblem, WindowTiling
-from npuviz.targets.systolic.compiler.windows import Cut, as_indices, box_rows, cut_axis, spatial_strides
+from npuviz.targets.systolic.compiler.windows import (
+    Cut,
+    box_rows,
+    cut_axis,
+    distinct_columns,
+    spatial_strides,
+    tile_indices,
+)
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.plan import Apply, Block
 from npuviz.targets.systolic.values.window import WindowProduct, WindowView
@@ -123,8 +130,8 @@ class _Writer:
 
     def _check_expressible(self) -> None:
         """Make every box once, so that what cannot be expressed is known before the layer is opened."""
-        for row in self.rows:
-            for column in self.columns:
+        for row in self.rows.kinds:
+            for column in self.columns.kinds:
                 for _, outputs in self.outputs:
                     part = _Part(row, column, outputs, self.inputs[0][1] or outputs, True)
                     self._window_box(part)
@@ -141,9 +148,9 @@ class _Writer:
         spad = Half(builder.scratchpad_entry, request, self.resources.spad_half)
         acc = Half(builder.accumulator_entry, request, self.resources.acc_half)
         item, weight_item = problem.shape.item, problem.shape.weight_item
-        rows, columns = max(cut.length for cut in self.rows), max(cut.length for cut in self.columns)
+        rows, columns = self.rows.longest, self.columns.longest
         depth = problem.tiling.inputs
-        pixels = max(cut.count for cut in self.rows) * max(cut.count for cut in self.columns)
+        pixels = self.rows.most * self.columns.most
         self.window = spad.entry("window", rows * columns * depth * item)
         blocks = self._blocks(problem.tiling.outputs)
         if problem.shape.is_array:
@@ -184,21 +191,27 @@ class _Writer:
             len(self.outputs),
             len(self.inputs),
         )
-        batch, group, row, column, out, part = as_indices(*counts)
-        kinds_of_rows, row_kind = kinds_of(self.rows)
-        kinds_of_columns, column_kind = kinds_of(self.columns)
+        batch, group, row, column, out, part = tile_indices(builder, *counts)
         out_count = np.array([length for _, length in self.outputs])[out]
         in_count = np.array([length for _, length in self.inputs])[part]
         is_last = part == counts[-1] - 1
-        keys = np.stack([row_kind[row], column_kind[column], out_count, in_count, is_last.astype(np.int64)])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        keys = np.stack(
+            [
+                self.rows.kind[row],
+                self.columns.kind[column],
+                out_count,
+                in_count,
+                is_last.astype(np.int64),
+            ]
+        )
+        distinct, which = distinct_columns(keys)
         ids: list[int] = []
         for r, c, outputs, inputs, last in distinct.T.tolist():
-            tile = _Part(kinds_of_rows[r], kinds_of_columns[c], outputs, inputs or outputs, bool(last))
+            tile = _Part(self.rows.kinds[r], self.columns.kinds[c], outputs, inputs or outputs, bool(last))
             ids.append(builder.template((r, c, outputs, inputs, last), partial(self._template, tile)))
         group_of_tile = np.arange(len(part)) // counts[-1]
         builder.add_tiles(
-            np.array(ids)[which.reshape(-1)],
+            np.array(ids)[which],
             self._bases(batch, group, row, column, out, part),
             cores=assign(
                 group_of_tile, len(part) // counts[-1], self.resources.num_cores, problem.assignment
@@ -210,8 +223,8 @@ class _Writer:
     def _bases(self, *indices: np.ndarray) -> np.ndarray:
         batch, group, row, column, out, part = indices
         problem, storage = self.problem, self.lowering.storage
-        first = np.array([(cut.first, cut.start) for cut in self.rows])[row]
-        left = np.array([(cut.first, cut.start) for cut in self.columns])[column]
+        first = np.stack([self.rows.first, self.rows.start], axis=1)[row]
+        left = np.stack([self.columns.first, self.columns.start], axis=1)[column]
         outputs = group * problem.shape.outputs + np.array([start for start, _ in self.outputs])[out]
         inputs = np.array([start for start, _ in self.inputs])[part]
         channel = group * problem.shape.inputs + inputs if problem.shape.is_array else outputs
@@ -409,20 +422,6 @@ class _Writer:
         _, c, h, w = self.strides[index]
         axes = ((part.row.count, h), (part.column.count, w), (m, c))
         return box_rows(base, self.lowering.storage(index).item_bytes, axes, m0 * c)
-
-
-def kinds_of(cuts: list[Cut]) -> tuple[list[Cut], np.ndarray]:
-    """Cuts that differ in more than their place, and which of them each cut is."""
-    found: dict[tuple[int, int, int], int] = {}
-    kinds: list[Cut] = []
-    which: list[int] = []
-    for cut in cuts:
-        key = cut.count, cut.length, cut.before
-        if key not in found:
-            found[key] = len(kinds)
-            kinds.append(cut)
-        which.append(found[key])
-    return kinds, np.array(which, dtype=np.int64)
 
 
 def _tap_product(

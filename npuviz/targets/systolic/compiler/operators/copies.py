@@ -17,7 +17,7 @@ from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.operators.chunks import MIN_CHUNK_BYTES
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.resources import Resources, ceil_div, round_up
-from npuviz.targets.systolic.compiler.windows import box_rows
+from npuviz.targets.systolic.compiler.windows import box_rows, distinct_columns, tile_indices
 
 SOURCE, TARGET = 0, 1
 MAX_ENTRIES = 64
@@ -170,7 +170,7 @@ class _Writer:
         builder, resources = self.lowering.builder, self.lowering.resources
         steps = [size * (cut.group if index == cut.group_axis else 1) for index, size in enumerate(cut.box)]
         counts = [ceil_div(axis.count, step) for axis, step in zip(cut.axes, steps, strict=True)]
-        places = [axis.reshape(-1) for axis in np.indices(counts, dtype=np.int64)]
+        places = tile_indices(builder, *counts)
         starts = [place * step for place, step in zip(places, steps, strict=True)]
         lengths = np.stack(
             [
@@ -178,7 +178,7 @@ class _Writer:
                 for step, axis, start in zip(steps, cut.axes, starts, strict=True)
             ]
         )
-        distinct, which = np.unique(lengths, axis=1, return_inverse=True)
+        distinct, which = distinct_columns(lengths)
         ids = np.zeros(distinct.shape[1], dtype=np.int64)
         for index in np.argsort(-distinct.prod(axis=0), kind="stable").tolist():
             size = tuple(int(value) for value in distinct[:, index])
@@ -192,7 +192,7 @@ class _Writer:
             bases[:, TARGET] += start * axis.target
         cores = (self.num_tiles + np.arange(len(bases))) % resources.num_cores
         self.num_tiles += len(bases)
-        builder.add_tiles(ids[which.reshape(-1)], bases, cores=cores, coords=np.stack(starts[:6], axis=1))
+        builder.add_tiles(ids[which], bases, cores=cores, coords=np.stack(starts[:6], axis=1))
 
     def _template(self, move: Move, cut: _Cut, lengths: tuple[int, ...], template: Template) -> None:
         lowering = self.lowering

@@ -19,6 +19,7 @@ from npuviz.targets.systolic.compiler.tiling.choices import Choice, assign
 from npuviz.targets.systolic.compiler.tiling.dataflow import array_steps
 from npuviz.targets.systolic.compiler.tiling.matrix import MatrixTiling, fits_matrix, rank_matrix_tilings
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, ceil_div
+from npuviz.targets.systolic.compiler.windows import distinct_columns, tile_indices
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.matrix import MatrixProduct
 from npuviz.targets.systolic.values.plan import Block
@@ -268,15 +269,13 @@ class _Writer:
             ceil_div(problem.columns, tiling.columns),
             ceil_div(problem.depth, tiling.depth),
         )
-        batch, row, column, part = (axis.reshape(-1) for axis in np.indices(counts, dtype=np.int64))
+        batch, row, column, part = tile_indices(builder, *counts)
         row, column, start = row * tiling.rows, column * tiling.columns, part * tiling.depth
         rows = np.minimum(tiling.rows, problem.rows - row)
         columns = np.minimum(tiling.columns, problem.columns - column)
         depth = np.minimum(tiling.depth, problem.depth - start)
         is_last = start + depth == problem.depth
-        cuts, which = np.unique(
-            np.stack([rows, columns, depth, is_last.astype(np.int64)]), axis=1, return_inverse=True
-        )
+        cuts, which = distinct_columns(np.stack([rows, columns, depth, is_last.astype(np.int64)]))
         ids = [
             builder.template(("tile", *cut), lambda t, cut=cut: self._template(t, _Cut(*cut)))
             for cut in cuts.T.tolist()
@@ -284,7 +283,7 @@ class _Writer:
         group = np.arange(len(part)) // counts[3]
         coords = np.stack([batch, row, column, start], axis=1)
         builder.add_tiles(
-            np.array(ids)[which.reshape(-1)],
+            np.array(ids)[which],
             self._bases(batch, row, column, start),
             cores=assign(group, len(part) // counts[3], self.resources.num_cores, self.assignment),
             accumulate=part > 0,

@@ -12,7 +12,7 @@ from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler import windows
 from npuviz.targets.systolic.compiler.lowering import Half, Lowering
-from npuviz.targets.systolic.compiler.operators.conv_writer import kinds_of, spans
+from npuviz.targets.systolic.compiler.operators.conv_writer import spans
 from npuviz.targets.systolic.compiler.template import Template
 from npuviz.targets.systolic.compiler.tiling.matrix import sizes_to_try
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div
@@ -141,7 +141,7 @@ class _Writer:
         )
         self.rows, self.columns = windows.cut_axis(axes[0], tiling[0]), windows.cut_axis(axes[1], tiling[1])
         self.channels = spans(self.source.shape[1], tiling[2])
-        whole = _Part(self.rows[0], self.columns[0], tiling[2])
+        whole = _Part(self.rows.kinds[0], self.columns.kinds[0], tiling[2])
         self._box(whole, WINDOW)
         self._box(whole, OUT)
 
@@ -150,20 +150,16 @@ class _Writer:
         builder, resources = self.lowering.builder, self.lowering.resources
         spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
         acc = Half(builder.accumulator_entry, resources.request_bytes, resources.acc_half)
-        lengths = [max(cut.length for cut in cuts) for cuts in (self.rows, self.columns)]
-        counts = [max(cut.count for cut in cuts) for cuts in (self.rows, self.columns)]
-        depth = self.tiling[2]
-        self.window = spad.entry("window", lengths[0] * lengths[1] * depth * self.source.item_bytes)
-        self.out = acc.entry("out", counts[0] * counts[1] * depth * ACC_BYTES)
-        sizes = (self.source.shape[0], len(self.rows), len(self.columns), len(self.channels))
-        batch, row, column, channel = windows.as_indices(*sizes)
-        rows, row_kind = kinds_of(self.rows)
-        columns, column_kind = kinds_of(self.columns)
+        rows, columns, depth = self.rows, self.columns, self.tiling[2]
+        self.window = spad.entry("window", rows.longest * columns.longest * depth * self.source.item_bytes)
+        self.out = acc.entry("out", rows.most * columns.most * depth * ACC_BYTES)
+        sizes = (self.source.shape[0], len(rows), len(columns), len(self.channels))
+        batch, row, column, channel = windows.tile_indices(builder, *sizes)
         depths = np.array([length for _, length in self.channels])[channel]
-        keys = np.stack([row_kind[row], column_kind[column], depths])
-        distinct, which = np.unique(keys, axis=1, return_inverse=True)
+        keys = np.stack([rows.kind[row], columns.kind[column], depths])
+        distinct, which = windows.distinct_columns(keys)
         ids = [
-            builder.template((r, c, d), partial(self._template, _Part(rows[r], columns[c], d)))
+            builder.template((r, c, d), partial(self._template, _Part(rows.kinds[r], columns.kinds[c], d)))
             for r, c, d in distinct.T.tolist()
         ]
         starts = np.array([start for start, _ in self.channels])[channel]
@@ -173,11 +169,11 @@ class _Writer:
             (OUT, self.output, self.out_strides),
         ):
             n, c, h, w = strides
-            top = np.array([cut.first if base == WINDOW else cut.start for cut in self.rows])[row]
-            left = np.array([cut.first if base == WINDOW else cut.start for cut in self.columns])[column]
+            top = (rows.first if base == WINDOW else rows.start)[row]
+            left = (columns.first if base == WINDOW else columns.start)[column]
             bases[:, base] = storage.address + batch * n + starts * c + top * h + left * w
         builder.add_tiles(
-            np.array(ids)[which.reshape(-1)],
+            np.array(ids)[which],
             bases,
             cores=np.arange(len(batch)) % resources.num_cores,
             coords=np.stack([batch, row, column, channel], axis=1),
@@ -247,7 +243,7 @@ class _Writer:
         """How many positions each output pixel averages: (rows, columns, 1)."""
         padded = bool(self.node.attributes.get("count_include_pad"))
         rows, columns = (
-            np.array(axis.counts(padded)[cut.start : cut.start + cut.count])
+            axis.counts(padded, cut.start, cut.start + cut.count)
             for axis, cut in zip(self.axes, (part.row, part.column), strict=True)
         )
         return np.maximum(1, rows[:, None, None] * columns[None, :, None]).astype(np.float32)

@@ -1,6 +1,9 @@
 """Work whose results nobody reads is found, and nothing else."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
 from npuviz.targets.neuroncore.compiler.streams.liveness import Work, is_dense, unread
@@ -58,3 +61,24 @@ def test_work_that_writes_nothing_stays() -> None:
 def test_a_box_is_full_or_has_gaps() -> None:
     assert is_dense(WHOLE, 32)
     assert not is_dense(WHOLE, 16)
+
+
+@given(st.integers(0, 1 << 32))
+def test_many_boxes_are_read_as_few_are(seed: int) -> None:
+    """Of more than 64 boxes what is overwritten stays wanted; which bytes are read is exact all the same."""
+    rng = np.random.default_rng(seed)
+    region, out = Region(), Region()
+
+    def box() -> Box:
+        p0, b0 = (int(number) for number in rng.integers(0, (4, 500)))
+        return p0, p0 + int(rng.integers(1, 3)), b0, b0 + int(rng.integers(1, 5))
+
+    writes, reads = [box() for _ in range(60)], [box() for _ in range(150)]
+    works = [Work(number, [], [(region, each)], True) for number, each in enumerate(writes)]
+    works += [Work(60 + number, [(region, each)], [(out, WHOLE)], False) for number, each in enumerate(reads)]
+    read = np.zeros((8, 600), bool)
+    for p0, p1, b0, b1 in reads:
+        read[p0:p1, b0:b1] = True
+    in_vain = {n for n, (p0, p1, b0, b1) in enumerate(writes) if not read[p0:p1, b0:b1].any()}
+    assert len(set(reads)) > 64
+    assert set(unread(works, {id(out)})) == in_vain

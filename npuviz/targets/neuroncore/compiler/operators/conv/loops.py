@@ -1,5 +1,6 @@
 """The loops of a convolution: blocks of outputs that fit on chip, PSUM banks, epilogue, stores."""
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from math import prod
 
@@ -170,8 +171,13 @@ def input_boxes(
 
     counts = [axis.out for axis in axes]
     for index in range(len(axes)):
-        while counts[index] > 1 and not fits(counts):
+        if index == 1:
             # Many rows are worth a closer look, as they are loaded again at the border of two boxes.
-            counts[index] = counts[index] - 1 if 1 < index + 1 < 3 else -(-counts[index] // 2)
+            planes, most, columns = counts
+            counts[1] = max(
+                1, bisect_left(range(most), True, key=lambda n: not fits([planes, n + 1, columns]))
+            )
+        while counts[index] > 1 and not fits(counts):
+            counts[index] = -(-counts[index] // 2)
     ranges = [even_blocks(axis.out, count) for axis, count in zip(axes, counts, strict=True)]
     return [Box(p, r, c) for p in ranges[0] for r in ranges[1] for c in ranges[2]]

@@ -115,7 +115,7 @@ def lower_average_pool(b: Builder, node: Node) -> None:
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
     includes = attributes_of(node).flag("count_include_pad")
-    counts = [np.array(axis.counts(includes), np.float32) for axis in axes]
+    counts = [axis.counts(includes).astype(np.float32) for axis in axes]
     divisors = np.einsum("i,j,k->ijk", *counts).astype(np.float32)
     is_uniform = bool((divisors == divisors.flat[0]).all())
     # Where no element counts, the sum is 0 as well; 1 keeps the quotient finite.
