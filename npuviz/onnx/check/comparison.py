@@ -22,7 +22,7 @@ from npuviz.onnx.check.records import CLASSES, Record, float_deviation, integer_
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
 from npuviz.onnx.check.spread import spread_of
-from npuviz.onnx.check.steadiness import EXPLAINS, moves, remark
+from npuviz.onnx.check.steadiness import EXPLAINS, IS_MUCH, moves, remark
 from npuviz.onnx.semantics.operators import RANDOM, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -317,7 +317,9 @@ class Comparison:
         for finding in findings:
             tensor = outputs.get(finding.tensor, -1)
             share = moved.get(tensor, 0.0)
-            is_unsteady = tensor in moved and share > max(self._allowed[tensor].share, self._worth(tensor))
+            is_unsteady = tensor in moved and share > max(
+                IS_MUCH * self._allowed[tensor].share, self._worth(tensor)
+            )
             found.append(replace(finding, cause=finding.cause + remark(share)) if is_unsteady else finding)
         return found
 

@@ -1,10 +1,11 @@
 """How far a model's outputs move when its inputs move by less than any machine rounds them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.onnx.check.injected_reference import InjectedReference
 from npuviz.onnx.check.records import float_deviation
 from npuviz.onnx.check.references import References
 from npuviz.onnx.reference import run_reference
@@ -13,38 +14,69 @@ from npuviz.program.graph import Graph
 CHANGE = 2.0**-20
 """Of each input: a millionth, sixteen roundings of fp32."""
 
+IS_MUCH = 0.25
+"""Share of what an output may be off that such a movement must have: what machines round is far more."""
 EXPLAINS = 0.01
 """Share of an error from which on such a movement is told: less says nothing about it."""
 
 
 def moves(graph: Graph, references: References, tensors: Collection[int]) -> Mapping[int, float]:
     """Tensor -> how far the reference's own values move, as a share of the largest magnitude, where all float
-    inputs of the model change by up to CHANGE of themselves. Empty for a model without such inputs."""
-    draw = np.random.default_rng(0)
-    changed = {
-        name: (array * (1 + CHANGE * draw.uniform(-1, 1, array.shape))).astype(array.dtype)
-        if array.dtype == np.float32
-        else array
-        for name, array in references.inputs.items()
-    }
+    inputs of the model change by up to CHANGE of themselves; of a model that is given integers alone, what it
+    makes of integers. Empty for a model without either."""
     wanted = [tensor for tensor in tensors if graph.tensors[tensor].dtype == "float32"]
-    if not wanted or all(changed[name] is array for name, array in references.inputs.items()):
+    if not wanted:
         return {}
     try:
-        moved = run_reference(graph, changed, wanted)
+        moved = _moved(graph, references, wanted)
     except FormatError:
         return {}
     found: dict[int, float] = {}
-    for tensor in wanted:
-        values, own = np.asarray(moved[tensor]), references.get(tensor)
+    for tensor, values in moved.items():
+        own = references.get(tensor)
         if values.shape == own.shape:
             found[tensor] = float_deviation(values.reshape(-1), own.reshape(-1), 0.0).relative
+    return found
+
+
+def _moved(graph: Graph, references: References, wanted: Sequence[int]) -> Mapping[int, np.ndarray]:
+    """Values of tensors once what comes first has changed. Raises FormatError when ONNX Runtime refuses."""
+    draw = np.random.default_rng(0)
+
+    def change(array: np.ndarray) -> np.ndarray:
+        return (array * (CHANGE * draw.uniform(-1, 1, array.shape))).astype(array.dtype)
+
+    inputs = references.inputs
+    floats = {name for name, array in inputs.items() if array.dtype == np.float32}
+    if floats:
+        changed = {name: array + change(array) if name in floats else array for name, array in inputs.items()}
+        return run_reference(graph, changed, wanted)
+    first = _first_floats(graph)
+    values = run_reference(graph, inputs, first)
+    # Whole numbers are masks and positions, which are exact in every type.
+    errors = {tensor: change(array) for tensor, array in values.items() if np.any(array != np.rint(array))}
+    if not errors:
+        return {}
+    found = InjectedReference(graph, inputs, list(errors), wanted).run(errors)
+    return dict(zip(wanted, found[len(graph.outputs) :], strict=True))
+
+
+def _first_floats(graph: Graph) -> list[int]:
+    """Float tensors that a run makes of integers: rows of a table, and what 8 bits are read as."""
+    computed = set(graph.inputs)
+    found: list[int] = []
+    for node in graph.nodes:
+        given = [tensor for tensor in node.inputs if tensor in computed]
+        made = [tensor for tensor in node.outputs if tensor >= 0 and given]
+        computed.update(made)
+        if not any(graph.tensors[tensor].dtype == "float32" for tensor in given):
+            found += [tensor for tensor in made if graph.tensors[tensor].dtype == "float32"]
     return found
 
 
 def remark(share: float) -> str:
     """What a finding adds where an output moves noticeably, beside how far it is off."""
     return (
-        f"; the model's inputs, changed by a millionth, move the reference's own by {share:.2g} of the "
-        "largest magnitude: with these inputs no rounding leaves it as it is"
+        "; the model's inputs (integers: what is looked up with them), changed by a millionth, move the "
+        f"reference's own by {share:.2g} of the largest magnitude: with these no rounding leaves it as it is"
     )

@@ -1,6 +1,6 @@
 """A machine for tests of the comparison: it runs a model in ONNX Runtime, but rounds and spoils as told."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +27,14 @@ def make_graph(
     inputs: Mapping[str, Sequence[int]],
     outputs: Mapping[str, int],
     weights: Mapping[str, np.ndarray] | None = None,
+    integers: Collection[str] = (),
 ) -> Graph:
-    """A model of float inputs and outputs of the given element types."""
+    """A model of float inputs (but for those that are `integers`) and outputs of the given element types."""
+    kinds = {name: onnx.TensorProto.INT64 if name in integers else onnx.TensorProto.FLOAT for name in inputs}
     proto = helper.make_graph(
         list(nodes),
         "g",
-        [
-            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
-            for name, shape in inputs.items()
-        ],
+        [helper.make_tensor_value_info(name, kinds[name], shape) for name, shape in inputs.items()],
         [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
         [onnx.numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
     )

@@ -68,6 +68,21 @@ def test_inputs_that_decide_nothing_are_told(factor: float, is_steady: bool, tmp
     assert all(("changed by a millionth" in finding.cause) != is_steady for finding in result.findings)
 
 
+@pytest.mark.parametrize(("factor", "is_steady"), [(2e3, False), (20.0, True)])
+def test_tokens_that_decide_nothing_are_told(factor: float, is_steady: bool, tmp_path) -> None:
+    """Integers do not move; the rows that they choose do."""
+    nodes = [
+        helper.make_node("Gather", ["table", "x"], ["r"], "look up"),
+        helper.make_node("Mul", ["r", "k"], ["a"], "grow"),
+        helper.make_node("Sin", ["a"], ["y"], "turn"),
+    ]
+    weights = {"k": np.array(factor, np.float32), "table": 10 * _normal(9, 4)}
+    graph = make_graph(tmp_path, nodes, {"x": [64]}, {"y": FLOAT}, weights, {"x"})
+    result = checked(graph, {"x": np.arange(64) % 9}, "float16")
+    assert not _verdicts(result)[0]
+    assert all(("changed by a millionth" in finding.cause) != is_steady for finding in result.findings)
+
+
 def test_an_overflow_is_named_where_it_happens(tmp_path) -> None:
     nodes = [
         helper.make_node("Mul", ["x", "k"], ["big"], "grow"),
