@@ -15,6 +15,7 @@ from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, declare_weight
 from npuviz.onnx.node_order import names_read
+from npuviz.onnx.passes.looked_up import read_rows_first
 from npuviz.onnx.passes.unrolling import unroll_model
 
 # Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
@@ -101,6 +102,9 @@ def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
         with reading(draft.path, "optimisation"):
             if not _write_out(draft, float_weights):
                 break
+    if not float_weights:
+        with reading(draft.path, "optimisation"):
+            read_rows_first(draft)
     return draft
 
 
