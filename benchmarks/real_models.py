@@ -36,6 +36,7 @@ TARGETS = ("neuroncore", "systolic", "rk3588")
 SECONDS = 300
 BYTES = 6 << 30
 MAX_REASONS = 3
+MUCH_ON_HOST = 0.1
 DOCUMENT = Path(__file__).parents[1] / "docs" / "real-models.md"
 _RUN = "import sys; from npuviz.cli.main import main; sys.exit(main())"
 
@@ -167,11 +168,22 @@ def _outcome(path: Path) -> dict[str, Any]:
         "cycles": summary["cycles"],
         "stages": summary["seconds"],
         "host": host,
+        "on_host": _host_parts(summary["on_host"], summary["cycles"]),
         "per_operator": check["per_operator"],
         "end_to_end": check["end_to_end"],
         "findings": check["findings"],
         "not_compared": len(check["not_compared"]),
     }
+
+
+def _host_parts(found: Sequence[dict[str, Any]], cycles: int) -> list[list[Any]]:
+    """Operators that take most of the Host's time: [operator, how many, share of the run, reason]."""
+    parts: dict[tuple[str, str], list[Any]] = {}
+    for each in found:
+        part = parts.setdefault((each["operator"], each["limit"]), [each["operator"], 0, 0.0, each["limit"]])
+        part[1] += 1
+        part[2] += (each["cycles"] or 0) / cycles
+    return sorted(parts.values(), key=lambda part: -part[2])[:MAX_REASONS]
 
 
 def kept() -> dict[str, dict[str, Any]]:
@@ -246,6 +258,22 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
          "end to end", "per operator", "not compared"],
         [_row(*each) for each in runs],
     )  # fmt: skip
+    lines += ["", "## What stays on the Host", ""]
+    lines += [
+        f"Runs of which the Host has more than {MUCH_ON_HOST:.0%}: what takes most of it, and why",
+        "it is there. On rk3588 *the Host is faster* means that the partition is the one of least",
+        "modelled time, by operator or for a run of them ([RK3588](rk3588.md)); `--set partition=most-npu`",
+        "shows the other.",
+        "",
+    ]
+    lines += _table(
+        ["model", "target", "Host", "of the time"],
+        [
+            [model.name, target, f"{found['host']:.0%}", "; ".join(map(_host_text, found["on_host"]))]
+            for model, target, found in runs
+            if found.get("host", 0) > MUCH_ON_HOST and found.get("on_host")
+        ],
+    )
     lines += ["", "## Packages", ""]
     lines += _table(
         ["model", "package", "file", "set"],
@@ -256,6 +284,12 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
         if verdict(found) != ("right", "right"):
             lines += [f"- **{model.name}** on {target}: {text}" for text in reasons(found)]
     return lines
+
+
+def _host_text(part: Sequence[Any]) -> str:
+    """An operator with its number, its share of the run and its reason."""
+    operator, count, share, limit = part
+    return f"{operator}{f' x {count}' if count > 1 else ''} {share:.0%}: {limit}"
 
 
 def _settings(model: Model) -> str:

@@ -1,6 +1,6 @@
 """The contract of a machine: deterministic, forward-only, all state in one root record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -255,6 +255,15 @@ class HasReports(Protocol):
 
     def reports(self) -> Sequence[DetailTable]:
         """Tables about what has finished up to now."""
+        ...
+
+
+@runtime_checkable
+class HasHostTimes(Protocol):
+    """A machine that knows how long the Host takes for each operator that it runs."""
+
+    def host_cycles(self) -> Mapping[int, int]:
+        """Node -> cycles of the Host in a run without other latencies (-1: conversions of no operator)."""
         ...
 
 

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.base.units import format_share
 from npuviz.workbench.headless.host_operators import host_lines
 from npuviz.workbench.headless.info import describe_file, info_text
 from npuviz.workbench.headless.run import RunOptions, run_model
@@ -38,12 +39,14 @@ def test_reasons_are_data_and_text_in_run_and_info(tmp_path: Path, target: str) 
     found = run_model(path, RunOptions(open=OpenOptions(target=target))).summary
     entries = json.loads(json.dumps(found["on_host"]))
     (entry,) = [entry for entry in entries if entry["operator"] == "CumSum"]
-    assert set(entry) == {"operator", "name", "node", "limit", "found", "change"}
+    assert set(entry) == {"operator", "name", "node", "limit", "found", "change", "cycles"}
     assert entry["limit"]
     described = describe_file(path, OpenOptions(target=target))
-    assert described["on_host"] == entries
-    for text in (summary_text(found), info_text(described)):
-        assert f"on Host   CumSum: {entry['limit']}" in text
+    assert described["on_host"] == [{**each, "cycles": None} for each in entries]
+    assert f"on Host   CumSum: {entry['limit']}" in info_text(described)
+    assert 0 < sum(each["cycles"] for each in entries) <= found["cycles"]
+    share = format_share(entry["cycles"] / found["cycles"])
+    assert f"on Host   CumSum ({share} of the time): {entry['limit']}" in summary_text(found)
 
 
 def test_the_change_is_named(tmp_path: Path) -> None:
@@ -60,3 +63,14 @@ def test_the_change_is_named(tmp_path: Path) -> None:
     assert host_lines([entry]) == [f"  on Host   Resize: {entry['limit']}; to lift it: {entry['change']}"]
     assert host_lines([entry] * 3)[0].startswith("  on Host   Resize x 3: ")
     assert host_lines([]) == []
+
+
+def test_what_takes_longest_is_told_first() -> None:
+    entries = [
+        {"operator": kind, "limit": "a limit", "change": "", "cycles": cycles}
+        for kind, cycles in (("Slice", 5), ("Slice", 5), ("LSTM", 40))
+    ]
+    lines = host_lines(entries, 100)
+    assert [line.split()[2] for line in lines] == ["LSTM", "Slice"]
+    shares = [line[line.index("(") + 1 : line.index(" of the time)")] for line in lines]
+    assert shares == [format_share(0.4), format_share(0.1)]

@@ -186,7 +186,7 @@ def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str,
         "not_checked": list(outcome.findings.not_checked),
         "exit": {"code": code, "reason": reason},
         "reports": _reports(machine),
-        "on_host": host_operators(session.program),
+        "on_host": host_operators(session.program, machine),
         "notes": [asdict(note) for note in session.program.notes],
     }
 

@@ -63,7 +63,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines += [f"  not checked  {text}" for text in summary["not_checked"]]
     if summary["exit"]["code"] == EXIT_MISBEHAVED:
         lines.append(f"  failed    the simulated chip misbehaved: {summary['exit']['reason']} (exit code 3)")
-    lines += host_lines(summary.get("on_host", []))
+    lines += host_lines(summary.get("on_host", []), summary["cycles"])
     notes = [note for note in summary["notes"] if note.get("reason") is None]
     notes.sort(key=lambda note: note["severity"] != "error")
     lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_ROWS]]

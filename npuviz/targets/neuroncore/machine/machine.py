@@ -1,6 +1,6 @@
 """The NeuronCore machine behind the contract: engine, observation and contents put together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
 from npuviz.sim.replay.contents import EditImage
 from npuviz.sim.stop import StopKind, StopReason
+from npuviz.targets.neuroncore.costs.instructions import host_cycles
+from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.access_order import access_order, access_table
 from npuviz.targets.neuroncore.machine.engine import Engine
@@ -64,6 +66,14 @@ class NeuronMachine(HazardMachine[Contents]):
 
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
+
+    def host_cycles(self) -> Mapping[int, int]:
+        """Node -> cycles of its call."""
+        payload = self._program.payload
+        assert isinstance(payload, Payload)
+        code, graph = payload.tables.instructions, self._program.graph
+        called = code["id"][code["opcode"] == Opcode.HOST_CALL].tolist()
+        return {node: host_cycles(self._engine.spec, graph, graph.nodes[node]) for node in called}
 
     @cached_property
     def _reports(self) -> Reports:

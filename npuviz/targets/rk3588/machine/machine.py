@@ -1,6 +1,7 @@
 """The RK3588 machine behind the contract: engine, observation and contents put together."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -41,6 +42,7 @@ class RknnMachine(HazardMachine[Contents]):
         probes = make_probes(engine, observer)
         super().__init__(program, describe(spec, tables), engine, observer, probes, EditImage())
         self._engine = engine
+        self._host_cycles = hosts
         self._measured = payload.measured
         values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
@@ -63,6 +65,13 @@ class RknnMachine(HazardMachine[Contents]):
     def reports(self) -> Sequence[DetailTable]:
         """Time and bottleneck of every operator that has finished."""
         return report_tables(self._engine, self._program.graph, self._measured)
+
+    def host_cycles(self) -> Mapping[int, int]:
+        """Node -> cycles of its calls; -1: conversions between layouts that no operator asks for."""
+        found = Counter[int]()
+        for call, cycles in zip(self._engine.tables.hosts, self._host_cycles, strict=True):
+            found[call.node] += cycles
+        return found
 
     def peaks(self) -> Sequence[Peak]:
         """DDR and the arrays of the whole run, and by operator."""

@@ -1,6 +1,7 @@
 """The systolic machine behind the contract: engine, observation and contents put together."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +12,7 @@ from npuviz.sim.access_order import NEVER_DONE, AccessTable
 from npuviz.sim.machine import Peak
 from npuviz.sim.parts.memory_machine import CheckedMachine
 from npuviz.sim.stop import StopKind, StopReason
+from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.access_order import access_order, access_table
 from npuviz.targets.systolic.machine.engine import Engine
@@ -59,6 +61,14 @@ class SystolicMachine(CheckedMachine[Contents]):
         self._engine = engine
         self._contents = Contents(engine, observer, program, description)
         self._reports = Reports(engine, program.graph, payload.requests)
+        self._layers = tables.layers
+
+    def host_cycles(self) -> Mapping[int, int]:
+        """Node -> cycles of its layers on the Host."""
+        found = Counter[int]()
+        for row in self._layers[self._layers[:, tk.LAYER.host_cycles] > 0]:
+            found[int(row[tk.LAYER.node])] += int(row[tk.LAYER.host_cycles])
+        return found
 
     @property
     def values(self) -> ValueEngine | None:
