@@ -31,6 +31,7 @@ from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
 _RANDOM = "random"
 _FROM_RANDOM = "they depend on random numbers (compared per operator only)"
 _NO_FILE = "not compared with the file as it is, which does not run in ONNX Runtime"
+_NO_NUMBERS = "text, a sequence or an optional, which no machine holds"
 _OTHER_GRAPH = "reading the model has changed it, a fault of npuviz; or another branch or size than the run's"
 _UNROUNDED = "the file rounds operands to 8 bits at run time, the machine does not, and the outputs tell"
 _OTHER_SIZE = "of a shape that depends on values (compared per operator only)"
@@ -258,7 +259,10 @@ class Comparison:
     def _compare_with_file(self) -> None:
         """Hold the outputs of the graph that was compiled against those of the file as it is."""
         graph = self._graph
-        outputs = [index for index in graph.outputs if not self._depends_on_chance(index)]
+        texts = [index for index in graph.outputs if graph.tensors[index].dtype in ("string", "opaque")]
+        for index in texts:
+            self.leave_out(index, _NO_NUMBERS)
+        outputs = [i for i in graph.outputs if i not in texts and not self._depends_on_chance(i)]
         if graph.file is None or not outputs:
             return
         try:

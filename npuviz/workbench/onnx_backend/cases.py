@@ -175,9 +175,13 @@ def _is_coarse(run: Execution, expected: Sequence[Any]) -> bool:
 
 
 def is_within(actual: np.ndarray, expected: Any, share: float) -> bool:
-    """Whether floats are off by at most a share of the largest finite expected one; all else is equal."""
+    """Whether floats are off by at most a share of the largest finite expected one, and 8-bit integers by at
+    most a step, as what lies almost half way between two of them; all else is equal."""
+    expected = np.asarray(expected) if isinstance(expected, np.generic) else expected
     if not isinstance(expected, np.ndarray) or actual.dtype != expected.dtype:
         return False
+    if actual.shape == expected.shape and expected.dtype in (np.int8, np.uint8):
+        return bool((np.abs(actual.astype(np.int64) - expected.astype(np.int64)) <= 1).all())
     if actual.shape != expected.shape or not is_float(expected):
         return bool(actual.shape == expected.shape and np.array_equal(actual, expected))
     found, wanted = actual.astype(np.float64), expected.astype(np.float64)

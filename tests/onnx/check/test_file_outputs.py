@@ -53,6 +53,17 @@ def test_a_graph_that_is_not_the_file_fails(tmp_path, change: float, is_passed: 
         assert text.endswith("from what the file puts out")
 
 
+def test_an_output_that_is_text_is_left_out(tmp_path) -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Cast", ["y"], ["t"], to=onnx.TensorProto.STRING),
+    ]
+    outputs = {"y": FLOAT, "t": onnx.TensorProto.STRING}
+    result = checked(make_graph(tmp_path, nodes, {"x": [2, 4]}, outputs, {"w": WEIGHT}), {"x": X})
+    assert result.is_passed
+    assert any("text" in reason and "t" in names for reason, names in result.not_compared.items())
+
+
 def test_another_choice_fails(tmp_path) -> None:
     graph = _graph(tmp_path)
     _with_weight(graph, -WEIGHT)

@@ -16,7 +16,18 @@ def test_bfloat16_is_judged_by_its_own_rounding() -> None:
 
 
 def test_what_onnx_runtime_refuses_is_no_fault_of_the_machine() -> None:
-    assert category("causal_conv_with_state_basic") == UNSUPPORTED
+    assert category("image_decoder_decode_jpeg_rgb") == UNSUPPORTED
+
+
+@pytest.mark.parametrize("name", ["causal_conv_with_state_basic", "flexattention", "linear_attention_gated"])
+def test_operators_with_a_body_run_on_the_cores(name: str) -> None:
+    """ONNX Runtime has none of them: the body is what the machine and the reference run."""
+    assert category(name) == COARSE
+
+
+@pytest.mark.parametrize("name", ["matmul_1d_1d", "dynamicquantizelinear"])
+def test_numbers_and_steps_are_judged_by_bfloat16_too(name: str) -> None:
+    assert category(name) == COARSE
 
 
 @pytest.mark.parametrize(

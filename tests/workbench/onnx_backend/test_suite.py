@@ -73,6 +73,9 @@ def test_what_a_coarser_type_may_be_off() -> None:
     assert not is_within(np.array([4.0, 4.0, -1.0], np.float32), expected, 1e-3)
     assert not is_within(np.array([np.nan, np.inf, -1.0], np.float32), expected, 1e-3)
     assert not is_within(np.array([7, 8]), np.array([7, 9]), 0.5)
+    assert is_within(np.array([7, 8], np.uint8), np.array([7, 9], np.uint8), 0.5)
+    assert not is_within(np.array([7, 8], np.uint8), np.array([7, 10], np.uint8), 0.5)
+    assert is_within(np.array(1.001, np.float32), np.float32(1), 0.01)
 
 
 def test_outputs_have_the_type_that_the_model_declares_where_nothing_is_lost() -> None:

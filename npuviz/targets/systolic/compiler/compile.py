@@ -9,8 +9,10 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
+from npuviz.onnx.passes.contrib.recurrent import MAX_STEPS, MIN_WEIGHTS
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
+from npuviz.targets.systolic.compiler.bodies import DOMAINS
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.lowering import Lowering
@@ -22,8 +24,8 @@ from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.values.plan import LayerPlan
 
-_DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
-"""Operator domains whose operators `families.LOWERINGS` names."""
+RECURRENT = ("LSTM", "GRU", "RNN")
+"""Operators with steps, one behind the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,9 @@ def _edges(plans: Sequence[LayerPlan], first: int) -> list[tuple[int, int]]:
 def _lower(lowering: Lowering, node: Node) -> str:
     if is_placed_as_view(lowering, node):
         return "View"
-    lower = LOWERINGS.get(node.op_type) if node.domain in _DOMAINS else None
+    lower = LOWERINGS.get(node.op_type) if node.domain in DOMAINS else None
     if lower is None:
-        _lower_on_host(lowering, node, HostReason("the cores have no lowering for it", node.op_type))
+        _lower_on_host(lowering, node, _lacking(lowering.graph, node))
         return "Host"
     try:
         lower(lowering, node)
@@ -110,6 +112,25 @@ def _lower(lowering: Lowering, node: Node) -> str:
         _lower_on_host(lowering, node, reason.reason)
         return "Host"
     return "Core"
+
+
+def _lacking(graph: Graph, node: Node) -> HostReason:
+    """Why the cores have no lowering for a node; recurrent ones of usual forms were written out before."""
+    if node.op_type not in RECURRENT:
+        return HostReason("the cores have no lowering for it", node.op_type)
+    held = [graph.tensors[tensor].shape for tensor in node.inputs[1:3] if tensor >= 0]
+    weights = sum(math.prod(shape[1:]) for shape in held)
+    if weights < MIN_WEIGHTS:
+        return HostReason(
+            "each of its steps is over on the Host before the cores have begun its operators",
+            f"{weights:,} weights a direction",
+            f"{MIN_WEIGHTS:,} weights or more",
+        )
+    return HostReason(
+        "its steps are not written out: too many, a form without a rule, or sizes that are not known",
+        f"{weights:,} weights a direction",
+        f"an LSTM or GRU of up to {MAX_STEPS} steps without clip, peepholes and lengths",
+    )
 
 
 def _lower_on_host(lowering: Lowering, node: Node, reason: HostReason) -> None:

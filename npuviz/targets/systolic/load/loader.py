@@ -12,9 +12,11 @@ from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.systolic.compiler.bodies import with_bodies
 from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
+from npuviz.targets.systolic.compiler.placement import nodes_in_fp32
 from npuviz.targets.systolic.load.form import FORM
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
@@ -56,7 +58,7 @@ def compile_file(
         form=FORM,
         progress=progress,
     )
-    return compile_true(graph, spec, dram, progress)
+    return compile_true(with_bodies(graph, nodes_in_fp32(graph, spec)), spec, dram, progress)
 
 
 def _check_dram(spec: SystolicSpec, compiled: Compiled) -> None:

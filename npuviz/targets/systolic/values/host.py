@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from npuviz.base.errors import FormatError, SimulationError
+from npuviz.base.errors import FormatError, TargetError
 from npuviz.onnx.single_node import compute_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -18,7 +18,7 @@ def run_on_host(
 
     Inputs are what lies in DRAM (rounded to its element type) in the graph's own types. Text is an array of
     objects; a sequence or optional is no array: who reads it computes it again from what is.
-    Raises SimulationError for what ONNX Runtime cannot run.
+    Raises TargetError for what ONNX Runtime cannot run.
     """
 
     def held(index: int) -> np.ndarray | None:
@@ -35,11 +35,11 @@ def run_on_host(
     try:
         made = compute_from(graph, arrays, held)
     except FormatError as error:
-        raise SimulationError(f"{name} failed on the Host: {error.found}") from error
+        raise TargetError(f"{name} failed on the Host: {error.found}") from error
     for index, values in made.items():
         tensor = graph.tensors[index]
         if values.size != tensor.num_elements:
             found = f"the result has shape {values.shape}, expected {tensor.shape}"
-            raise SimulationError(f"{name} failed on the Host: {found}")
+            raise TargetError(f"{name} failed on the Host: {found}")
         results[storages[index].root] = storages[index].to_stored(values)
     return results

@@ -1,0 +1,43 @@
+"""Operators that the cores have no lowering for, as the function bodies that the ONNX standard gives them."""
+
+from collections.abc import Collection
+
+from npuviz.onnx.passes.expansion import can_expand
+from npuviz.onnx.passes.missing import expand_missing
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
+
+DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
+"""Operator domains whose operators `families.LOWERINGS` names."""
+_LOOPS = ("Loop", "Range", "Scan", "SequenceMap")
+"""Stay whole: a turn of a body is too small for the cores."""
+
+
+def has_lowering(node: Node) -> bool:
+    """Whether the cores have operators of this kind."""
+    return node.op_type in LOWERINGS and node.domain in DOMAINS
+
+
+def with_bodies(graph: Graph, kept: Collection[int]) -> Graph:
+    """The graph with operators written out that the cores do not have, where they have some of what these are
+    made of.
+
+    kept  ids of nodes that the Host is to run
+    """
+    wanted = {
+        node.name
+        for node in graph.nodes
+        if node.id not in kept
+        and node.op_type not in _LOOPS
+        and not has_lowering(node)
+        and can_expand(graph, node)
+    }
+    while wanted:
+        whole = frozenset(node.name for node in graph.nodes) - wanted
+        expanded = expand_missing(graph, lambda node, whole=whole: node.name in whole or has_lowering(node))
+        names = [node.name for node in expanded.nodes if has_lowering(node)]
+        useful = {name for name in wanted if any(each.startswith(f"{name}/") for each in names)}
+        if useful == wanted:
+            return expanded
+        wanted = useful
+    return graph
