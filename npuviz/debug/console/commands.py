@@ -94,7 +94,7 @@ COMMANDS = (
     TextCommand("units", "units [C,R[..C,R]]", "what the units do", inspection.units),
     TextCommand("semaphores", "semaphores", "semaphores and who waits for them", inspection.semaphores),
     TextCommand("report", "report [TITLE]", "the machine's tables about the run so far", inspection.reports),
-    TextCommand("deps", "deps INSTRUCTION", "who an instruction waits for", inspection.dependencies),
+    TextCommand("deps", "deps INSTRUCTION|UNIT", "who an instruction waits for", inspection.dependencies),
     TextCommand("hazards", "hazards [C,R[..C,R]]", "hazards found so far, by line", inspection.hazards),
     TextCommand(
         "over", "over C,R", "to the next line of a processing element, past calls", elements.over, ("nl",)

@@ -6,7 +6,7 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import unit_of
+from npuviz.debug.console.arguments import instruction_at, unit_of
 from npuviz.debug.console.motion import stop_answer
 from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
@@ -57,10 +57,7 @@ def frames(session: Session, rest: str) -> Answer:
 
 def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
     """Calls and loops around the instruction that a unit runs, or else runs next."""
-    machine = session.machine
-    state = next((state for state in machine.unit_states() if state.unit == unit), None)
-    index = state.instruction if state is not None else -1
-    index = index if index >= 0 else machine.next_instructions().get(unit, -1)
+    index = instruction_at(session, unit)
     calls = listing.calls_of(index) if index >= 0 else ()
     sources = listing.sources if isinstance(listing, HasSource) else ()
     rows = tuple(

@@ -8,7 +8,7 @@ from npuviz.base.errors import UsageError
 from npuviz.debug import translate
 from npuviz.debug.condition.language import parse_expression
 from npuviz.debug.console.answer import Answer, Shown
-from npuviz.debug.console.arguments import memory_of, number_of, time_of, words_of
+from npuviz.debug.console.arguments import instruction_at, memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
 from npuviz.debug.hazard_groups import group_hazards
@@ -197,10 +197,15 @@ def semaphores(session: Session, rest: str) -> Answer:
 
 
 def dependencies(session: Session, rest: str) -> Answer:
-    """deps INSTRUCTION."""
-    words = words_of(rest, 1, 1)
-    index = number_of(words[0].removeprefix("#"), "an instruction")
+    """deps INSTRUCTION, or deps UNIT for what it runs or else runs next."""
+    word = words_of(rest, 1, 1)[0]
     listing = session.program.listing
+    if word[:1] == "#" or word[:1].isdecimal():
+        index = number_of(word.removeprefix("#"), "an instruction")
+    else:
+        index = instruction_at(session, unit_of(session, word))
+        if index < 0:
+            raise UsageError(f"{word} runs nothing now")
     if index >= len(listing):
         raise UsageError(f"instruction {index}: expected one below {len(listing)}")
     columns = ("kind", "source", "sink", "unit", "other")

@@ -72,6 +72,9 @@ def test_hazards_semaphores_and_dependencies() -> None:
     assert answer["instruction"] == 26
     assert {d["kind"] for d in answer["dependencies"]} == {"flow", "anti"}
     assert "expected one below 128" in ask("deps 128", session)
+    assert ask_json("deps Core[0].LD", session)["instruction"] == 1
+    assert "no unit 'Core[9].ALU'" in ask("deps Core[9].ALU", session)
+    assert "Core[0].ALU runs nothing now" in ask("deps Core[0].ALU", session)
 
 
 def test_a_machine_without_them_says_so() -> None:

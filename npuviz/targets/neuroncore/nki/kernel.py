@@ -17,7 +17,7 @@ from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
-from npuviz.targets.neuroncore.nki.calls.instances import Instances
+from npuviz.targets.neuroncore.nki.calls.instances import Instances, NeedsInstances
 from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
@@ -95,6 +95,20 @@ class Kernel:
 
         drawn  inputs of which only shape and type count: their values come from `seed`
         """
+        try:
+            return self._traced(args, kwargs, drawn, seed, self.version > 1)
+        except NeedsInstances:
+            return self._traced(args, kwargs, drawn, seed, True)
+
+    def _traced(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        drawn: Collection[str],
+        seed: int,
+        can_wait: bool,
+    ) -> Traced:
+        """`trace`; can_wait  whether instances wait for each other."""
         recording = Recording(ACTIONS, self.version, grid=self.grid)
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -108,7 +122,7 @@ class Kernel:
         with recording_active(recording):
             try:
                 result = self._recorded(
-                    recording, programs, lambda: self.function(*bound.args, **bound.kwargs)
+                    recording, programs, can_wait, lambda: self.function(*bound.args, **bound.kwargs)
                 )
             except KernelError as error:
                 raise located(error) from error
@@ -144,10 +158,14 @@ class Kernel:
         return error.at(f"{Path(code.co_filename).name}:{code.co_firstlineno}")
 
     def _recorded(
-        self, recording: Recording, programs: Sequence[tuple[int, ...]], work: Callable[[], Any]
+        self,
+        recording: Recording,
+        programs: Sequence[tuple[int, ...]],
+        can_wait: bool,
+        work: Callable[[], Any],
     ) -> Any:
-        """What the last instance returns. Those of generation 2 may wait for each other."""
-        if self.version > 1 and len(programs) > 1:
+        """What the last instance returns."""
+        if can_wait and len(programs) > 1:
             return Instances(recording, programs).run(work)
         result: Any = None
         for program in programs:

@@ -308,3 +308,22 @@ def kernel(a):
     )
     a = random(4, 16, 8)
     np.testing.assert_allclose(ran(tmp_path, text, {"a": a}), a - 2.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("axes", "wanted"), [("0", 0), ("(1,)", 1), ("[0, 1]", (0, 1))])
+def test_all_reduce_combines_the_tiles_of_instances(tmp_path: Path, axes: str, wanted: int | tuple) -> None:
+    text = (
+        FIRST
+        + f"""
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    row, column = nl.program_id(0), nl.program_id(1)
+    total = nl.all_reduce(nl.load(a[row, column]), op=np.add, program_axes={axes})
+    nl.store(out[row, column], value=total)
+    return out
+"""
+    )
+    a = random(2, 3, 16, 8)
+    got = ran(tmp_path, text, {"a": a}, grid="2x3")
+    np.testing.assert_allclose(got, np.broadcast_to(a.sum(wanted, keepdims=True), a.shape), rtol=1e-5)

@@ -1,10 +1,11 @@
 """What instances of a kernel do together: tiles sent to each other, barriers; DMAs that compute."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
-from npuviz.targets.neuroncore.nki.calls.instances import meeting
+from npuviz.targets.neuroncore.nki.calls.instances import NeedsInstances, are_waiting, meeting
 from npuviz.targets.neuroncore.nki.calls.movement import combined
 from npuviz.targets.neuroncore.nki.calls.operands import tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
@@ -13,6 +14,7 @@ from npuviz.targets.neuroncore.nki.record.index import whole
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Tensor
+from npuviz.targets.neuroncore.strides import dense_steps
 
 _MAX_SOURCES = 16
 
@@ -47,6 +49,35 @@ def core_barrier(cores: Sequence[int]) -> None:
     """Wait for the other cores' instances."""
     if not meeting("core_barrier", tuple(cores) if len(current().grid) else (), None, lambda _: None):
         current().note("core_barrier: one core runs, nothing to wait for")
+
+
+def all_reduce(x: object, op: object, axes: Sequence[int], dtype: object = None) -> Tensor:
+    """A new tile: the instances' tiles combined, of those that differ along these axes of the grid only."""
+    recording = current()
+    given, name = tile(x, "all_reduce x"), name_of(op)
+    grid, own = recording.grid or (1,), recording.program or (0,)
+    if not all(-len(grid) <= axis < len(grid) for axis in axes):
+        raise KernelError(f"nl.all_reduce along {list(axes)}: the grid {list(grid)} has no such axis")
+    free = {axis % len(grid) for axis in axes}
+    places = product(*(range(size) if at in free else (own[at],) for at, size in enumerate(grid)))
+    members = tuple(sum(k * step for k, step in zip(each, dense_steps(grid), strict=True)) for each in places)
+    made = recording.new(given.shape, dtype or given.dtype, SBUF)
+
+    def then(posted: dict[int, tuple[Tensor, Tensor]]) -> None:
+        total = posted[members[0]][0]
+        for number in members[1:]:
+            total = recording.actions.binary(name, total, posted[number][0], FLOAT32)
+        for _, target in posted.values():
+            recording.step("tensor_copy", target, (total,))
+
+    if len(members) > 1 and not are_waiting():
+        raise NeedsInstances
+    recording.note(
+        "all_reduce: instances of the kernel run on one core; Vector combines their tiles (assumed)"
+    )
+    if not meeting(f"all_reduce {name}", members, (given, made), then):
+        recording.step("tensor_copy", made, (given,))
+    return made
 
 
 def dma_compute(dst: object, srcs: Sequence[object], op: object, scales: Any, oob_mode: object) -> None:

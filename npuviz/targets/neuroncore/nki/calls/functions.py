@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import compute, elementwise, random_numbers
+from npuviz.targets.neuroncore.nki.calls import compute, elementwise, exchange, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
@@ -342,6 +342,26 @@ def loop_reduce(
     """A reduction over the iterations of loops."""
     is_first = builtins.all(getattr(each, "is_first", int(each) == 0) for each in loop_indices)
     return current().loop_sum(x, op, is_first)
+
+
+def all_reduce(
+    x: Any,
+    op: Any,
+    program_axes: Any,
+    *,
+    dtype: Any = None,
+    mask: Any = None,
+    parallel_reduce: bool = True,
+    asynchronous: bool = False,
+    **_: Any,
+) -> Tensor:
+    """A reduction over instances of the grid."""
+    if current().version > 1:
+        raise KernelError("nl.all_reduce is of generation 1; nki.collectives reduces in generation 2")
+    if mask is not None:
+        raise KernelError("nl.all_reduce with mask= : put the mask into the subscript of its operand")
+    axes = program_axes if isinstance(program_axes, Sequence) else (program_axes,)
+    return exchange.all_reduce(x, op, [int(axis) for axis in axes], dtype)
 
 
 def random_seed(seed: Any, *_: Any, mask: Any = None, **__: Any) -> None:

@@ -15,6 +15,10 @@ class _Abandoned(BaseException):
     """Ends the thread of an instance that nobody waits for."""
 
 
+class NeedsInstances(BaseException):
+    """Raised by a call that waits for other instances, where instances are recorded one after the other."""
+
+
 class Instances:
     """Runs the instances of a grid in order; one that waits for others lets the next one run."""
 
@@ -112,6 +116,11 @@ class Instances:
             self._running = -1
             self._turn.notify_all()
         self._wait_for_turn(own)
+
+
+def are_waiting() -> bool:
+    """Whether instances of the kernel that runs can wait for each other."""
+    return bool(_CURRENT)
 
 
 def meeting(what: str, members: Sequence[int], value: Any, then: Callable[[Any], None]) -> bool:
