@@ -50,6 +50,7 @@ def play(target: str, count: int, seed: int) -> list[str]:
     """Send `count` random events to a window with a machine's sample; returns what was raised, as text."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from npuviz.ui.shell.application import Application
+    from npuviz.ui.shell.headless import drop_platform_noise
     from npuviz.workbench.samples import sample_entries
     from npuviz.workbench.settings import Settings
 
@@ -59,6 +60,7 @@ def play(target: str, count: int, seed: int) -> list[str]:
         sys.excepthook,
         lambda *error: failures.append("".join(traceback.format_exception(*error))),
     )
+    drop_platform_noise()
     with tempfile.TemporaryDirectory() as folder:
         application = Application(Settings(Path(folder) / "settings.json"))
         window = application.new_window()

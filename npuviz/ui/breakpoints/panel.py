@@ -90,7 +90,7 @@ class BreakpointsPanel(Panel):
         self._tabs = QTabWidget(self, documentMode=True)
         self._tabs.setObjectName("breakpoints.tabs")
         self._tabs.setAccessibleName("Breakpoints, bookmarks and branches")
-        self._tabs.addTab(column(tools, (self.view, 1), (self._examples_area, 1), parent=self), "Breakpoints")
+        self._tabs.addTab(column(tools, (self.view, 1), (self._examples_area, 1), parent=self), "Conditions")
         self._tabs.addTab(self.bookmarks, "Bookmarks")
         self._tabs.addTab(self.branches, "Branches")
         self._tabs.setTabPosition(QTabWidget.TabPosition.South)

@@ -141,7 +141,7 @@ def drop_platform_noise() -> None:
     """Keep from standard error what the offscreen platform tells at each resize; everything else is shown."""
 
     def show(kind: QtMsgType, _context: QMessageLogContext, text: str) -> None:
-        if "propagateSizeHints" not in text and kind != QtMsgType.QtDebugMsg:
+        if "This plugin does not support" not in text and kind != QtMsgType.QtDebugMsg:
             sys.stderr.write(f"{text}\n")
 
     qInstallMessageHandler(show)

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QDockWidget, QTabBar, QTableView
 
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
 from npuviz.ui.shell.application import Application
+from npuviz.ui.shell.arrangement import KEY
 from npuviz.ui.theme.theme import Theme
-from npuviz.workbench.layouts import LAYOUTS
+from npuviz.workbench.layouts import LAYOUTS, Cell, Layout, Row
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.settings import Settings
 from tests.toy.machine import ToyMachine
@@ -101,10 +103,43 @@ def test_damaged_state_is_ignored(toy: Driver, settings: Settings, stored: objec
     path = toy.model.opened.path if toy.model.opened else None
     assert path is not None
     before = visible(toy)
+    for kept in (stored, {"stepping": stored}):
+        toy.do("file.close")
+        settings.set(KEY, kept)
+        toy.open(path)
+        assert visible(toy) == before
+
+
+def test_a_stored_layout_may_name_panels_that_nobody_has(toy: Driver, settings: Settings) -> None:
+    path = toy.model.opened.path if toy.model.opened else None
+    assert path is not None
+    # A dock that a later version, or a plug-in that is gone, had in front of others.
+    stranger = QDockWidget("Stranger", toy.window)
+    stranger.setObjectName("panel.stranger")
+    toy.window.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, stranger)
+    toy.window.tabifyDockWidget(toy.dock("panel.timeline"), stranger)
+    toy.dock("panel.graph").close()
+    stored = toy.window.docks.save()
+    toy.window.removeDockWidget(stranger)
+    stranger.deleteLater()
+    wanted = visible(toy) - {"panel.stranger"}
     toy.do("file.close")
-    settings.set("layout", stored)
+    stored["panels"] |= {"stranger": {"a": 1}, "timeline": "tall"}
+    stored["offered"] = [*stored["offered"], "stranger", 3]
+    settings.set(KEY, {"stepping": stored})
     toy.open(path)
-    assert visible(toy) == before
+    assert visible(toy) == wanted
+    assert "panel.timeline" in wanted
+    assert not toy.dock("panel.timeline").widget().visibleRegion().isEmpty()
+
+
+def test_a_layout_that_names_an_unknown_panel_shows_the_others(toy: Driver) -> None:
+    cells = (Cell(("stranger", "timeline"), 60), Cell(("stranger",), 20), Cell(("inspector",), 20))
+    toy.window.docks.apply(Layout("own", "Own", "", (Row(cells, 100),)))
+    assert visible(toy) == {"panel.timeline", "panel.inspector"}
+    described = {"name": "stepping", "shown": ["stranger", "timeline"], "panels": {"stranger": {}}}
+    toy.window.docks.follow_description(described)
+    assert visible(toy) == {"panel.timeline"}
 
 
 def test_side_bar_toggles(toy: Driver) -> None:

@@ -4,8 +4,17 @@ import pytest
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QTabBar,
+    QWidget,
+)
 
+from benchmarks.keys import press_keys
 from npuviz.ui.breakpoints.panel import BreakpointsPanel
 from npuviz.ui.console.panel import ConsolePanel
 from npuviz.ui.program.panel import ProgramPanel
@@ -146,6 +155,12 @@ def test_no_key_pressed_while_busy_is_lost(toy: Driver, keyboard: Keyboard) -> N
     assert toy.session.cycle == 19
 
 
+def test_no_key_of_many_random_ones_is_lost(toy: Driver) -> None:
+    toy.model.go_to(200)
+    toy.idle()
+    assert press_keys(toy.window, 150, seed=3) == 0
+
+
 def test_pause_forgets_the_keys_that_wait(toy: Driver) -> None:
     toy.model.step(3)
     toy.model.step(1000)
@@ -213,3 +228,64 @@ def test_a_longer_number_gets_its_place(toy: Driver, keyboard: Keyboard) -> None
         label = toy.window.findChild(QLabel, name)
         assert label is not None
         assert label.fontMetrics().horizontalAdvance(label.text()) <= label.contentsRect().width(), name
+
+
+PRESSED = (
+    (Qt.Key.Key_Return, Qt.KeyboardModifier.NoModifier),
+    (Qt.Key.Key_Delete, Qt.KeyboardModifier.NoModifier),
+    (Qt.Key.Key_F3, Qt.KeyboardModifier.NoModifier),
+    (Qt.Key.Key_C, CTRL),
+    (Qt.Key.Key_F, CTRL),
+)
+
+
+def fields_of(panel: QWidget) -> list[QWidget]:
+    """What takes keys in a panel: fields, tables, canvases; buttons are for Space."""
+    inside = [panel, *panel.findChildren(QWidget)]
+    return [
+        each
+        for each in inside
+        if each.focusPolicy() & Qt.FocusPolicy.TabFocus
+        and each.isVisible()
+        and each.isEnabled()
+        and not isinstance(each, QAbstractButton | QComboBox | QTabBar)
+    ]
+
+
+@pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
+def test_keys_belong_to_the_field_that_has_them(toy: Driver, keyboard: Keyboard, layout: str) -> None:
+    toy.do("debug.run")
+    toy.model.go_to(60)
+    toy.idle()
+    toy.do(f"view.layout.{layout}")
+    wanted = ["cycle == 900", "cycle == 950"]
+    for text in wanted:
+        toy.model.add_breakpoint(text)
+    marks = toy.window.docks.panels["breakpoints"]
+    assert isinstance(marks, BreakpointsPanel)
+    marks.refresh()
+    marks.view.selectRow(0)
+    tried = 0
+    for name, dock in toy.window.docks.all.items():
+        if dock.isHidden():
+            continue
+        toy.window.docks.show_panel(name)
+        panel = toy.window.docks.panels[name]
+        toy.qtbot.waitUntil(lambda panel=panel: panel.is_settled)
+        for field in fields_of(panel):
+            for key, modifier in PRESSED:
+                field.setFocus(Qt.FocusReason.TabFocusReason)
+                if not field.hasFocus() or (key == Qt.Key.Key_Delete and field is marks.view):
+                    continue
+                where = f"{key.name} in {field.metaObject().className()} {field.objectName()} of {name}"
+                keyboard.press(key, modifier)
+                toy.idle()
+                tried += 1
+                assert breakpoints(toy) == wanted, where
+                assert toy.window.isActiveWindow(), where
+                assert QApplication.activeModalWidget() is None, where
+                assert not toy.window.error_bar.isVisible() or toy.window.error_bar.text, where
+                if key == Qt.Key.Key_F:
+                    focused = QApplication.focusWidget()
+                    assert (focused is not None and panel.isAncestorOf(focused)) or focused is panel, where
+    assert tried > 60
