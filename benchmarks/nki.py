@@ -1,6 +1,6 @@
 """NKI kernels: whose values are right, what is refused and why, and times beside those of hardware.
 
-    npuviz bench nki                    the samples of this checkout
+    npuviz bench nki                    the samples of this checkout, and how soon a kernel can be looked at
     npuviz bench nki --corpus DIR       and every file below DIR that imports NKI, a table by repository
 
 Repositories are folders named owner+name in DIR; else DIR is one. Files of tests run under the stand-ins,
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import nki_figures
 from benchmarks.nki_cases import cases_of
 from benchmarks.nki_judge import MARK
 from benchmarks.row import Row
@@ -50,7 +51,7 @@ _PLACE_NAME = re.compile(r"[\w./-]+\.py:\d+")
 
 def run(corpus: Path | None = None) -> list[Row]:
     """Judge the samples, and the corpus if there is one."""
-    rows = _samples()
+    rows = [*nki_figures.run(), *_samples()]
     for folder in _corpora(Path(corpus)) if corpus is not None else ():
         rows += _corpus(folder)
     return rows
