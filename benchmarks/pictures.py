@@ -62,10 +62,12 @@ class Stage:
         from npuviz.ui.shell.headless import pause
 
         model, panels = self.window.model, self.window.docks.panels
-        while True:
+        quiet = 0
+        # Twice: on a busy computer the first pause may end before what it began is laid out.
+        while quiet < 2:
             pause(SETTLE_MS)
-            if not model.is_busy and all(panel.is_settled for panel in panels.values()):
-                return
+            is_still = not model.is_busy and all(panel.is_settled for panel in panels.values())
+            quiet = quiet + 1 if is_still else 0
 
     def select(self) -> None:
         """Select what the machine has under way, an operator's work first."""

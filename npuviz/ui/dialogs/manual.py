@@ -3,7 +3,16 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QTextBlock, QTextCursor, QTextFormat, QTextLength, QTextTable
+from PySide6.QtGui import (
+    QImageReader,
+    QTextBlock,
+    QTextCursor,
+    QTextFormat,
+    QTextFrameFormat,
+    QTextLength,
+    QTextOption,
+    QTextTable,
+)
 from PySide6.QtWidgets import QDialog, QLineEdit, QListWidget, QListWidgetItem, QTextBrowser, QWidget
 
 from npuviz.ui.kit.parts import column, fill, splitter
@@ -37,6 +46,7 @@ class ManualDialog(QDialog):
         self.page = QTextBrowser(self, openLinks=False)
         self.page.setObjectName("manual.page")
         self.page.setAccessibleName("Page")
+        self.page.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.page.anchorClicked.connect(self._follow)
         parts = splitter(Qt.Orientation.Horizontal, (column(self.search, (self.list, 1)), 0), (self.page, 1))
         parts.setSizes([LIST_WIDTH, SIZE[0] - LIST_WIDTH])
@@ -90,18 +100,53 @@ class ManualDialog(QDialog):
             form = block.blockFormat()
             cursor.setPosition(block.position())
             form.setTopMargin(_room_above(block, cursor))
+            # A long line of code goes on below: nobody reads a page sideways.
+            form.setNonBreakableLines(False)
             cursor.setBlockFormat(form)
+            self._fit_pictures(block)
             block = block.next()
         for frame in document.rootFrame().childFrames():
             if isinstance(frame, QTextTable):
-                form = frame.format()
-                form.setBorderBrush(self._theme.color("border"))
-                form.setBorderCollapse(True)
-                form.setCellPadding(TABLE_PADDING)
-                form.setWidth(QTextLength())
-                frame.setFormat(form)
+                self._rule(frame)
         cursor.endEditBlock()
         self.page.moveCursor(QTextCursor.MoveOperation.Start)
+
+    def _fit_pictures(self, block: QTextBlock) -> None:
+        """Show pictures of a paragraph no wider than the page."""
+        room = self.page.viewport().width() - 2 * MARGIN
+        pieces = block.begin()
+        while not pieces.atEnd():
+            piece = pieces.fragment()
+            form = piece.charFormat()
+            if form.isImageFormat():
+                form = form.toImageFormat()
+                file = self.page.document().baseUrl().resolved(QUrl(form.name())).toLocalFile()
+                if QImageReader(file).size().width() > room:
+                    form.setWidth(room)
+                    cursor = QTextCursor(block)
+                    cursor.setPosition(piece.position())
+                    cursor.setPosition(piece.position() + piece.length(), QTextCursor.MoveMode.KeepAnchor)
+                    cursor.setCharFormat(form)
+                    return
+            pieces += 1
+
+    def _rule(self, table: QTextTable) -> None:
+        """Give a table a line below each row, and no frame."""
+        form = table.format()
+        form.setBorder(0)
+        form.setCellSpacing(0)
+        form.setBorderCollapse(True)
+        form.setCellPadding(TABLE_PADDING)
+        form.setWidth(QTextLength())
+        table.setFormat(form)
+        for row in range(table.rows()):
+            for column_number in range(table.columns()):
+                cell = table.cellAt(row, column_number)
+                below = cell.format().toTableCellFormat()
+                below.setBottomBorder(1)
+                below.setBottomBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+                below.setBottomBorderBrush(self._theme.color("border"))
+                cell.setFormat(below)
 
     def _page_named(self, name: str) -> Page | None:
         return next((page for page in self._pages if page.path.name == name), None)

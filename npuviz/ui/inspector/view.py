@@ -426,8 +426,9 @@ class InspectorView(QTextBrowser):
 
 
 def _breakable(text: str) -> str:
-    """Escaped text that may be broken inside hierarchical names, by characters of no width."""
-    return re.sub(r"([/._])(?=\w)", "\\1\u200b", escape(text)).replace("\n", "<br>")
+    """Escaped text that may be broken inside names, by characters of no width, and not before units."""
+    whole = re.sub(r"(?<=\d) (?=[A-Za-z]+\b)", NO_BREAK, escape(text))
+    return re.sub(r"([/._])(?=\w)", "\\1\u200b", whole).replace("\n", "<br>")
 
 
 def _measure_of(

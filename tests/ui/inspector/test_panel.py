@@ -12,7 +12,7 @@ from npuviz.sim.machine import HasReports
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.instruction import _runs, detail_sections, instruction_page
 from npuviz.ui.inspector.operator import value_fields
-from npuviz.ui.inspector.page import Cell, Page, Section, Table, page_as_text, plain, table_as_csv
+from npuviz.ui.inspector.page import Cell, Page, Section, Table, field, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.ui.inspector.patch import document_tables, rows_of_tables
@@ -530,8 +530,6 @@ def test_estimated_values_are_marked(bench: Bench) -> None:
     page = Page("Unit", "x", sections=())
     panel.view.show_page(page)
     assert "\u2248" not in panel.view.toPlainText()
-    from npuviz.ui.inspector.page import field
-
     panel.view.show_page(
         Page("Unit", "x", sections=(Section("", (field("a", Cell("7", is_estimated=True)),)),))
     )
@@ -612,3 +610,16 @@ def test_what_cannot_be_seen_is_written_when_it_comes_into_sight_or_one_rests(be
     bench.qtbot.waitUntil(lambda: not view._late)
     bar.setValue(0)
     assert is_new()
+
+
+def test_a_number_is_not_parted_from_its_unit(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel, width=200)
+    bench.open_toy()
+    fields = (field("stream", Cell("0x10013600, 32 words")),)
+    panel.view.show_page(Page("Task", "t", sections=(Section("A", fields=fields),)))
+    block = document_tables(panel.view.document())[1].cellAt(0, 1).firstCursorPosition().block()
+    text, layout = block.text(), block.layout()
+    lines = [layout.lineAt(place) for place in range(layout.lineCount())]
+    shown = [text[line.textStart() : line.textStart() + line.textLength()].strip() for line in lines]
+    assert len(shown) > 1
+    assert [line for line in shown if "words" in line] == ["32\u00a0words"]

@@ -96,3 +96,14 @@ def test_the_documentation_is_read_searched_and_followed(driver: Driver) -> None
     manual.page.anchorClicked.emit(QUrl("https://example.org/x.html"))
     assert manual.page.toPlainText().startswith("Trace format")
     manual.close()
+
+
+@pytest.mark.parametrize("name", ["window.md", "neuroncore.md", "sweeps.md"])
+def test_pages_with_pictures_and_code_fit_the_manual(driver: Driver, name: str) -> None:
+    QTest.keyClick(driver.window, Qt.Key.Key_F1, Qt.KeyboardModifier.ShiftModifier)
+    manual = driver.window.findChild(ManualDialog)
+    assert manual is not None
+    assert manual.show_page(name)
+    driver.qtbot.wait(1)
+    assert manual.page.horizontalScrollBar().maximum() == 0
+    manual.close()
