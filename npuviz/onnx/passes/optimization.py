@@ -17,6 +17,7 @@ from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, dec
 from npuviz.onnx.node_order import names_read
 from npuviz.onnx.passes.looked_up import read_rows_first
 from npuviz.onnx.passes.unrolling import unroll_model
+from npuviz.onnx.passes.weight_moves import moved_weights
 
 # Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
 _REPLACEABLE = frozenset(
@@ -115,7 +116,7 @@ def _write_out(draft: Draft, float_weights: bool) -> bool:
     """
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
-    known = {**_known_pieces(draft), **_widened(draft, float_weights)}
+    known = {**_known_pieces(draft), **moved_weights(draft), **_widened(draft, float_weights)}
     made = {name: array for name, array in known.items() if name not in outputs}
     for index in reversed(range(len(graph.node))):
         if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):

@@ -55,8 +55,9 @@ def but_late(whole: Whole) -> Whole:
 
 
 def only_late(whole: Whole) -> Whole:
-    """As `whole`; only what is written out after constants are folded is."""
-    return lambda node: node.op_type not in SUB_PIXELS or whole(node)
+    """As `whole`; only what is written out after constants are folded is, and recurrent operators, whose
+    weights may have been no constants before."""
+    return lambda node: (node.op_type not in SUB_PIXELS and node.op_type not in RECURRENT) or whole(node)
 
 
 def in_plain_form(names: Collection[str]) -> Whole:
