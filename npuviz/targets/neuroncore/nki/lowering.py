@@ -113,6 +113,10 @@ class Lowering(Placing):
         assert target is not None
         if target.buffer == PSUM:
             raise KernelError("a DMA to PSUM")
+        source = step.sources[0]
+        if source is not None and step.values.get("turns"):
+            self._builder.dma.load_transposed(self._view(target), self._hbm(source.permute((1, 0))))
+            return
         self._builder.dma.load(self._view(target), self._hbm(step.sources[0]))
 
     def _store(self, step: Step) -> None:

@@ -1,6 +1,7 @@
 # What the compiler is assumed to change: buffers of loops, loads at use, results in PSUM, the order.
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -262,3 +263,47 @@ def test_engines_of_generation_2_take_what_is_ready_but_for_no_reorder(tmp_path:
         np.testing.assert_allclose(got, np.repeat((a.T @ b)[:, None] * 4, 4, axis=1), rtol=1e-3, atol=1e-3)
     assert cycles["fixed"] == cycles["kept"] == cycles["near"]
     assert cycles["free"] < cycles["kept"] * 0.9
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("is_on_chip", [False, True])
+def test_from_v3_on_dma_engines_turn_a_tensor_at_nearly_the_rate_of_a_copy(
+    tmp_path: Path, kind: str, is_on_chip: bool
+) -> None:
+    text = (
+        SECOND
+        + f"""
+@nki.jit
+def kernel(a, turns=True):
+    out = nl.ndarray((128, 256), dtype=nl.{kind}, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 256), dtype=nl.{kind}, buffer=nl.sbuf)
+    source = a[0]
+    if {is_on_chip}:
+        source = nl.ndarray((128, 128), dtype=nl.{kind}, buffer=nl.sbuf)
+        nisa.dma_copy(dst=source, src=a[0, 0:128, :])
+    for n in range(8):
+        part = source if {is_on_chip} else a[n % 2]
+        width = 128 if {is_on_chip} else 256
+        if turns:
+            nisa.dma_transpose(dst=tile[:, 0:width], src=part)
+        else:
+            nisa.dma_copy(dst=tile[:, 0:width], src=part.reshape((128, width)))
+    if {is_on_chip}:
+        nisa.dma_transpose(dst=tile[:, 128:256], src=a[1, 0:128, :])
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+    )
+    a = random(2, 256, 128).astype(ml_dtypes.bfloat16 if kind == "bfloat16" else np.float32)
+    cycles: dict[str, int] = {}
+    for preset, turns in (("trn2", "True"), ("trn2", "False"), ("trn1", "True")):
+        spec, program = loaded(tmp_path, text, {"a": a}, preset=preset, turns=turns)
+        (got,) = outputs_of(spec, program)
+        if turns == "True":
+            wanted = np.hstack([a[0, :128].T, a[1, :128].T]) if is_on_chip else a[1].T
+            np.testing.assert_array_equal(got.astype(np.float32), wanted.astype(np.float32))
+        machine = NeuronMachine(spec, program)
+        machine.advance(1 << 62, NO_STOPS, None)
+        cycles[preset + turns] = machine.cycle
+    assert cycles["trn2True"] < cycles["trn2False"] * 2.5
+    assert cycles["trn1True"] > cycles["trn2True"] * 2

@@ -255,3 +255,23 @@ def kernel(a):
     )
     a = random(2, 64, 40, 1)
     np.testing.assert_array_equal(ran(tmp_path, text, {"a": a}), a[1, :, :, 0].T)
+
+
+@pytest.mark.parametrize(("name", "outside"), [("sum", 0.0), ("max", -np.inf), ("min", np.inf)])
+def test_reductions_under_a_mask_along_a_diagonal(tmp_path: Path, name: str, outside: float) -> None:
+    text = (
+        FIRST
+        + f"""
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((16, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+    i, j = nl.arange(16)[:, None], nl.arange(24)[None, :]
+    nl.store(out, nl.{name}(nl.load(a), axis=1, keepdims=True, mask=(j <= i)))
+    return out
+"""
+    )
+    a = random(16, 24)
+    kept = np.where(np.tril(np.ones(a.shape, np.bool_)), a, outside)
+    np.testing.assert_allclose(
+        ran(tmp_path, text, {"a": a}), getattr(kept, name)(1, keepdims=True), rtol=1e-6, atol=1e-6
+    )

@@ -8,7 +8,13 @@ from npuviz.targets.neuroncore.compiler.builder.engines import Engines
 from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
 from npuviz.targets.neuroncore.compiler.builder.shown_tensors import ShownTensors
 from npuviz.targets.neuroncore.compiler.builder.tiles import Tiles
-from npuviz.targets.neuroncore.compiler.patterns.descriptors import Side, descriptors, hbm_side, sbuf_side
+from npuviz.targets.neuroncore.compiler.patterns.descriptors import (
+    Side,
+    descriptors,
+    hbm_side,
+    sbuf_side,
+    transposition,
+)
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES, View
@@ -115,14 +121,21 @@ class Dma:
         else:
             self._engines.convert(dst, self.fetch(src))
 
+    def load_transposed(self, dst: View, src: HbmView) -> None:
+        """`dst` [columns, rows] = `src` [rows, columns] of HBM, turned by the DMA engines."""
+        self._move(dst, (transposition(self._sbuf_side(dst), hbm_side(src)),), src)
+
     def _load(self, dst: View, side: Side, src: HbmView, op: DescriptorOp) -> None:
+        self._move(dst, descriptors(side, hbm_side(src), op), src)
+
+    def _move(self, dst: View, moves: tuple[Descriptor, ...], src: HbmView) -> None:
         draft = self._hbm.draft(src)
         purpose = "Weights" if draft.variable.kind == "constant" else "Loads"
         reads = self._reads_of(src)
         dst.tile.forget(dst.box())
         self._emitter.transfer(
             self._queues.queue(self._emitter.core, purpose),
-            descriptors(side, hbm_side(src), op),
+            moves,
             reads,
             [(dst.tile, dst.box())],
             (dst.tile,),

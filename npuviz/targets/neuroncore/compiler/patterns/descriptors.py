@@ -76,6 +76,17 @@ def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Desc
     return tuple(made)
 
 
+def transposition(to: Side, source: Side) -> Descriptor:
+    """`to` [columns, rows] = `source` [rows, columns] by the DMA engines' transpose."""
+    columns, rows = to.shape
+    accesses = [
+        _access(each, _entries([*zip(each.shape, each.steps, strict=True)], 1, each.item), 0)
+        for each in (to, source)
+    ]
+    shape = (columns, 1, 1, rows)
+    return Descriptor("transpose", accesses[0], (accesses[1],), transpose_shape=shape, element_size=to.item)
+
+
 def _entries(dims: Sequence[tuple[int, ...]], side: int, item: int) -> list[tuple[int, int]]:
     """(size, step) of a side, outermost first, the last one counting bytes."""
     found = merged([*((dim[0], dim[side]) for dim in dims), (item, 1)])

@@ -15,7 +15,7 @@ from npuviz.targets.neuroncore.nki.calls.operands import (
 )
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Mask
+from npuviz.targets.neuroncore.nki.record.index import Boxes, Mask
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -348,6 +348,27 @@ def reduced_axes(data: Tensor, axis: object, op: str) -> tuple[int, ...]:
     return tuple(axes)
 
 
+_NEUTRAL = {"add": 0.0, "subtract": 0.0, "multiply": 1.0, "maximum": float("-inf"), "minimum": float("inf")}
+
+
+def _beside_neutral(source: Tensor, parts: Boxes, op: str) -> Tensor:
+    """A tile of float32: these parts of a tile, and elsewhere what a reduction does not see."""
+    if op not in _NEUTRAL:
+        raise KernelError(
+            f"a reduction by {op} of {source!r} under a mask that cuts it along a diagonal",
+            "err_unsupported_expression_in_mask",
+        )
+    recording = current()
+    recording.note(
+        "a reduction under a mask along a diagonal is one of a copy of what the mask leaves, beside the "
+        "neutral value (assumed)"
+    )
+    made = recording.new(source.shape, FLOAT32, SBUF)
+    recording.step("memset", made, (), value=_NEUTRAL[op])
+    recording.step("tensor_copy", made, (source,), parts)
+    return made
+
+
 def tensor_reduce(
     dst: object,
     op: object,
@@ -362,6 +383,8 @@ def tensor_reduce(
     source = tile(data, "tensor_reduce data")
     axes = reduced_axes(source, axis, "tensor_reduce")
     kept = [dim for dim in range(source.ndim) if dim not in axes]
+    if isinstance(parts := boxes_of(mask, source.shape), Boxes):
+        source, mask = _beside_neutral(source, parts, name_of(op)), None
     box = box_of(mask, source.shape) or tuple((0, size) for size in source.shape)
     if keepdims:
         shape = tuple(1 if dim in axes else size for dim, size in enumerate(source.shape))

@@ -7,10 +7,15 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.calls.operands import engine_of, run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of, boxes_of
+from npuviz.targets.neuroncore.spec import NeuronSpec
+
+_SIDE_BY_SIDE = 16
+"""Elements of a partition that the DMA engines write together when they turn a tensor. Ref: ARCH3."""
 
 # --- movement ----------------------------------------------------------------------------------------
 
@@ -139,8 +144,11 @@ def dma_transpose(
         through = recording.new(src.shape, src.dtype, HBM, "transposed")
         recording.move(through, src)
         src = through
-    recording.note("a transposing DMA is charged as one that moves single elements (assumed)")
     box = box_of(mask, src.shape)
+    if box is None and _turns_at_full_rate(dst, src, spec_in_use()):
+        recording.move(dst, src.permute(order)).values["turns"] = True
+        return dst
+    recording.note("a transposing DMA of this shape is charged as one that moves single elements (assumed)")
     if box is None:
         recording.move(dst, src.permute(order))
         return dst
@@ -148,6 +156,25 @@ def dma_transpose(
     recording.move(dst.boxed(part), src.boxed(box).permute(order))
     recording.keep_part(dst, part)
     return dst
+
+
+def _turns_at_full_rate(dst: Tensor, src: Tensor, spec: NeuronSpec) -> bool:
+    """Whether the DMA engines turn a tensor at the rate of `dma_transpose_rate`.
+
+    # Ref: ARCH3 (trainium2_arch, DMA transpose): elements of 2 and 4 bytes; best where the result has a
+    # multiple of 128 partitions and of 16 elements side by side. Assumed: other shapes move single elements.
+    """
+    is_dense = dst.ndim == 2 and dst.steps[1] == 1 and src.ndim == 2 and src.steps[1] == 1
+    return (
+        spec.version >= 3
+        and is_dense
+        and dst.is_on_chip
+        and dst.dtype == src.dtype
+        and dst.itemsize in (2, 4)
+        and dst.shape == src.shape[::-1]
+        and dst.shape[0] % NUM_PARTITIONS == 0
+        and dst.shape[1] % _SIDE_BY_SIDE == 0
+    )
 
 
 def tensor_copy(
