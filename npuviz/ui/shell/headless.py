@@ -85,6 +85,8 @@ class HeadlessWindow:
         self.widget.docks.apply(found)
         if panels:
             self.widget.docks.show_only(list(panels))
+        # Else the first button of the tool bar has the ring of the focus.
+        self.widget.docks.focus_first(*panels, "timeline", "sweep")
 
     def wait(self, is_done: Callable[[], bool] | None = None) -> None:
         """Let the event loop run until a condition holds; by default until no verb runs."""
