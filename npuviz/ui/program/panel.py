@@ -27,6 +27,8 @@ from npuviz.ui.program.rows import Decoder, ListingRows, ListingSearch
 from npuviz.workbench.selection import Selection, selected
 
 ALL_UNITS = -1
+MAX_LOOKED_AT = 256
+"""So many units are asked what they have in hand."""
 SLICE_SECONDS = 0.008
 NO_PROGRAM = "Open a model to read its instructions here, unit by unit."
 NO_LISTING = "A trace bundle holds no instructions. Open the model it came from to read them."
@@ -48,7 +50,7 @@ class ProgramPanel(Panel):
         self._wanted_unit = ""
         self._choice = choice(self, "Unit whose instructions are listed", changed=self._show_unit)
         self._follow = QCheckBox("Follow", self)
-        self._follow.setToolTip("Keep the next instruction in view while the machine moves")
+        self._follow.setToolTip("Keep the next instruction, or what is under way, in view")
         self._follow.setChecked(True)
         self._follow.toggled.connect(self._follow_counter)
         self._count = muted_label(self)
@@ -170,10 +172,19 @@ class ProgramPanel(Panel):
         if not self._follow.isChecked() or self._choice.currentIndex() < 0:
             return
         unit = int(self._choice.currentData())
-        held = list(self._counters.values()) if unit == ALL_UNITS else [self._counters.get(unit, -1)]
+        counters = self._counters or self._held()
+        held = list(counters.values()) if unit == ALL_UNITS else [counters.get(unit, -1)]
         known = [instruction for instruction in held if instruction >= 0]
         if known:
             self.listing.reveal(min(known))
+
+    def _held(self) -> dict[int, int]:
+        """What units have in hand: to be looked at where nothing comes next."""
+        session = self.model.session
+        if session is None or self.model.is_running:
+            return {}
+        states = session.machine.unit_states(MAX_LOOKED_AT)
+        return {state.unit: state.instruction for state in states if state.instruction >= 0}
 
     def _choose(self, instruction: int) -> None:
         if self._decoder is None:

@@ -233,6 +233,18 @@ def test_follows_the_program_counter(bench: Bench) -> None:
     assert panel.listing.first_row == place
 
 
+def test_follows_what_units_have_in_hand_where_nothing_comes_next(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = bench.make(ProgramPanel, height=300)
+    session = bench.open_toy()
+    monkeypatch.setattr(session.machine, "next_instructions", dict)
+    bench.do(lambda: bench.model.go_to(600))
+    held = [state.instruction for state in session.machine.unit_states() if state.instruction >= 0]
+    assert panel.listing.first_row > 0
+    assert panel.listing.first_row <= min(held) < panel.listing.first_row + panel.listing.num_visible
+
+
 def test_search_line_selects_the_hit(bench: Bench) -> None:
     panel = bench.make(ProgramPanel)
     bench.open_toy()
