@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.row import Row
-from benchmarks.stencil import write_stencil
+from benchmarks.stencil import stencil
 from benchmarks.time_travel import MODEL, TARGETS, open_session, timed
-from npuviz.base.progress import NoProgress
 from npuviz.debug.provenance import provenance_of
 from npuviz.debug.session import Session
-from npuviz.sim.target import LoadRequest
-from npuviz.workbench.choosing import choose_target
 
 QUESTIONS = 40
 SEED = 1
@@ -38,18 +35,11 @@ def run() -> list[Row]:
         rows += _of(f"light_resnet50 on {target}", session, places, FIRST_CYCLES)
     for side in SIDES:
         with tempfile.TemporaryDirectory() as folder:
-            session = _stencil(Path(folder), side)
+            session = Session(stencil(Path(folder), side))
         memories = session.description.memories
         places = [(m.id, r.address, r.size_bytes) for m in memories for r in session.machine.regions(m.id)]
         rows += _of(f"stencil {side} x {side} on a wafer", session, places, FIRST_CYCLES_OF_WAFER)
     return rows
-
-
-def _stencil(folder: Path, side: int) -> Session:
-    settings = {"arch": "wse3", "params": f"side:{side},depth:64,rounds:3"}
-    path = write_stencil(folder)
-    target = choose_target(path)
-    return Session(target.build(*target.load(LoadRequest(path, settings=settings), NoProgress())))
 
 
 def _of(name: str, session: Session, places: list[tuple[int, int, int]], first: int) -> list[Row]:

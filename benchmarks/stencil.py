@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from npuviz.base.progress import NoProgress
+from npuviz.sim.machine import Machine
+from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.wafer import Wafer
+from npuviz.workbench.choosing import choose_target
 
 SIDE = 64
 DEPTH = 64
@@ -185,6 +189,14 @@ def write_stencil(folder: Path) -> Path:
     path = folder / "layout.csl"
     path.write_text(LAYOUT, encoding="utf-8")
     return path
+
+
+def stencil(folder: Path, side: int) -> Machine:
+    """A machine of `side` times `side` processing elements that runs ROUNDS rounds, written to a folder."""
+    settings = {"arch": "wse3", "params": f"side:{side},depth:{DEPTH},rounds:{ROUNDS}"}
+    path = write_stencil(folder)
+    target = choose_target(path)
+    return target.build(*target.load(LoadRequest(path, settings=settings), NoProgress()))
 
 
 def among_idle(wafer: Wafer, columns: int, rows: int, x: int, y: int) -> Wafer:
