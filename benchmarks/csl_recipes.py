@@ -45,6 +45,30 @@ _TILES = (
 """Its own scripts go on behind the host program with traces that only the vendor's simulator writes."""
 
 
+_COLORING = (
+    "python picasso/run_csl_tests.py --num-pes {pes} --grid-rows {rows} --routing {routing} --skip-h2 "
+    "--run-id one --test {test}"
+)
+_ALLREDUCE = (
+    "cslc src/layout.csl --arch wse3 --fabric-dims=12,7 --fabric-offsets=4,1 --params=width:4,height:4 "
+    "--params=C0_ID:8 -o out --memcpy --channels=1 && cs_python run.py --width 4 --height 4 --calls 10 "
+    "--out-dir out"
+)
+
+
+def _colorings() -> tuple[Recipe, ...]:
+    tests = ("test1_all_commute_4nodes", "test5_dense_8nodes", "test7_complete_16nodes")
+    ways = ((4, 1, "sw-relay"), (4, 1, "pipelined-lww"), (16, 4, "pipelined-lww --lww-layout 2d_seg2"))
+    return (
+        *(
+            Recipe(f"{test}, {routing}", ".", _COLORING.format(pes=pes, rows=rows, routing=routing, test=test))
+            for test in tests
+            for pes, rows, routing in ways
+        ),
+        Recipe("allreduce", "spikes/experiments/allreduce_spike", _ALLREDUCE, compares=False),
+    )
+
+
 def _collectives() -> tuple[Recipe, ...]:
     lines = [
         Recipe(
@@ -194,6 +218,7 @@ def _newer_collectives() -> tuple[Recipe, ...]:
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "DaXor-0+spatial-collectives": _newer_collectives(),
     "spatial-collectives": _collectives(),
+    "siddharthbc+CSR-graph-coloring": _colorings(),
     "WaferLLM": _wafer_models(),
     "junesookang+WaferLLM": _wafer_forks(),
     "davendw49+WaferLLM": (

@@ -8,14 +8,13 @@ from collections import defaultdict
 
 import numpy as np
 
+from npuviz.targets.wavelet.csl.lower.emitter import LONGEST_PREDICATED
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.program_records import PREDICATED
 from npuviz.targets.wavelet.machine.integer_widths import extra_cycles
 
 _MEMORY_WORD = 2
 """Bytes that one load or store of the scalar pipeline moves. Ref: wavelet-fabric.md 1.1; FAB (ld16, st16)."""
-_LONGEST_PREDICATED = 4
-"""Moves that become predicated instead of a jump. Assumed; FAB shows one and two."""
 _JUMPS = (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ, isa.OP_MAP_TEST)
 _INDEXED = (isa.OP_LDX, isa.OP_STX)
 _MOVES = (isa.OP_MOV, isa.OP_LI, isa.OP_NOP)
@@ -55,10 +54,10 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
 def _predicate(rows: list[Row], at: int, cycles: np.ndarray) -> None:
     """Mark a branch over moves, and the jump over the moves of its `else`."""
     target = rows[at][isa.C_IMM]
-    if not at < target <= at + 1 + _LONGEST_PREDICATED:
+    if not at < target <= at + 1 + LONGEST_PREDICATED:
         return
     last = rows[target - 1]
-    has_else = last[isa.C_OP] == isa.OP_JMP and target <= last[isa.C_IMM] <= target + _LONGEST_PREDICATED
+    has_else = last[isa.C_OP] == isa.OP_JMP and target <= last[isa.C_IMM] <= target + LONGEST_PREDICATED
     then = rows[at + 1 : target - has_else]
     other = rows[target : last[isa.C_IMM]] if has_else else []
     moves = [row for row in (*then, *other) if row[isa.C_OP] != isa.OP_NOP]

@@ -6,6 +6,9 @@ from npuviz.targets.wavelet.kernels import isa
 
 Row = list[int]
 
+LONGEST_PREDICATED = 4
+"""Moves that become predicated instead of a jump. Assumed; FAB shows one and two."""
+
 
 class Label:
     """A place in the code that jumps aim at, set later by `Emitter.set_label`."""
@@ -97,7 +100,25 @@ class Emitter:
         return True
 
     def finish(self, entry: int) -> list[Row]:
-        """The rows with jumps made absolute for code that starts at `entry`."""
+        """The rows with jumps made absolute for code that starts at `entry`, and led to where they end."""
+        for position in self.jumps:
+            self._lead(position)
+        self.jumps = [at for at in self.jumps if self.rows[at][isa.C_OP] != isa.OP_RET]
         for position in self.jumps:
             self.rows[position][isa.C_IMM] += entry
         return self.rows
+
+    def _lead(self, position: int) -> None:
+        """Let a jump to a jump go to the end of the chain, and one to a return return, as compilers do."""
+        row = self.rows[position]
+        target, passed = row[isa.C_IMM], {position}
+        # Over a few moves the jump may become a predicate: its target is what tells.
+        is_near = position < target <= position + 1 + LONGEST_PREDICATED
+        if row[isa.C_OP] not in (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ) or is_near:
+            return
+        while self.rows[target][isa.C_OP] == isa.OP_JMP and target not in passed:
+            passed.add(target)
+            target = self.rows[target][isa.C_IMM]
+        row[isa.C_IMM] = target
+        if row[isa.C_OP] == isa.OP_JMP and self.rows[target][isa.C_OP] == isa.OP_RET:
+            self.rows[position] = [*self.rows[target][:-1], row[-1]]
