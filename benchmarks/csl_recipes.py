@@ -61,7 +61,9 @@ def _colorings() -> tuple[Recipe, ...]:
     ways = ((4, 1, "sw-relay"), (4, 1, "pipelined-lww"), (16, 4, "pipelined-lww --lww-layout 2d_seg2"))
     return (
         *(
-            Recipe(f"{test}, {routing}", ".", _COLORING.format(pes=pes, rows=rows, routing=routing, test=test))
+            Recipe(
+                f"{test}, {routing}", ".", _COLORING.format(pes=pes, rows=rows, routing=routing, test=test)
+            )
             for test in tests
             for pes, rows, routing in ways
         ),
