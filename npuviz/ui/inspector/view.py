@@ -189,8 +189,9 @@ class InspectorView(QTextBrowser):
         """Values that are marked as changed."""
         if not self._changed:
             return set()
+        changed = self._changed
         return {
-            place for place, cells in values(self._fitted) if any(id(cell) in self._changed for cell in cells)
+            place for place, cells in values(self._fitted) if not changed.isdisjoint([id(c) for c in cells])
         }
 
     def _patch(self, old: Page) -> bool:

@@ -195,8 +195,9 @@ def retired_before(reader: TraceReader, cycle: int) -> dict[int, int]:
             continue
         view = reader.source.interval_view(track.id)
         row = int(np.searchsorted(view.start, np.int64(cycle), side="left")) - 1
+        instructions = reader.source.instructions_of(track.id)
         for at in range(row, max(-1, row - 16), -1):
-            held = int(view.details(np.array([at], dtype=np.int64))[1][0])
+            held = int(instructions[at])
             if held >= 0:
                 ended = int(view.end[at]) <= cycle and int(view.kind[at]) not in stalls
                 bounds[track.unit] = max(bounds.get(track.unit, 0), held + 1 if ended else held)
