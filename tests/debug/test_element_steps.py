@@ -162,6 +162,9 @@ def test_text_commands(session: Session) -> None:
     assert "sum_so_far" in text
     line = line_of(machine_in(session), "@fmovs(partial_dsd, sum_so_far)")
     assert f">{line}" in text
+    assert answers(session, "list PE(1,0)", "frames PE(1,0).task") == answers(
+        session, "list 1,0", "frames 1,0"
+    )
     text = answers(session, "globals 1,0 value_pointer", "out 1,0", "over 1,0")
     assert "value_pointer" in text
     assert "take_total" in text
@@ -170,7 +173,9 @@ def test_text_commands(session: Session) -> None:
     assert "it runs nothing now" in text
 
 
-@pytest.mark.parametrize("command", ["over", "over 3,0", "over 1", "frames x,y", "globals 9,9", "list 1,0 2"])
+@pytest.mark.parametrize(
+    "command", ["over", "over 3,0", "over 1", "frames x,y", "globals 9,9", "list 1,0 2", "list PE(9,9)"]
+)
 def test_mistakes_in_commands_are_one_line(session: Session, command: str) -> None:
     text = answers(session, command)
     assert text.startswith("error: ")

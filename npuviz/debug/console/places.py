@@ -1,5 +1,7 @@
 """A place or a rectangle of places of a grid, as text commands take it: `3,1` or `0,0..7,7`."""
 
+import re
+
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
 from npuviz.debug.console.arguments import number_of, unit_of
@@ -23,10 +25,12 @@ def is_place(text: str) -> bool:
 def area_of(session: Session, text: str) -> Area:
     """Grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corner to corner, from the corner of the program.
 
-    Raises UsageError outside the program.
+    The name of an element, or of a unit of one, stands for its place. Raises UsageError outside the program.
     """
     fabric = fabric_of(session)
-    first, dots, last = "".join(text.split()).replace(":", "..").partition("..")
+    text = "".join(text.split())
+    named = re.fullmatch(rf"{re.escape(fabric.element)}\((\d+,\d+)\)(?:\.\w+)?", text)
+    first, dots, last = (named[1] if named else text).replace(":", "..").partition("..")
     left, top = _place(fabric, first)
     right, bottom = _place(fabric, last) if dots else (left, top)
     columns, rows = abs(right - left) + 1, abs(bottom - top) + 1
