@@ -1,5 +1,6 @@
 """Variables and queue sets of a NEFF as the machine takes them, and the graph of a file without one."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -174,13 +175,19 @@ def _typed(variable: nm.Variable, declared: GraphTensor | None) -> GraphTensor:
     return GraphTensor(variable.name, "uint8", (size,))
 
 
+_NUMPY_TYPE = re.compile(r"[<>=|]?[A-Za-z]+\d*")
+
+
 def _dtype_of(text: str) -> str:
     """The name of npuviz.program.dtypes for a name of numpy, "" for an unknown one."""
     if text in DTYPES:
         return text
+    # NumPy takes much more: lists of fields, sums, sizes.
+    if not _NUMPY_TYPE.fullmatch(text):
+        return ""
     try:
         name = dtype_name(np.dtype(text))
-    except TypeError:
+    except (TypeError, ValueError):
         return ""
     return name if name in DTYPES else ""
 
