@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from npuviz.sim.fabric import PORT_STEPS
+from npuviz.sim.fabric import INJECT, PORT_STEPS
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.view.description import ROUTER
 from npuviz.targets.wavelet.view.fabric import _ring_entries
@@ -51,16 +51,22 @@ def test_words_of_many_nodes_are_those_of_their_rings(tmp_path: Path) -> None:
     while not machine.is_finished:
         run(machine, machine.cycle + 7)
         observer, cycle, nodes = machine.observer, machine.cycle, machine.engine.program.nodes
-        wanted: list[tuple[int, int, int, int, int, bool]] = []
+        hop, ramp = int(observer.wafer.hop), int(observer.wafer.ramp)
+        wanted: list[tuple[int | bool, ...]] = []
         for node in range(16):
             x, y = int(nodes.x[node]) + left, int(nodes.y[node]) + top
             for color, channel in observer.channels(node):
+                outputs = int(channel.positions[int(channel.position)]) >> 8 & 0x1F
+                way = next(port for port in (*range(5), 0) if outputs >> port & 1 or not outputs)
                 for port in range(5):
                     for payload, identity, ready in _ring_entries(channel, port):
                         moves = ready >= cycle
                         step = PORT_STEPS[port] if moves and port else (0, 0)
                         place = x + step[0], y + step[1]
-                        wanted.append((identity, color, payload & 0xFFFF_FFFF, *place, not moves))
+                        time = (ready - (hop if port else ramp), ready) if moves else (ready, -1)
+                        by = (((port + 1 & 3) + 1) if port else INJECT) if moves else way
+                        word = identity, color, payload & 0xFFFF_FFFF
+                        wanted.append((*word, *place, not moves, by, *time))
                         num_waiting, num_moving = num_waiting + (not moves), num_moving + moves
             for number in range(pk.NUM_QUEUES):
                 if not observer.layout(node).queue[number]:
@@ -69,9 +75,11 @@ def test_words_of_many_nodes_are_those_of_their_rings(tmp_path: Path) -> None:
                 for entry in queue_entries(queue):
                     if int(entry.ready) > cycle:
                         data = int(entry.payload) & 0xFFFF_FFFF
-                        wanted.append((int(entry.identity), int(queue.color), data, x, y, False))
+                        ready = int(entry.ready)
+                        word = int(entry.identity), int(queue.color), data
+                        wanted.append((*word, x, y, False, 0, ready - ramp, ready))
                         num_ramp += 1
         words = machine.words(whole)
-        fields = ("id", "color", "data", "column", "row", "waits")
+        fields = ("id", "color", "data", "column", "row", "waits", "port", "start", "arrival")
         assert list(zip(*(words[name].tolist() for name in fields), strict=True)) == wanted
     assert min(num_waiting, num_moving, num_ramp) > 0
