@@ -8,7 +8,7 @@ elements of which a screen shows forty.
 Places are (column, row), row 0 at the top (north). All arrays are fresh; the caller owns them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -136,8 +136,8 @@ class HasFabric(Protocol):
 class HasElements(Protocol):
     """A fabric whose elements can be looked into one by one."""
 
-    def glance(self, column: int, row: int) -> Glance:
-        """What one element does now, in a few words."""
+    def glances(self, area: Area) -> Mapping[tuple[int, int], Glance]:
+        """What the elements of an area do now, in a few words, by their (column, row)."""
         ...
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
@@ -154,6 +154,11 @@ class HasElements(Protocol):
     def element_of_unit(self, unit: int) -> tuple[int, int] | None:
         """(column, row) of the element a unit belongs to, or None."""
         ...
+
+
+def glance_at(machine: HasElements, column: int, row: int) -> Glance:
+    """What one element does now."""
+    return machine.glances(Area(column, row, 1, 1))[column, row]
 
 
 @runtime_checkable

@@ -132,7 +132,14 @@ class ToyFabric(ToyMachine):
 
     # -- HasElements ------------------------------------------------------------------------------
 
-    def glance(self, column: int, row: int) -> Glance:
+    def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
+        return {
+            (column, row): self._glance(column, row)
+            for row in range(area.row, area.row + area.rows)
+            for column in range(area.column, area.column + area.columns)
+        }
+
+    def _glance(self, column: int, row: int) -> Glance:
         state = int(self._table[self.cycle % len(_CYCLE_OF_STATES) + int(self._phase[row, column])])
         fill = (int(self._swing[row, column]) // 2 + self.cycle % 128) & 0xFF
         task = "recv_task" if state == RUNNING else ""

@@ -16,7 +16,7 @@ from npuviz.debug.session import Session
 from npuviz.program.instruction import DetailTable, HasDependencies
 from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.description import Memory
-from npuviz.sim.fabric import Glance, HasElements
+from npuviz.sim.fabric import Glance, HasElements, glance_at
 from npuviz.sim.machine import HasReports, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
@@ -150,7 +150,7 @@ def _chosen(session: Session, rest: str) -> _Chosen | None:
             own = machine.units_of_element(column, row)
             found.update(own)
             if not own and len(others) < MOST_ELEMENTS:
-                others.append((fabric.label(column, row), machine.glance(column, row)))
+                others.append((fabric.label(column, row), glance_at(machine, column, row)))
     return _Chosen(found, others)
 
 

@@ -145,23 +145,29 @@ class FlitFabric:
 
     # --- one element -------------------------------------------------------------------------------------
 
-    def glance(self, state: np.ndarray, net: int, column: int, row: int) -> fabric.Glance:
-        """What one element does now; an empty place is idle."""
-        element = self._at.get((column, row))
-        if element is None:
-            return fabric.Glance(IDLE, detail="nothing here")
-        code = int(self.element_states(state, net, fabric.Area(column, row, 1, 1))[0, 0])
-        names = ", ".join(self._name(node) for node in self._nodes_of[element])
-        counts = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1)[element]
-        nodes = self._nodes(state, net)[self._nodes_of[element]]
-        config = self._network.config
-        levels = (
-            fabric.Level("input buffers", int(counts.sum()), len(counts) * config.buffer),
-            fabric.Level(
-                "source queues", int(nodes[:, fk.NODE.count].sum()), max(1, len(nodes)) * config.source_limit
-            ),
-        )
-        return fabric.Glance(code, names, STATES[code].name, levels)
+    def glances(self, state: np.ndarray, net: int, area: fabric.Area) -> dict[tuple[int, int], fabric.Glance]:
+        """What the elements of an area do now, by their (column, row); an empty place is idle."""
+        codes = self.element_states(state, net, area).tolist()
+        counts = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1)
+        waiting, buffers = self._nodes(state, net)[:, fk.NODE.count], counts.sum(axis=1).tolist()
+        room, limit = counts.shape[1] * self._network.config.buffer, self._network.config.source_limit
+        found: dict[tuple[int, int], fabric.Glance] = {}
+        for row in range(area.rows):
+            for column in range(area.columns):
+                place = area.column + column, area.row + row
+                element, code = self._at.get(place), codes[row][column]
+                if element is None:
+                    found[place] = fabric.Glance(IDLE, detail="nothing here")
+                    continue
+                nodes = self._nodes_of[element]
+                queued = int(waiting[nodes].sum())
+                levels = (
+                    fabric.Level("input buffers", buffers[element], room),
+                    fabric.Level("source queues", queued, max(1, len(nodes)) * limit),
+                )
+                names = ", ".join(self._name(node) for node in nodes)
+                found[place] = fabric.Glance(code, names, STATES[code].name, levels)
+        return found
 
     def element_details(self, state: np.ndarray, net: int, column: int, row: int) -> tuple[DetailTable, ...]:
         """Links and buffers of one element now."""

@@ -79,13 +79,9 @@ def take_frame(machine: HasFabric, area: Area, wants: FabricWants, cycle: int) -
         path = machine.word_path(wants.word) if wants.word is not None else None
     if wants.color != NO_COLOR and isinstance(machine, HasRoutes):
         routes = machine.routes(wants.color, area)
-    glances: dict[tuple[int, int], Glance] = {}
+    glances: Mapping[tuple[int, int], Glance] = {}
     if wants.glances and isinstance(machine, HasElements) and area.columns * area.rows <= MAX_GLANCES:
-        glances = {
-            (column, row): machine.glance(column, row)
-            for row in range(area.row, area.row + area.rows)
-            for column in range(area.column, area.column + area.columns)
-        }
+        glances = machine.glances(area)
     states = machine.element_states(area)
     return FabricFrame(area, cycle, states, loads, fills, words, routes, wants.color, path, glances)
 

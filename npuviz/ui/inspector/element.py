@@ -16,6 +16,7 @@ from npuviz.sim.fabric import (
     Hop,
     Level,
     WordPath,
+    glance_at,
 )
 from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page import (
@@ -110,7 +111,7 @@ def _element_page(source: InspectorSource, machine: HasFabric, column: int, row:
     levels: tuple[Level, ...] = ()
     facts: list[Field] = []
     if isinstance(machine, HasElements):
-        glance = machine.glance(column, row)
+        glance = glance_at(machine, column, row)
         state, levels = glance.state, glance.levels
         facts += [field("Task", text_cell(glance.task))] if glance.task else []
         why = "Now" if glance.task else "Because"

@@ -16,6 +16,7 @@ from npuviz.sim.fabric import (
     HasElements,
     HasFabric,
     Level,
+    glance_at,
 )
 
 MAX_LINES = 6
@@ -83,7 +84,7 @@ def element_text(shape: FabricShape, machine: HasFabric | None, column: int, row
         return lines[0]
     area = Area(column, row, 1, 1)
     if isinstance(machine, HasElements):
-        lines += _glance_lines(shape, machine.glance(column, row))
+        lines += _glance_lines(shape, glance_at(machine, column, row))
     else:
         lines.append(state_name(shape, int(machine.element_states(area)[0, 0])))
     loads = machine.link_loads(area)[0, 0]

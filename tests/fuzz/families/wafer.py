@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.program.source import HasSource
+from npuviz.sim.fabric import glance_at
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.kernels import isa as k
@@ -317,7 +318,7 @@ def look(machine: WaveletMachine) -> None:
     for column in range(area.column, area.column + min(area.columns, 4)):
         for row in range(area.row, area.row + min(area.rows, 4)):
             element = row * fabric.columns + column
-            asked += [machine.glance(column, row), machine.element_details(column, row)]
+            asked += [glance_at(machine, column, row), machine.element_details(column, row)]
             asked += [machine.frames(element), machine.globals_of(element)]
     listing = machine.program.listing
     assert isinstance(listing, HasSource)

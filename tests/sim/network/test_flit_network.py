@@ -236,12 +236,12 @@ def test_loads_show_the_way_of_a_stream() -> None:
     later = fabric.link_loads(run.state, run.at, 5000, fabric.shape.whole)
     assert not later.any()
     assert (fabric.element_states(run.state, run.at, Area(3, 3, 1, 1)) == IDLE).all()
-    glance = fabric.glance(run.state, run.at, 0, 0)
+    glance = fabric.glances(run.state, run.at, Area(0, 0, 1, 1))[0, 0]
     assert glance.detail == "passing flits on"
     assert glance.levels[0].entries > 0
     words = fabric.words(run.state, run.at, 399, fabric.shape.whole)
     assert len(words) == run.head(fk.NET.flying) + sum(
-        fabric.glance(run.state, run.at, c, r).levels[0].entries for c in range(4) for r in range(4)
+        glance.levels[0].entries for glance in fabric.glances(run.state, run.at, Area(0, 0, 4, 4)).values()
     )
     assert (words["arrival"][~words["waits"]] > words["start"][~words["waits"]]).all()
     titles = [table.title for table in fabric.element_details(run.state, run.at, 0, 0)]

@@ -54,8 +54,8 @@ class FlitToy(ToyMachine):
     def words(self, area: Area) -> np.ndarray:
         return self._flits.words(self._run.state, self._run.at, CYCLES - 1, area)
 
-    def glance(self, column: int, row: int) -> Glance:
-        return self._flits.glance(self._run.state, self._run.at, column, row)
+    def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
+        return self._flits.glances(self._run.state, self._run.at, area)
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
         return self._flits.element_details(self._run.state, self._run.at, column, row)

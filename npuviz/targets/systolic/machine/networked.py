@@ -49,9 +49,9 @@ class NetworkedMachine(SystolicMachine):
         """(rows, columns) uint8: fill of the fullest buffer."""
         return self._fabric.queue_fill(self._words, self._net, area)
 
-    def glance(self, column: int, row: int) -> Glance:
-        """What a router or node does now."""
-        return self._fabric.glance(self._words, self._net, column, row)
+    def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
+        """What the routers and nodes of an area do now."""
+        return self._fabric.glances(self._words, self._net, area)
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
         """Links, buffers and nodes of a router."""

@@ -12,7 +12,8 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import ROUTER as ROUTER_PART
 from npuviz.targets.wavelet.view.description import Numbering
-from npuviz.targets.wavelet.view.observe import Observer, operation_name
+from npuviz.targets.wavelet.view.main_threads import operation_name
+from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.wafer import PeProgram
 
 MOST_LINKS = 16

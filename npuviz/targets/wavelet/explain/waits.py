@@ -12,7 +12,8 @@ from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
-from npuviz.targets.wavelet.view.observe import Observer, held_words, operation_name
+from npuviz.targets.wavelet.view.main_threads import operation_name
+from npuviz.targets.wavelet.view.observe import Observer, held_words
 
 MOST_ROWS = 1000
 """Waits that are looked at: a wafer may have a million."""

@@ -10,7 +10,8 @@ from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import queue_name
-from npuviz.targets.wavelet.view.observe import WAITS, Observer, held_words, operation_name, queue_texts
+from npuviz.targets.wavelet.view.main_threads import WAITS, operation_name
+from npuviz.targets.wavelet.view.observe import Observer, held_words, queue_texts
 from npuviz.targets.wavelet.view.variables import SHOWN_VALUES, joined
 
 _KINDS = {isa.ID_LOCAL: "local", isa.ID_DATA: "data", isa.ID_CONTROL: "control"}

@@ -40,6 +40,7 @@ STATES = (
     ElementState("fault", "hazard"),
 )
 _LEVEL_WORDS = np.array([sk.QUEUE.count, sk.QUEUE.limit, sk.QUEUE.color])
+_QUEUE_NAMES = tuple(queue_name(number) for number in range(pk.NUM_QUEUES))
 _HOP_KINDS = ("sent", "hop", "taken", "dropped")
 
 
@@ -166,50 +167,36 @@ class FabricViews:
         x, y = column - self.engine.wafer.offset[0], row - self.engine.wafer.offset[1]
         return int(grid[y, x]) if 0 <= y < grid.shape[0] and 0 <= x < grid.shape[1] else -1
 
-    def _state_of(self, node: int) -> int:
-        """State of one node: as `element_states`, without arrays."""
-        observer = self.observer
-        if node < 0 or int(observer.layout(node).code) < 0:
-            return OFF
-        wafer, block = observer.wafer, observer.block_row(node)
-        if int(wafer.status) == sk.STATUS_FAULT and int(wafer.fault_node) == node:
-            return FAULT
-        if not observer.block(node):
-            return IDLE
-        if block.halted:
-            return HALTED
-        has_task = block.task >= 0
-        mask = int(block.threads)
-        found = RUNNING if has_task else IDLE
-        for number in range(sk.MAIN, -1, -1):
-            if not mask >> number & 1:
+    def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
+        """What the elements of an area do now, in a few words, by their (column, row)."""
+        nodes, rows, columns = self._nodes_in(area)
+        states = self.element_states(area)
+        found = {
+            (column, row): Glance(OFF)
+            for row in range(area.row, area.row + area.rows)
+            for column in range(area.column, area.column + area.columns)
+        }
+        places = zip((columns + area.column).tolist(), (rows + area.row).tolist(), strict=True)
+        blocks = self._blocks(nodes)
+        queues = self.observer.places_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES)
+        values = self.engine.state[queues[..., None] + _LEVEL_WORDS].tolist()
+        for place, state, block, main, at, levels in zip(
+            places,
+            states[rows, columns].tolist(),
+            blocks.tolist(),
+            self.observer.main_threads(nodes),
+            queues.tolist(),
+            values,
+            strict=True,
+        ):
+            if state == OFF:
                 continue
-            if has_task and number < sk.MAIN and not mask >> sk.MAIN & 1:
+            if block == 0:
+                found[place] = Glance(state)
                 continue
-            wait = observer.wait(node, number)
-            held = wait in (sk.WAIT_OUTPUT, sk.WAIT_FIFO_FULL)
-            seen = RUNNING if wait == sk.WAIT_NONE else (HELD if held else WAITING)
-            if number == sk.MAIN or found == IDLE or seen == RUNNING:
-                found = seen
+            own = tuple(Level(_QUEUE_NAMES[n], *levels[n]) for n in range(pk.NUM_QUEUES) if at[n])
+            found[place] = Glance(state, main.task, main.status, own)
         return found
-
-    def glance(self, column: int, row: int) -> Glance:
-        """What one element does now, in a few words."""
-        node = self._node(column, row)
-        state = self._state_of(node)
-        if state == OFF:
-            return Glance(state)
-        observer, s = self.observer, self.engine.state
-        template = self.engine.program.templates[int(self.engine.program.nodes.class_of[node])]
-        b = observer.block(node)
-        if b == 0:
-            return Glance(state)
-        starts = np.array(list(template.queues.values()), np.int64)[:, None]
-        values: list[list[int]] = s[b + starts + _LEVEL_WORDS].tolist() if template.queues else []
-        levels = tuple(
-            Level(queue_name(number), *each[:3]) for number, each in zip(template.queues, values, strict=True)
-        )
-        return Glance(state, observer.task_name(node), observer.main_state(-1, node).status, levels)
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
         """Everything about one element now."""

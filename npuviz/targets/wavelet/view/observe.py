@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from npuviz.sim.machine import Activity, Peak, QueueEntry, RunSummary, UnitState
-from npuviz.targets.wavelet import isa
-from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.causes import KIND_OPERATION, KIND_SCALAR, KIND_WAIT
@@ -16,27 +14,21 @@ from npuviz.targets.wavelet.kernels.router.link import CYCLE_BITS, KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view import description
 from npuviz.targets.wavelet.view.listing import WaveletListing
+from npuviz.targets.wavelet.view.main_threads import MainThread, main_threads, operation_text
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, STREAMS_IN
 
 NUM_LINKS = 4
 """Of a router, beside the ramp."""
+UNITS_AT_ONCE = 64
+"""Main threads that are read together while units are asked for one by one."""
 MEMORY_BYTES = 49_152
 """Memory of a PE. Ref: APP."""
-WAITS = {
-    sk.WAIT_INPUT: ("waits for words", "wait-empty"),
-    sk.WAIT_OUTPUT: ("held back", "wait-queue"),
-    sk.WAIT_FIFO_EMPTY: ("FIFO empty", "wait-empty"),
-    sk.WAIT_FIFO_FULL: ("FIFO full", "wait-queue"),
-    sk.WAIT_BLOCKED: ("blocked", "wait-dependency"),
-}
 _HOST_WORDS = {
     HOST_COPY_IN: "copy to",
     HOST_COPY_OUT: "copy from",
     HOST_LAUNCH: "launch",
     **dict.fromkeys(STREAMS_IN, "stream in"),
 }
-_ID_WORDS = {k.ID_LOCAL: "local task", k.ID_DATA: "data task", k.ID_CONTROL: "control task",
-             k.ID_COLOR: "teardown of color", k.ID_OUTPUT_QUEUE: "empty queue"}  # fmt: skip
 
 
 def held_words(channel: Any) -> int:
@@ -48,11 +40,6 @@ def queue_entries(queue: Any) -> list[Any]:
     """The ENTRY of each word in an input QUEUE, head first."""
     head, limit = int(queue.head), int(queue.limit)
     return [sk.ENTRY(queue, sk.QUEUE.ring, (head + place) % limit) for place in range(int(queue.count))]
-
-
-def operation_name(number: int) -> str:
-    """Name of a DSD operation."""
-    return isa.name_of("D_", number)
 
 
 class Observer:
@@ -182,8 +169,9 @@ class Observer:
     # --- units -----------------------------------------------------------------------------------------
 
     def unit_states(self) -> Iterator[UnitState]:
-        """What every unit does now, by unit id, made one by one: a wafer has many."""
+        """What every unit does now, by unit id, made a few at a time: a wafer has many."""
         yield self._host_state()
+        mains: list[MainThread] = []
         nodes = [pe.node for pe in self._numbering.watched]
         held = self.held_at(np.array(nodes, np.int64)).tolist()
         for unit, position in enumerate(self._numbering.unit_pe):
@@ -194,7 +182,9 @@ class Observer:
             if part == description.ROUTER:
                 yield self._router_state(unit, node) if held[position] else UnitState(unit, "empty", "idle")
             elif part < 0:
-                yield self.main_state(unit, node)
+                while position >= len(mains):
+                    mains += self.main_threads(np.array(nodes[len(mains) : len(mains) + UNITS_AT_ONCE]))
+                yield mains[position].state_of(unit)
             elif int(self.block_row(node).threads) >> part & 1:
                 yield self._thread_state(unit, node, part)
             else:
@@ -216,12 +206,7 @@ class Observer:
 
     def task_name(self, node: int) -> str:
         """Name of the task that runs on a node, "" if none."""
-        block = self.block_row(node)
-        if int(block.task) < 0:
-            return ""
-        outermost = sk.FRAME(block, int(self.layout(node).registers))
-        program = self._engine.wafer.programs[self.program_of(node)]
-        return program.functions[int(outermost.function)].name
+        return self.main_threads(np.array([node]))[0].task
 
     def program_of(self, node: int) -> int:
         """Index of a node's program, -1 if it has none."""
@@ -231,33 +216,16 @@ class Observer:
 
     def main_state(self, unit: int, node: int) -> UnitState:
         """What the main thread of a node does."""
-        block = self.block_row(node)
-        if int(block.halted):
-            return UnitState(unit, "halted", "control", "the program stopped this PE")
-        name = self.task_name(node)
-        if not name:
-            return UnitState(unit, "idle", "idle")
-        line, since = int(block.line), int(block.task_start)
-        task = int(block.task)
-        what = _ID_WORDS.get(task >> 16, "launched")
-        if int(block.threads) >> sk.MAIN & 1:
-            text, role = self._operation(node, sk.MAIN)
-            return UnitState(unit, text, role, name, line, since)
-        if int(block.map_wait) > 0:
-            return UnitState(unit, "@map waits", "wait-empty", name, line, since)
-        return UnitState(unit, name, "control", f"{what} {task & 0xFFFF}", line, since)
+        return self.main_threads(np.array([node]))[0].state_of(unit)
 
-    def _operation(self, node: int, number: int) -> tuple[str, str]:
-        thread = self.thread(node, number)
-        name = operation_name(int(thread.op))
-        wait = WAITS.get(self.wait(node, number))
-        if wait is not None:
-            return f"{name}: {wait[0]}", wait[1] if wait[1] == "wait-empty" else "control"
-        return f"{name}, {int(thread.left)} left", "compute"
+    def main_threads(self, nodes: np.ndarray) -> list[MainThread]:
+        """What the main threads of nodes (int) do, in their order."""
+        blocks = self._engine.state[int(self.wafer.nodes) + nodes]
+        return main_threads(self._engine, nodes, blocks, int(self.wafer.cycle))
 
     def _thread_state(self, unit: int, node: int, number: int) -> UnitState:
-        text, role = self._operation(node, number)
         thread = self.thread(node, number)
+        text, role = operation_text(int(thread.op), self.wait(node, number), int(thread.left))
         return UnitState(unit, text, role, "", int(thread.line), int(thread.start))
 
     def _router_state(self, unit: int, node: int) -> UnitState:

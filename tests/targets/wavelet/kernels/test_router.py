@@ -5,7 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuviz.sim.fabric import HasElements, HasFabric, HasQueueFill, HasRoutes, HasWordPaths, HasWords
+from npuviz.sim.fabric import (
+    HasElements,
+    HasFabric,
+    HasQueueFill,
+    HasRoutes,
+    HasWordPaths,
+    HasWords,
+    glance_at,
+)
 from npuviz.sim.stop import StopKind
 from npuviz.targets.wavelet.kernels import isa as k
 from npuviz.targets.wavelet.kernels import records as sk
@@ -303,7 +311,7 @@ def test_what_the_panel_asks_for() -> None:
     states = machine.element_states(whole)
     assert states.shape == (3, 9)
     for column in range(9):
-        assert machine.glance(column, 1).state == states[1, column]
+        assert glance_at(machine, column, 1).state == states[1, column]
     assert machine.link_loads(whole)[1, 4, 2] > 0
     assert machine.queue_fill(whole)[1, 5] > 0
     routes = machine.routes(COLOR, whole)
