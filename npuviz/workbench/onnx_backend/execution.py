@@ -54,6 +54,7 @@ class Execution:
     nodes       operators that ran, after function bodies were written out
     host_nodes  those of them that ran on the host: operator -> reason
     cycles      of the whole run
+    held        inputs that the machine holds coarser than they were given: name -> its values
     check       compares every tensor with ONNX Runtime by the machine's own tolerances; raises NpuvizError
     """
 
@@ -62,6 +63,7 @@ class Execution:
     nodes: tuple[str, ...]
     host_nodes: Mapping[str, str]
     cycles: int
+    held: Mapping[str, np.ndarray]
     check: Callable[[], CheckResult]
 
 
@@ -118,8 +120,23 @@ def execute(
     nodes = tuple(node.op_type for node in graph.nodes)
     return Execution(
         tuple(outputs), tuple(parameters), nodes, host, machine.cycle,
+        _held_coarser(machine, _named_inputs(model, inputs)),
         lambda: choose_onnx_target(chosen.target).check(machine, NoProgress()),
     )  # fmt: skip
+
+
+def _held_coarser(machine: Machine, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    graph = machine.program.graph
+    found: dict[str, np.ndarray] = {}
+    for index in graph.inputs:
+        name = graph.tensors[index].name
+        values = machine.tensor(index) if name in given and is_float(given[name]) else None
+        if values is None or values.size != given[name].size:
+            continue
+        own = np.asarray(values).reshape(given[name].shape).astype(given[name].dtype)
+        if not np.array_equal(own, given[name], equal_nan=True):
+            found[name] = own
+    return found
 
 
 def as_declared(array: np.ndarray, code: int) -> np.ndarray:

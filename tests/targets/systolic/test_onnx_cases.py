@@ -1,14 +1,31 @@
 """ONNX's own cases on the machine: what its report says of them."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from npuviz.workbench.onnx_backend.cases import COARSE, HOST, PASS, UNSUPPORTED, load_cases, run_case
-from npuviz.workbench.onnx_backend.execution import ExecutionOptions
+from npuviz.workbench.onnx_backend import cases
+from npuviz.workbench.onnx_backend.cases import (
+    COARSE,
+    FAIL,
+    HOST,
+    PASS,
+    UNSUPPORTED,
+    CaseResult,
+    load_cases,
+    run_case,
+)
+from npuviz.workbench.onnx_backend.execution import Execution, ExecutionOptions, execute
+
+
+def result(name: str, **settings: str) -> CaseResult:
+    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    return run_case(case, "", ExecutionOptions(target="systolic", settings=settings))
 
 
 def category(name: str, **settings: str) -> str:
-    case = next(case for case in load_cases() if case.name == f"test_{name}")
-    return run_case(case, "", ExecutionOptions(target="systolic", settings=settings)).category
+    return result(name, **settings).category
 
 
 def test_bfloat16_is_judged_by_its_own_rounding() -> None:
@@ -35,3 +52,33 @@ def test_numbers_and_steps_are_judged_by_bfloat16_too(name: str) -> None:
 )
 def test_floats_of_few_bits_are_rounded_as_the_model_says(name: str) -> None:
     assert category(name, precision="4") == PASS
+
+
+@pytest.mark.parametrize("name", ["tan", "ai_onnx_ml_tree_ensemble_single_tree"])
+def test_what_only_the_host_touches_is_not_rounded(name: str) -> None:
+    found = result(name)
+    assert found.category == HOST
+    assert not any("differs" in reason for reason in found.reasons)
+
+
+LARGE_NUMBERS = ["softmax_large_number", "logsoftmax_large_number_expanded"]
+
+
+@pytest.mark.parametrize("name", LARGE_NUMBERS)
+def test_inputs_that_bfloat16_has_not_are_judged_as_the_machine_holds_them(name: str) -> None:
+    """10,001 is 9,984 there."""
+    found = result(name)
+    assert found.category == COARSE
+    assert found.reasons[-1] == "the machine's type has no such inputs: x"
+
+
+@pytest.mark.parametrize("name", LARGE_NUMBERS)
+def test_wrong_values_for_what_the_machine_holds_stay_wrong(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shifted(*given: Any) -> Execution:
+        run = execute(*given)
+        return replace(run, outputs=tuple(values + 0.5 for values in run.outputs))
+
+    monkeypatch.setattr(cases, "execute", shifted)
+    assert category(name) == FAIL

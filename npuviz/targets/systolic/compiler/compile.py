@@ -57,7 +57,8 @@ def compile_true(
     """
     watch = progress or NoProgress()
     kept = nodes_in_fp32(graph, spec)
-    storages, memory_map = place_tensors(graph, spec, dram)
+    lacking = {node.id for node in graph.nodes if _has_no_lowering(node)}
+    storages, memory_map = place_tensors(graph, spec, dram, kept | lacking)
     builder = ProgramBuilder()
     if choices is None:
         choices = Choices(read_choices(Path(spec.tilings)) if spec.tilings else {})
@@ -102,16 +103,19 @@ def _edges(plans: Sequence[LayerPlan], first: int) -> list[tuple[int, int]]:
 def _lower(lowering: Lowering, node: Node) -> str:
     if is_placed_as_view(lowering, node):
         return "View"
-    lower = LOWERINGS.get(node.op_type) if node.domain in DOMAINS else None
-    if lower is None:
+    if _has_no_lowering(node):
         _lower_on_host(lowering, node, _lacking(lowering.graph, node))
         return "Host"
     try:
-        lower(lowering, node)
+        LOWERINGS[node.op_type](lowering, node)
     except CannotLower as reason:
         _lower_on_host(lowering, node, reason.reason)
         return "Host"
     return "Core"
+
+
+def _has_no_lowering(node: Node) -> bool:
+    return node.domain not in DOMAINS or node.op_type not in LOWERINGS
 
 
 def _lacking(graph: Graph, node: Node) -> HostReason:

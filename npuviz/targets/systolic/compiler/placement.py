@@ -1,5 +1,6 @@
 """Gives every tensor its element type, order and place in DRAM; views share the place of their source."""
 
+from collections.abc import Collection, Sequence
 from math import prod
 
 from npuviz.onnx.kept_nodes import kept_names, kept_nodes, only_among
@@ -18,17 +19,20 @@ ALIGNMENT = 256
 """Ref: systolic.md section 7, tensors start at multiples of 256."""
 
 
-def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[Storage, ...], MemoryMap]:
+def place_tensors(
+    graph: Graph, spec: SystolicSpec, dram: int, on_host: Collection[int] = ()
+) -> tuple[tuple[Storage, ...], MemoryMap]:
     """Storages by tensor id, and the memory map of the tensors that have bytes of their own.
 
+    on_host  nodes that no core can run
     Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
     """
-    own = _scales(graph) | only_among(graph, nodes_in_fp32(graph, spec))
+    orders = choose_orders(graph, spec.config.layout)
+    roots = _roots(graph, orders)
+    own = _scales(graph) | only_among(graph, nodes_in_fp32(graph, spec)) | _only_host(graph, roots, on_host)
     dtypes = [
         tensor.dtype if tensor.id in own else element_type(tensor.dtype, spec) for tensor in graph.tensors
     ]
-    orders = choose_orders(graph, spec.config.layout)
-    roots = _roots(graph, orders)
     addresses: dict[int, int] = {}
     allocations: list[Allocation] = []
     pointer = 0
@@ -53,6 +57,23 @@ def place_tensors(graph: Graph, spec: SystolicSpec, dram: int) -> tuple[tuple[St
         for tensor in graph.tensors
     )
     return storages, MemoryMap(tuple(allocations))
+
+
+def _only_host(graph: Graph, roots: Sequence[int], on_host: Collection[int]) -> set[int]:
+    """Tensors whose bytes only the Host writes and reads: they have no reason for the cores' type."""
+    readers = graph.consumers()
+    touching: dict[int, set[int]] = {}
+    for tensor in graph.tensors:
+        nodes = {*readers[tensor.id], tensor.producer} - {-1}
+        found = touching.setdefault(roots[tensor.id], set())
+        found |= {node for node in nodes if not _is_placed(graph.nodes[node], roots)}
+    alone = {root for root, nodes in touching.items() if nodes and nodes.issubset(on_host)}
+    return {tensor.id for tensor in graph.tensors if roots[tensor.id] in alone}
+
+
+def _is_placed(node: Node, roots: Sequence[int]) -> bool:
+    """Whether a node's result has the bytes of its input."""
+    return bool(node.outputs) and node.outputs[0] >= 0 and roots[node.outputs[0]] != node.outputs[0]
 
 
 def nodes_in_fp32(graph: Graph, spec: SystolicSpec) -> frozenset[int]:
