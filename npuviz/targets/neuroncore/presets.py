@@ -152,6 +152,20 @@ FIGURES: Mapping[str, Figure] = {
     ),
     "matmul_row_cycles": _each((2, 1, 1, 1), _V1_CLOCK, "SDK226: max(min(64, Ns), Nm) cycles"),
     "matmul_fp32_passes": _each((4, 4, 4, 4), _V1_LIKE_V2, "SDK226: fp32 takes 4 times as long"),
+    "pe_ramp_ns": _each(
+        (0.0, 0.0, 3000.0, 3000.0),
+        _V1_LIKE_V2,
+        "EXPL glossary: dI/dt throttling is named for Trn2 and Trn3 only",
+        "EXPL glossary: full utilization after the first 3 microseconds or so",
+        "EXPL glossary: as NC-v3",
+    ),
+    "pe_ramp_share": _each(
+        (0.5,) * 4,
+        _V1_LIKE_V2,
+        "not used",
+        "EXPL glossary: PE starts at about 50 %, and again when it falls below 50 % in such a time",
+        "EXPL glossary: as NC-v3",
+    ),
     "has_bias_immediate": _each(
         (False, False, True, True),
         "Assumed: as NC-v2",

@@ -51,6 +51,8 @@ class NeuronSpec:
     dma_compute_rate, dma_transpose_rate  share of the copy rate
     matmul_max_*   limits of one NC_MATMUL in elements; matmul_row_cycles  PE cycles a moving row takes;
                    matmul_fp32_passes  factor for fp32 operands
+    pe_ramp_ns     window over which PE's utilization counts, 0: PE is never limited
+    pe_ramp_share  share of its array and time below which PE is limited to it in the next window
     *_latency      engine cycles from the end of issue to the end of the instruction
     table_load_ns  of an activation table set
     hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory; an operator's tensors must fit
@@ -114,6 +116,8 @@ class NeuronSpec:
     host_operator_ns: Nanoseconds
     host_operations_per_ns: Rate
     host_processor: str
+    pe_ramp_ns: Nanoseconds = 0.0
+    pe_ramp_share: Share = 0.5
     lnc: Annotated[int, Ge(1), Le(2)] = 1
     dtype: ComputeDtype = "float32"
     dge: Dge = "static"
@@ -155,6 +159,11 @@ class NeuronSpec:
     def base_hz(self) -> int:
         """The clock that cycles count."""
         return self.pe_hz
+
+    @property
+    def limited_rate(self) -> str:
+        """What PE is limited to, in words."""
+        return "half" if self.pe_ramp_share == 0.5 else f"{self.pe_ramp_share:.0%} of"
 
     @property
     def num_psum_banks(self) -> int:

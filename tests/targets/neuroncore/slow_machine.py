@@ -4,12 +4,20 @@ Only costs and the shares of DMA elements come from the product; issue, waiting,
 queues, rings and semaphores are written again here.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
-from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, port_masks, to_base
+from npuviz.targets.neuroncore.costs.instructions import (
+    array_cycles,
+    issue_cycles,
+    latency_cycles,
+    port_masks,
+    to_base,
+)
 from npuviz.targets.neuroncore.isa import Update, When
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.dma_elements import ring_parts
@@ -26,6 +34,9 @@ class SlowSequencer:
     done: int = -1
     flights: deque[tuple[int, int]] = field(default_factory=deque)
     starts: list[tuple[int, int]] = field(default_factory=list)
+    worked: list[tuple[int, int, int]] = field(default_factory=list)
+    window: int = 0
+    is_limited: bool = True
 
 
 @dataclass
@@ -55,6 +66,8 @@ class SlowMachine:
         issue, latency = issue_cycles(code, spec), latency_cycles(code, spec)
         self.issue = np.maximum(to_base(issue, engine, spec), 1)
         self.latency = np.maximum(to_base(issue + latency, engine, spec), self.issue)
+        self.array = array_cycles(code, spec)
+        self.ramp = spec.to_cycles(spec.pe_ramp_ns)
         self.ports = port_masks(code, spec)
         self.parts = ring_parts(spec, tables)
         self.semaphores: dict[tuple[int, int], int] = {}
@@ -91,6 +104,10 @@ class SlowMachine:
             happened |= s.busy_until == t
         for number in range(len(self.engines)):
             happened |= self._dma(number, t)
+        for s in self.sequencers:
+            if self.ramp and t == s.window + self.ramp:
+                s.is_limited = self._used(s, t) < self.ramp * self.spec.pe_ramp_share
+                s.window = t
         late: list[tuple[SlowSequencer, int]] = []
         for s in self.sequencers:
             if s.busy_until > t or s.pc >= s.end or not self._may_start(s, t):
@@ -121,8 +138,9 @@ class SlowMachine:
         index = s.pc
         s.pc += 1
         s.starts.append((index, t))
-        s.busy_until = t + int(self.issue[index])
-        s.done = max(t + int(self.latency[index]), s.done + 1)
+        extra = self._limit(s, index, t)
+        s.busy_until = t + int(self.issue[index]) + extra
+        s.done = max(t + int(self.latency[index]) + extra, s.done + 1)
         s.flights.append((index, s.done))
         for port in range(16):
             if int(self.ports[index]) >> port & 1:
@@ -130,6 +148,27 @@ class SlowMachine:
         transfer = int(self.tables.transfer_of[index])
         if transfer >= 0:
             self._enqueue(index, transfer, s.done)
+
+    def _limit(self, s: SlowSequencer, index: int, t: int) -> int:
+        """Cycles that an instruction of PE takes longer: none in a window after one that was used well."""
+        array, issue = int(self.array[index]), int(self.issue[index])
+        if not self.ramp or not array:
+            return 0
+        if s.is_limited and not self._used(s, t):
+            s.window = t
+        extra = math.ceil(issue / self.spec.pe_ramp_share) - issue if s.is_limited else 0
+        s.worked.append((t, t + issue + extra, array * (issue + extra) // issue))
+        return extra
+
+    @staticmethod
+    def _used(s: SlowSequencer, t: int) -> Fraction:
+        """Cycles of the whole array from the start of the window to `t`."""
+        found = Fraction(0)
+        for begin, end, array in s.worked:
+            shared = min(end, t) - max(begin, s.window)
+            if shared > 0:
+                found += Fraction(-(-array * shared * sk.ONE // (end - begin)), sk.ONE)
+        return found
 
     def _enqueue(self, index: int, transfer: int, done: int) -> None:
         queue = self.tables.transfers[transfer].queue

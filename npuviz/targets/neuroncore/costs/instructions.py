@@ -11,7 +11,14 @@ import numpy as np
 from npuviz.onnx.host_work import Processor, host_work
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.neuroncore.costs.facts import Facts, Pattern
-from npuviz.targets.neuroncore.costs.table import CONTROL_COSTS, CONTROL_CYCLES, COSTS, cost_of, fast_factor
+from npuviz.targets.neuroncore.costs.table import (
+    CONTROL_COSTS,
+    CONTROL_CYCLES,
+    COSTS,
+    cost_of,
+    fast_factor,
+    passes,
+)
 from npuviz.targets.neuroncore.isa import (
     DST,
     INSTRUCTION_DTYPE,
@@ -38,6 +45,7 @@ PORT_FAST = 1 << 2
 PORT_BANK = 1 << 8
 """PSUM bank 0 as DVE and Activation use it (v3 and later); bank b is bit 8 + b. Ref: ARCH3."""
 
+_PE_OPCODES = (Opcode.NC_MATMUL, Opcode.NC_MATMUL_MX, Opcode.NC_TRANSPOSE)
 _UNSTRIDED = frozenset({*CONTROL_COSTS, Opcode.TABLE_LOAD, Opcode.HOST_CALL})
 
 
@@ -61,6 +69,27 @@ def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
             cycles = np.where(is_wide, np.maximum(cycles, 2 * facts.elements), cycles)
         result[where] = cycles
     return result
+
+
+def array_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
+    """Cycles in which PE would do each instruction if all of its elements had work in each one: (n,) int64.
+
+    # Ref: EXPL, profile-schema-reference.rst: PE's utilization is its BF16-equivalent FLOPs, fp32 times four,
+    # by those of the whole array.
+    """
+    found = np.zeros(len(instructions), np.int64)
+    on_pe = instructions["engine"] == Engine.PE
+    where = np.flatnonzero(on_pe & np.isin(instructions["opcode"], np.array(_PE_OPCODES)))
+    if not len(where):
+        return found
+    facts = Facts(instructions[where])
+    pairs = np.where(facts.has_flag(Flag.DOUBLE_ROW), 2, 1)
+    partitions = facts.instructions["operands"]["partitions"][:, SRC0].astype(np.int64)
+    is_transpose = facts.instructions["opcode"] == Opcode.NC_TRANSPOSE
+    moving = np.where(is_transpose, partitions, facts.count[:, SRC1] // pairs)
+    elements = partitions * (facts.count[:, SRC0] // pairs) * moving * passes(facts, spec)
+    found[where] = elements // (spec.matmul_max_contraction * spec.matmul_max_stationary)
+    return found
 
 
 def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:

@@ -62,7 +62,8 @@ def _dma_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     return np.where(facts.has_flag(Flag.SOFTWARE), software, CONTROL_CYCLES)
 
 
-def _passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+def passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    """Cycles of a moving row on PE: more for fp32."""
     is_fp32 = (facts.is_tensor & (facts.dtype == Dtype.FLOAT32))[:, [SRC0, SRC1]].any(axis=1)
     return np.where(is_fp32, spec.matmul_fp32_passes, 1) * spec.matmul_row_cycles
 
@@ -70,7 +71,7 @@ def _passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 def _matmul(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     rows = np.where(facts.has_flag(Flag.DOUBLE_ROW), 2, 1)
     stationary, moving = facts.count[:, SRC0] // rows, facts.count[:, SRC1] // rows
-    return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * _passes(facts, spec)
+    return np.maximum(np.minimum(MIN_ISSUE, stationary), moving) * passes(facts, spec)
 
 
 def _matmul_mx(facts: Facts, spec: NeuronSpec) -> np.ndarray:
@@ -81,7 +82,7 @@ def _matmul_mx(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 def _pe_transpose(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     partitions = facts.instructions["operands"]["partitions"][:, SRC0].astype(np.int64)
     rows = np.maximum(partitions, np.minimum(MIN_ISSUE, facts.count[:, SRC0]))
-    return rows * _passes(facts, spec)
+    return rows * passes(facts, spec)
 
 
 def _times(numerator: int, denominator: int = 1) -> Formula:

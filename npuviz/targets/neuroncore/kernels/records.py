@@ -45,6 +45,8 @@ CHIP = Record(
     macs="multiply-accumulates of completed instructions",
     dma_start="base cycles from a trigger to the first element",
     dma_cost="cycles of the DMA engines where the program says one, in 1/65536",
+    ramp="cycles of a window of PE's utilization, 0: PE is never limited",
+    ramp_share="utilization below which PE is limited, and what it is limited to, in 1/65536",
     at_least=40,
 )
 
@@ -94,6 +96,11 @@ SEQUENCER = Record(
     barrier="barriers it has arrived at",
     cost="cycles where the program says one, in 1/65536",
     _17=Gap(2),
+    window="first cycle of the window of its utilization",
+    used="cycles of the whole array in that window, but for those of the newest instruction",
+    array="cycles of the whole array of the newest instruction",
+    is_limited="1: its instructions take longer until a window is well used",
+    limited="cycles that this took",
     flight=Rows(FLIGHT, FLIGHTS, "instructions in flight; the oldest is `head`"),
     registers=Words(64, "values of its registers"),
 )
@@ -222,6 +229,7 @@ INSTRUCTION = Record(
     value="integer immediate",
     flags="FLAG_ bits",
     macs="multiply-accumulates",
+    array="base cycles in which the whole array of PE would do this",
     kind="name of its intervals in the trace",
 )
 

@@ -25,6 +25,7 @@ from npuviz.targets.neuroncore.kernels.records import (
     KIND_WAIT_QUEUE,
     KIND_WAIT_SEMAPHORE,
     NODE,
+    ONE,
     OP_BRANCH,
     OP_CORE_BARRIER,
     OP_END,
@@ -215,6 +216,42 @@ def _open_allocations(machine, instruction, t):
 
 
 @kernel
+def _used(sequencer, window, after):
+    """Cycles of the whole array, in 1/65536, that the newest instruction has in a window; rounded up."""
+    begin, end = sequencer.start, sequencer.until
+    shared = min(end, after) - max(begin, window)
+    if shared <= 0 or sequencer.array == 0:
+        return 0
+    return (sequencer.array * shared * ONE + end - begin - 1) // (end - begin)
+
+
+@kernel
+def _limit(chip, sequencer, instruction, occupied, t):
+    """Cycles by which an instruction of PE that starts at `t` is slower, because PE was not busy enough."""
+    if chip.ramp == 0 or (instruction.array == 0 and sequencer.array == 0):
+        return 0
+    while sequencer.window + chip.ramp <= t:
+        after = sequencer.window + chip.ramp
+        used = sequencer.used + _used(sequencer, sequencer.window, after)
+        sequencer.is_limited = 1 if used < chip.ramp * chip.ramp_share else 0
+        sequencer.used = 0
+        sequencer.window = after
+        if after >= sequencer.until and after + chip.ramp <= t:
+            sequencer.is_limited = 1
+            sequencer.window = t
+    sequencer.used += _used(sequencer, sequencer.window, t)
+    if sequencer.is_limited != 0 and sequencer.used == 0:
+        sequencer.window = t
+    extra = (occupied * ONE + chip.ramp_share - 1) // chip.ramp_share - occupied
+    if sequencer.is_limited == 0 or instruction.array == 0:
+        extra = 0
+    sequencer.limited += extra
+    # What the limit takes away counts as done: PE could not leave it otherwise.
+    sequencer.array = instruction.array * (occupied + extra) // occupied
+    return extra
+
+
+@kernel
 def _start(machine, number, sequencer, instruction, t):
     """Issue the instruction: nothing holds it back any more."""
     chip, program = machine.chip, machine.program
@@ -222,14 +259,16 @@ def _start(machine, number, sequencer, instruction, t):
     if sequencer.cause != 0:
         _end_wait(machine, number, sequencer, t)
         sequencer.cause = 0
+    occupied = (instruction.issue * sequencer.cost + 65535) >> 16
+    extra = _limit(chip, sequencer, instruction, occupied, t)
+    occupied += extra
     sequencer.state = BUSY
     sequencer.current = index
     sequencer.start = t
-    occupied = (instruction.issue * sequencer.cost + 65535) >> 16
     sequencer.until = t + occupied
     sequencer.busy += occupied
     sequencer.issued += 1
-    done = t + ((instruction.latency * sequencer.cost + 65535) >> 16)
+    done = t + ((instruction.latency * sequencer.cost + 65535) >> 16) + extra
     if done <= sequencer.done:
         done = sequencer.done + 1
     sequencer.done = done

@@ -136,6 +136,7 @@ def _instructions(
     rows[:, sk.INSTRUCTION.flags] = code["flags"]
     rows[:, sk.INSTRUCTION.target] = _targets(tables)
     rows[:, sk.INSTRUCTION.macs] = _macs(code)
+    rows[:, sk.INSTRUCTION.array] = instructions.array_cycles(code, spec)
     return rows
 
 

@@ -78,6 +78,7 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
     chip.log_capacity = FIRST_LOG
     chip.again = sk.FAR
     chip.dma_start, chip.dma_cost = spec.to_cycles(spec.dma_start_ns), sk.ONE
+    chip.ramp, chip.ramp_share = spec.to_cycles(spec.pe_ramp_ns), round(spec.pe_ramp_share * sk.ONE)
     s[shape.wakes + shape.sequencers : shape.wakes + shape.sequencers + shape.engines] = sk.FAR
     for number, (first, end) in enumerate(tables.sequencers.tolist()):
         sequencer = sk.SEQUENCER(s, shape.sequencer_words, number)
@@ -85,7 +86,7 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
         sequencer.end = end
         sequencer.current = sequencer.done = -1
         sequencer.retry = sk.FAR
-        sequencer.cost = sk.ONE
+        sequencer.cost, sequencer.is_limited = sk.ONE, int(spec.pe_ramp_ns > 0)
     for number in range(shape.engines):
         engine = sk.ENGINE(s, shape.engine_words, number)
         engine.queue = engine.slice = -1

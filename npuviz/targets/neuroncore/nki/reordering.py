@@ -22,6 +22,8 @@ from heapq import heappop, heappush
 from itertools import accumulate, groupby
 from math import prod
 
+import numpy as np
+
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
@@ -101,32 +103,56 @@ class _Memory:
             for storage in storages_of(step):
                 self._left[storage.id] += 1
 
-    def has_room(self, step: Step) -> bool:
-        """Whether what a step makes fits beside what lives."""
-        more = dict.fromkeys(self._limits, 0)
-        for storage in {each.id: each for each in storages_of(step)}.values():
-            if storage.id not in self._live and storage.space in more:
-                more[storage.space] += self._size(storage)
+    def has_room(self, step: Step, before: dict[str, np.ndarray]) -> bool:
+        """Whether what a step makes fits beside what lives, now and while the steps `before` it run."""
         return all(
-            not count or self._used[space] + count <= self._limits[space] for space, count in more.items()
+            max(self._used[space], before[space].max(initial=0)) + count <= self._limits[space]
+            for space, count in self.made_by(step).items()
         )
 
-    def issue(self, step: Step) -> bool:
-        """A step is next; whether a tile has ended with it."""
-        has_ended = False
+    def levels(self, steps: Sequence[Step]) -> dict[str, np.ndarray]:
+        """What lives while each of the next steps runs, if they go on in this order."""
+        left, live, used = dict(self._left), set(self._live), dict(self._used)
+        found = {space: np.zeros(len(steps), np.int64) for space in used}
+        for number, step in enumerate(steps):
+            touched = [each for each in storages_of(step) if each.space in used]
+            for storage in touched:
+                if storage.id not in live:
+                    live.add(storage.id)
+                    used[storage.space] += self.size_of(storage)
+            for space, level in found.items():
+                level[number] = used[space]
+            for storage in touched:
+                left[storage.id] -= 1
+                if not left[storage.id]:
+                    used[storage.space] -= self.size_of(storage)
+        return found
+
+    def made_by(self, step: Step) -> dict[str, int]:
+        """What a step needs that does not live yet, by space; nothing for spaces where that is nothing."""
+        found: dict[str, int] = {}
+        for storage in {each.id: each for each in storages_of(step)}.values():
+            if storage.id not in self._live and storage.space in self._used:
+                found[storage.space] = found.get(storage.space, 0) + self.size_of(storage)
+        return found
+
+    def issue(self, step: Step) -> list[Storage]:
+        """A step is next; the tiles that have ended with it."""
+        ended: list[Storage] = []
         for storage in storages_of(step):
             if storage.space not in self._used:
                 continue
             if storage.id not in self._live:
                 self._live.add(storage.id)
-                self._used[storage.space] += self._size(storage)
+                self._used[storage.space] += self.size_of(storage)
             self._left[storage.id] -= 1
             if not self._left[storage.id]:
-                self._used[storage.space] -= self._size(storage)
-                has_ended = True
-        return has_ended
+                self._used[storage.space] -= self.size_of(storage)
+                ended.append(storage)
+        return ended
 
-    def _size(self, storage: Storage) -> int:
+    def size_of(self, storage: Storage) -> int:
+        """Bytes of a partition, or banks."""
         size = storage.shape[1] * storage.dtype.itemsize
         return -(-size // self._bank_bytes) if storage.space == PSUM else size
 
@@ -173,16 +199,18 @@ class _Schedule:
         self._open_turns = open_turns
         self._worked = list(accumulate(self._works, initial=0))
         self._first = list(accumulate(self._counts, initial=0))
+        self._levels = memory.levels(self._steps)
+        self._oldest = 0
 
     def run(self) -> list[Step]:
         """All steps."""
         found: list[Step] = []
-        oldest = turn = 0
+        turn = 0
         self._open_until(turn)
         while len(found) < len(self._steps):
-            while self._is_issued[oldest]:
-                oldest += 1
-            number, start = self._next(oldest)
+            while self._is_issued[self._oldest]:
+                self._oldest += 1
+            number, start = self._next(self._oldest)
             step = self._steps[number]
             found.append(step)
             self._issue(number, start)
@@ -221,9 +249,24 @@ class _Schedule:
                 start, number = self._blocked.pop(0)
                 return number, start
             number = best[1].take()
-            if number == oldest or self._memory.has_room(self._steps[number]):
+            if number == oldest or self._has_room(number):
                 return number, best[0]
             self._blocked.append((best[0], number))
+
+    def _has_room(self, number: int) -> bool:
+        """Whether a step may run before older ones, which must still find room for what they make."""
+        before = {space: level[self._oldest : number] for space, level in self._levels.items()}
+        return self._memory.has_room(self._steps[number], before)
+
+    def _take_memory(self, number: int) -> bool:
+        """A step is next: what it makes lives while the older ones run; whether a tile has ended with it."""
+        step = self._steps[number]
+        for space, count in self._memory.made_by(step).items():
+            self._levels[space][self._oldest : number] += count
+        ended = self._memory.issue(step)
+        for storage in ended:
+            self._levels[storage.space][self._oldest : number] -= self._memory.size_of(storage)
+        return bool(ended)
 
     def _issue(self, number: int, start: int) -> None:
         step = self._steps[number]
@@ -237,7 +280,7 @@ class _Schedule:
             self._missing[later] -= 1
             if not self._missing[later] and self._turn_of[later] < self._open:
                 self._wait(later)
-        if self._memory.issue(step) and self._blocked:
+        if self._take_memory(number) and self._blocked:
             for _, waiting in self._blocked:
                 self._wait(waiting)
             self._blocked.clear()

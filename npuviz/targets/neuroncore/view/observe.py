@@ -254,6 +254,8 @@ class Observer:
             role = "control" if code < Opcode.NC_MATMUL else "compute"
             role = "host" if code == Opcode.HOST_CALL else role
             detail = f"until cycle {int(k.until)}"
+            if int(k.is_limited) and int(k.array):
+                detail += f", at {self._engine.spec.limited_rate} its rate: it was not busy enough before"
             return UnitState(number, Opcode(code).name.lower(), role, detail, index, int(k.start))
         if state == sk.WAITING:
             text, role = self._cause(number)
@@ -288,6 +290,10 @@ class Observer:
         k = self.sequencer(number)
         ahead = int(k.until) - int(self._chip.cycle) if int(k.state) == sk.BUSY else 0
         return int(k.busy) - max(0, ahead)
+
+    def limited(self, number: int) -> int:
+        """Cycles that PE's instructions took longer because it had not been busy enough."""
+        return int(self.sequencer(number).limited)
 
     def waited(self, number: int) -> int:
         """Cycles a sequencer has been held back up to now."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npuviz.sim.probe import ProbeTable, positive_number, whole_number
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, NUM_REGISTERS
+from npuviz.targets.neuroncore.isa import ENGINE_NAMES, NUM_PARTITIONS, NUM_REGISTERS
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.engine import Engine
 from npuviz.targets.neuroncore.view.description import UsedSemaphore, sequencer_name
@@ -126,6 +126,8 @@ def _add_sequencer(found: ProbeTable, observer: Observer, name: str, number: int
     )
     found.add(f"{name}.busy", "busy", lambda: observer.busy(number), "cycles", name)
     found.add(f"{name}.waited", "waited", lambda: observer.waited(number), "cycles", name)
+    if name.endswith(f".{ENGINE_NAMES[0]}"):
+        found.add(f"{name}.limited", "slower after pauses", lambda: observer.limited(number), "cycles", name)
     found.add(
         f"{name}.registers",
         "registers",

@@ -45,7 +45,7 @@ class Reports:
                 f"Core[{core}].{ENGINE_NAMES[engine]}",
                 self._observer.busy(core * NUM_ENGINES + engine),
                 unit_of(core, engine),
-                "its instructions, one after the other",
+                "its instructions, one after the other" + self._limit_text(core, engine),
             )
             for core in range(tables.num_cores)
             for engine in range(NUM_ENGINES)
@@ -66,6 +66,11 @@ class Reports:
             Bound("DMA, these elements", float(busy.mean()), unit, f"{len(busy)} engines with equal shares")
         )
         return [each for each in found if each.cycles]
+
+    def _limit_text(self, core: int, engine: int) -> str:
+        """How much longer PE took because it was not busy enough, "" for others."""
+        cycles = self._observer.limited(core * NUM_ENGINES + engine)
+        return f"; {format_count(cycles)} of it lost to its limit after pauses" if cycles else ""
 
     def _dma(self) -> tuple[int, np.ndarray]:
         """Bytes that all DMA engines moved, and for how many cycles each was busy."""

@@ -251,3 +251,46 @@ def test_uncompiled_kernels_give_the_same_state() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.strip() == engine.used_state().tobytes().hex()
+
+
+def transposes(count: int, partitions: int = 128) -> list[np.ndarray]:
+    """Transposes of fp32 on PE, one after the other; 512 cycles each if they are of 128 partitions."""
+    rows = [instruction(0, Opcode.NC_TRANSPOSE) for _ in range(count)]
+    for row in rows:
+        operand(row, 0, Space.PSUM, 0, partitions, 128)
+        operand(row, 1, Space.SBUF, 0, 128, partitions)
+    return rows
+
+
+def durations(spec: NeuronSpec, rows: list[np.ndarray]) -> list[int]:
+    """Cycles for which each transpose occupies PE."""
+    found = intervals(spec, assemble(spec, rows, {}, ()))
+    return [b - a for track, a, b, kind in found if track == 0 and kind == Opcode.NC_TRANSPOSE]
+
+
+def test_pe_works_at_half_its_rate_for_3_us_after_a_pause() -> None:
+    """Ref: EXPL glossary, dI/dt throttling of Trn2 and Trn3."""
+    spec, _ = make_spec("trn2")
+    pause = instruction(0, Opcode.NOP)
+    pause["id"] = 2 * spec.to_cycles(3000)
+    found = durations(spec, [*transposes(12), pause, *transposes(12)])
+    slow = [1024] * 8 + [512] * 4  # 8 x 1024 cycles are 3.4 us
+    assert found == slow * 2
+    assert durations(make_spec("trn1")[0], transposes(12)) == [512] * 12
+    assert durations(make_spec("trn2", settings={"pe_ramp_ns": "0"})[0], transposes(12)) == [512] * 12
+
+
+def test_pe_with_a_quarter_of_its_rows_stays_limited() -> None:
+    """Utilization counts elements of the array; Ref: EXPL profile schema, PE utilization by FLOPs."""
+    spec, _ = make_spec("trn2")
+    assert set(durations(spec, transposes(200, 32))) == {512}  # 256 without the limit
+
+
+def test_cycles_that_the_limit_takes_can_be_read() -> None:
+    spec, _ = make_spec("trn2")
+    tables = assemble(spec, transposes(12), {}, ())
+    engine, observer = make(spec, tables)
+    engine.advance(100, NO_STOPS, None)
+    assert "at half its rate" in observer.unit_states()[0].detail
+    engine.advance(FOREVER, NO_STOPS, None)
+    assert observer.limited(0) == 8 * 512

@@ -218,6 +218,36 @@ def test_nothing_is_overwritten_before_a_reader_that_waits_for_its_load(tmp_path
         assert np.allclose(out[turn], part + 64.0 / 2**turn, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("over", ["nl.affine_range", "range"])
+def test_a_tile_of_the_next_turn_waits_where_it_would_push_one_of_this_turn_to_hbm(tmp_path, over) -> None:
+    """Two of the loaded tiles fit into SBUF, but then no result does."""
+    head, body = (
+        (FIRST, "t = nl.load(a[i]); nl.store(out[i], nl.exp(t))")
+        if over != "range"
+        else (SECOND, GENERATION_2_BODY)
+    )
+    text = f"""{head}
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in {over}(3):
+        {body}
+    return out
+"""
+    a = random(3, 128, 21000) / 4
+    spec, program = loaded(tmp_path, text, {"a": a}, preset="trn2")
+    (got,) = outputs_of(spec, program)
+    assert np.allclose(got, np.exp(a), rtol=1e-4)
+    assert "spilled" not in [note.code for note in program.notes]
+
+
+GENERATION_2_BODY = """t = nl.ndarray((128, 21000), dtype=a.dtype, buffer=nl.sbuf)
+        s = nl.ndarray((128, 21000), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=t, src=a[i])
+        nisa.activation(dst=s, op=nl.exp, data=t)
+        nisa.dma_copy(dst=out[i], src=s)"""
+
+
 SUMS = (
     SECOND
     + """
