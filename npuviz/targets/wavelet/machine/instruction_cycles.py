@@ -11,6 +11,7 @@ import numpy as np
 from npuviz.targets.wavelet.csl.lower.emitter import LONGEST_PREDICATED
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.program_records import PREDICATED
+from npuviz.targets.wavelet.machine.equal_values import repeated
 from npuviz.targets.wavelet.machine.integer_widths import extra_cycles
 
 _MEMORY_WORD = 2
@@ -29,7 +30,8 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
     """Cycles of each instruction: (n,) int64, for (n, CODE_WORDS) code and (128,) cycles per OP_ number.
 
     A scalar access takes as many loads or stores as the value has 16-bit words; that of a descriptor what the
-    table says. The address of `a[i]` takes a shift of the index and the addition of the array. A jump over
+    table says. The address of `a[i]` takes a shift of the index and the addition of the array. What is there
+    already is not computed again. A jump over
     moves has the bit PREDICATED: it costs the moves, taken or not.
     """
     ops = code[:, isa.C_OP]
@@ -46,6 +48,9 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
             cycles[at] += more
     if np.isin(ops, _INDEXED).any():
         _Addresses(rows).add_to(cycles)
+    for at, first in repeated(rows).items():
+        if cycles[first]:  # else it became a part of an address
+            cycles[at] = 0
     for at in np.flatnonzero(np.isin(ops, (isa.OP_JZ, isa.OP_JNZ))).tolist():
         _predicate(rows, at, cycles)
     return cycles

@@ -154,6 +154,8 @@ ALONE = 4 + 2 + 8
         ("", "v[i] = v[i] + 1.0;", ALONE + 1 + 2),
         # Neighbours are a part of the address.
         ("var s: f32 = 0.0;", "s += v[i + 1];", ALONE + 1),
+        # A product that is there already is not computed again.
+        ("var s: i16 = 0; var p: i16 = 0;", "const e = h[i]; s += e * e; p -= e * e;", ALONE - 1 + 3),
         # A short choice becomes a move that is predicated.
         ("var s: f32 = 0.0;", "const e = v[i]; if (e > s) { s = e; }", ALONE + 2),
         ("var s: f32 = 0.0;", "const e = v[i]; if (e == 0.0) { s = e; } else { s = 1.0; }", ALONE + 3),

@@ -77,6 +77,16 @@ class Emitter:
             label.users.append(len(self.rows))
         self.emit(op, a=register, imm=max(label.position, 0))
 
+    def drop_negation(self, register: int) -> int:
+        """Take back a negation into `register` that ends the code: the register it negates, -1 for none."""
+        row = self.rows[-1] if self.rows else None
+        if row is None or row[isa.C_OP] != isa.OP_NEG or row[isa.C_A] != register:
+            return -1
+        if not self.is_reachable or self.last_label == len(self.rows):
+            return -1
+        self.rows.pop()
+        return row[isa.C_B]
+
     def set_label(self, label: Label) -> None:
         """Let `label` be the next instruction."""
         while label.users and self._drop_last_jump(label):

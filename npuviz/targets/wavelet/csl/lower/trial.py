@@ -1,4 +1,4 @@
-"""Finds the type of an expression by lowering it on trial and throwing the code away."""
+"""Lowering on trial: the type of an expression, or a way to write a loop; the code can be thrown away."""
 
 from __future__ import annotations
 
@@ -9,31 +9,42 @@ from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
 from npuviz.targets.wavelet.csl.lower.operands import Operand
 
 
-def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type | None:
-    """Type of what `lower_it` returns, None if its code never ends; nothing of its code remains."""
-    emitter, scope = f.emitter, f.scope
-    rows, jumps, label = len(emitter.rows), len(emitter.jumps), emitter.last_label
-    reachable, line = emitter.is_reachable, emitter.line
-    registers, bytes_mark = f.registers.next, f.frame.next
-    variables, targets = len(f.variables), list(f.targets)
-    users = [
-        (target, list(target.end.users), list(target.again.users) if target.again else [])
-        for target in targets
-    ]
-    depth = f.control_depth
-    f.scope = scope.child()
-    emitter.is_reachable = True
-    try:
-        operand = lower_it()
-        kind = operand.type if emitter.is_reachable else None
-    finally:
-        del emitter.rows[rows:], emitter.jumps[jumps:], f.variables[variables:]
-        emitter.last_label, emitter.is_reachable, emitter.line = label, reachable, line
-        f.scope, f.targets, f.control_depth = scope, targets, depth
-        f.registers.release(registers)
-        f.frame.release(bytes_mark)
-        for target, end, again in users:
+class Mark:
+    """A point of the lowering of one function to which `undo` goes back; nothing since then remains."""
+
+    def __init__(self, f: FunctionLowering) -> None:
+        emitter = f.emitter
+        self._f = f
+        self._scope, self._targets, self._depth = f.scope, list(f.targets), f.control_depth
+        self._rows, self._jumps, self._label = len(emitter.rows), len(emitter.jumps), emitter.last_label
+        self._reachable, self._line = emitter.is_reachable, emitter.line
+        self._registers, self._bytes, self._variables = f.registers.next, f.frame.next, len(f.variables)
+        self._users = [
+            (target, list(target.end.users), list(target.again.users) if target.again else [])
+            for target in f.targets
+        ]
+
+    def undo(self) -> None:
+        """Take back all code, names and registers since the mark."""
+        f, emitter = self._f, self._f.emitter
+        del emitter.rows[self._rows :], emitter.jumps[self._jumps :], f.variables[self._variables :]
+        emitter.last_label, emitter.is_reachable, emitter.line = self._label, self._reachable, self._line
+        f.scope, f.targets, f.control_depth = self._scope, list(self._targets), self._depth
+        f.registers.release(self._registers)
+        f.frame.release(self._bytes)
+        for target, end, again in self._users:
             target.end.users[:] = end
             if target.again is not None:
                 target.again.users[:] = again
-    return kind
+
+
+def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type | None:
+    """Type of what `lower_it` returns, None if its code never ends; nothing of its code remains."""
+    mark = Mark(f)
+    f.scope = f.scope.child()
+    f.emitter.is_reachable = True
+    try:
+        operand = lower_it()
+        return operand.type if f.emitter.is_reachable else None
+    finally:
+        mark.undo()

@@ -20,6 +20,7 @@ from npuviz.targets.wavelet.csl.lower.operands import (
     Place,
     Span,
 )
+from npuviz.targets.wavelet.csl.lower.rules.negations import without_negation
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -28,6 +29,7 @@ from npuviz.targets.wavelet.kernels import isa
 _ARITHMETIC = {
     "+": isa.OP_ADD,
     "-": isa.OP_SUB,
+    "-x": isa.OP_NEG,
     "*": isa.OP_MUL,
     "/": isa.OP_DIV,
     "%": isa.OP_REM,
@@ -92,6 +94,7 @@ def operate(
     if symbol in _COMPARE:
         f.emitter.emit(_COMPARE[symbol], into, a.register, register, imm, 0, kind.value_type)
         return Held(t.BOOL, into)
+    symbol, register = without_negation(f, symbol, register, imm, kind)
     f.emitter.emit(_ARITHMETIC[symbol], into, a.register, register, imm, 0, kind.value_type)
     _fit(f, symbol, kind, into)
     return Held(kind, into)

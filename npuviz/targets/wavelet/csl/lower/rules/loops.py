@@ -11,6 +11,7 @@ from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Parts, Place, Span
 from npuviz.targets.wavelet.csl.lower.rules.expressions import branch, settled
+from npuviz.targets.wavelet.csl.lower.rules.unrolling import LARGEST, Counter, counter_of, lower_loop
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa
@@ -28,6 +29,11 @@ def _while(f: FunctionLowering, node: tree.While) -> None:
     if node.inline or (_mentions_cell(f, node.condition) and f.known(node.condition, t.BOOL) is not None):
         _unroll_while(f, node)
         return
+    lower_loop(f, node.body, counter_of(f, node), lambda: _rolled_while(f, node))
+
+
+def _rolled_while(f: FunctionLowering, node: tree.While) -> int:
+    """Lower a loop of rounds; returns where its body begins."""
     body, again, test = Label(), Label(), Label()
     target = Target(node.label, Label(), again, is_loop=True)
     f.control_depth += 1
@@ -44,6 +50,7 @@ def _while(f: FunctionLowering, node: tree.While) -> None:
     branch(f, node.condition, body, when=True)
     f.control_depth -= 1
     f.emitter.set_label(target.end)
+    return max(body.position, 0)
 
 
 def _unroll_while(f: FunctionLowering, node: tree.While) -> None:
@@ -81,7 +88,8 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
         if node.inline and not isinstance(operand, Known):
             raise CslError(node.iterable.at, "an inline loop needs what is known at compile time")
         if isinstance(operand, Span):
-            _for_range(f, node, operand)
+            span = operand
+            lower_loop(f, node.body, _counter_of(f, node, span), lambda: _for_range(f, node, span))
         elif isinstance(operand, Known) and isinstance(operand.value, StructValue):
             _unroll(f, node, list(operand.value.fields.values()))
         elif isinstance(operand, Known) and isinstance(operand.value, ArrayValue):
@@ -114,7 +122,23 @@ def _unroll(f: FunctionLowering, node: tree.For, values: list[Value]) -> None:
     f.emitter.set_label(end)
 
 
-def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
+def _counter_of(f: FunctionLowering, node: tree.For, span: Span) -> Counter | None:
+    """The counter of a loop over a range that is known."""
+    numbers = [
+        part.value.integer if isinstance(part, Known) and isinstance(part.value, Scalar) else None
+        for part in (span.start, span.stop, span.step)
+    ]
+    start, stop, step = numbers
+    if node.index or start is None or stop is None or not step:
+        return None
+    values = range(start, stop, step)
+    if len(values) > LARGEST:
+        return None
+    return Counter(node.element, Held(span.element, f.take()), values, values[-1] if values else start)
+
+
+def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> int:
+    """Lower a loop over a range; returns where its body begins."""
     kind = span.element
     if not isinstance(kind, t.IntegerType) or kind.bits == 0:
         raise CslError(node.iterable.at, f"a run-time @range needs a sized integer type, found {kind}")
@@ -162,6 +186,7 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> None:
     f.emitter.jump(body, isa.OP_JNZ, test)
     f.control_depth -= 1
     f.emitter.set_label(target.end)
+    return body.position
 
 
 def _counted_as(kind: t.IntegerType, step: int, stop: int | None) -> t.IntegerType:
