@@ -24,7 +24,9 @@ from npuviz.targets.neuroncore.isa import Activation, Alu
 
 LOG_LOW, LOG_HIGH = 2.0**-64, 2.0**64
 PI = 3.1415927410125732
-"""pi in fp32, the limit of the sine function."""
+"""pi in fp32."""
+FARTHEST = 4.71238899230957
+"""3/2 pi: what is mirrored ends at most at pi/2."""
 # 2 pi in three parts of few bits: multiples of the first two are exact.
 TWO_PI = (6.28125, 1.93500518798828125e-3, 3.01991664e-7)
 
@@ -62,16 +64,22 @@ def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
 
 
 def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
-    """dst = sin(x + quarter * 2 pi), the argument brought to -pi .. pi."""
-    turns, angle = temporary(b, dst), temporary(b, dst)
+    """dst = sin(x + quarter * 2 pi), the argument brought to -pi/2 .. pi/2.
+
+    Turns of a large x are rounded half way wrongly, so that the angle may lie beyond pi: there and from pi/2
+    on it is mirrored, which leaves its sine.
+    """
+    turns, angle, mirrored = (temporary(b, dst) for _ in range(3))
     scalar(b, turns, x, Alu.MULTIPLY, 1.0 / (2.0 * math.pi), Alu.ADD, quarter)
     scalar(b, turns, turns, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING)
     rest = x
     for part in TWO_PI:
         b.isa.scalar_tensor_tensor(angle, turns, Alu.MULTIPLY, -part, Alu.ADD, rest)
         rest = angle
-    scalar(b, angle, angle, Alu.ADD, quarter * 2.0 * math.pi, Alu.MINIMUM, PI)
-    scalar(b, angle, angle, Alu.MAXIMUM, -PI)
+    scalar(b, angle, angle, Alu.ADD, quarter * 2.0 * math.pi, Alu.MINIMUM, FARTHEST)
+    scalar(b, mirrored, angle, Alu.MULTIPLY, -1.0, Alu.MINIMUM, FARTHEST)
+    b.isa.scalar_tensor_tensor(angle, mirrored, Alu.ADD, PI, Alu.MINIMUM, angle)
+    b.isa.scalar_tensor_tensor(angle, mirrored, Alu.SUBTRACT, PI, Alu.MAXIMUM, angle)
     b.isa.activation(dst, angle, Activation.SIN)
 
 
