@@ -45,7 +45,7 @@ def memory_hazards(trail: MemoryTrail) -> Findings:
     kept = trail.kept if trail.kept is not None else accesses[:0]
     rows = np.concatenate([accesses, trail.given, kept, *trail.results.values()])
     cells = cut(rows, len(trail.sizes))
-    words = int(cells.first[-1]) * ok.READERS + len(trail.thread) * _num_threads(trail)
+    words = int(cells.first[-1]) + len(trail.thread) * _num_threads(trail)
     if words > MOST_WORDS:
         return _bounded(outside, f"the order of {len(trail.thread)} steps: a run too large ({words} words)")
     return _bounded([*outside, *_Walk(trail, accesses, rows, cells).hazards()])
@@ -134,8 +134,7 @@ class _Walk:
              np.zeros(threads, np.int64), np.full(threads, -1), SEATS),
             trail.orders,
             (self._rows, self._cells.rows, len(self._accesses), len(trail.given), len(kept)),
-            (np.full(num_cells, -1), np.full((num_cells, ok.READERS), -1), np.zeros(num_cells, np.bool_),
-             self._used, origin, self._over),
+            (np.full(num_cells, ok.BLANK, np.int32), self._used, origin, self._over),
             (found, self._missing_cells),
         )  # fmt: skip
         mine = self._cells.rows[: len(self._accesses)]

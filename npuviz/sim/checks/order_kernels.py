@@ -3,9 +3,14 @@
 Cells stand for bytes that every access touches together or not at all. `clocks` (steps, threads) comes as
 zeros; place t of a row is how many steps of thread t are certainly over when the step begins. Steps of a
 thread begin in their order and end in their order; that one is over when the next begins has to be said.
+
+A cell holds the number of its history: who wrote it last and who has read it since. Many cells share one, so
+a step looks at each history once and only moves the cells on to the next.
 """
 
 # pyright: reportMissingParameterType=false
+
+import numpy as np
 
 from npuviz.base.kernels import entries
 from npuviz.base.kernels.inner import inner
@@ -13,6 +18,13 @@ from npuviz.base.kernels.inner import inner
 READERS = 4
 """Readers of a cell that are remembered; of more the oldest is forgotten."""
 EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN, FOREIGN = range(5)
+WRITER, HAS_VALUE, READER, NUM_COLUMNS = 0, 1, 2, 2 + READERS
+"""Columns of a history: the step that wrote last, whether anybody has given a value, and the steps that have
+read since; -1 for none."""
+BLANK, GIVEN = 0, 1
+"""Histories of cells that nobody has written: without a value, and with one from outside."""
+KNOWN = 64
+"""Histories whose next one a step remembers."""
 
 SEATLESS = -2
 STEP, MEMORY, WRITE, DENSE, BANK, BANKS, LOW, HIGH = range(8)
@@ -54,10 +66,10 @@ def _is_foreign(origin, step, before):
 
 
 @_inlined
-def _read_after(state, found, count, step, cell):
-    """A step reads what another wrote last."""
-    thread, place, clocks, writer, _, _, used, origin, _ = state
-    before = writer[cell]
+def _read_after(state, log, step, cell, before):
+    """A step reads what another wrote last; returns the number of findings."""
+    found, count = log
+    thread, place, clocks, _, used, origin, _ = state
     used[before] = True
     if clocks[step, thread[before]] < place[before]:
         return _note(found, count, (EARLY_READ, step, before, cell))
@@ -67,25 +79,43 @@ def _read_after(state, found, count, step, cell):
 
 
 @_inlined
-def _remember(state, step, cell):
-    """A step is among the readers of a cell, in the place of one of its thread or of the oldest."""
-    thread, readers = state[0], state[4]
-    oldest = 0
-    for k in range(READERS):
-        other = readers[cell, k]
+def _seat_of_reader(thread, history, step):
+    """Where a step stands among the readers of a history: in the place of one of its thread or the oldest."""
+    oldest = READER
+    for column in range(READER, NUM_COLUMNS):
+        other = history[column]
         if other < 0 or other == step or thread[other] == thread[step]:
-            oldest = k
-            break
-        if other < readers[cell, oldest]:
-            oldest = k
-    readers[cell, oldest] = step
+            return column
+        if other < history[oldest]:
+            oldest = column
+    return oldest
 
 
 @_inlined
-def _write(state, found, count, step, target):
-    cell, is_dense, ordered = target
-    thread, place, clocks, writer, readers, given, used, _, over = state
-    before = writer[cell]
+def _read(state, table, log, step, cell):
+    """A step reads a cell; returns the number of findings, of histories, and which one the cell has next."""
+    thread, now = state[0], state[3][cell]
+    histories, num = table
+    count = log[1]
+    before = histories[now, WRITER]
+    if before >= 0:
+        count = _read_after(state, log, step, cell, before)
+    column = _seat_of_reader(thread, histories[now], step)
+    if histories[now, column] == step:
+        return count, num, now
+    for each in range(NUM_COLUMNS):
+        histories[num, each] = histories[now, each]
+    histories[num, column] = step
+    return count, num + 1, num
+
+
+@_inlined
+def _write_over(state, history, log, step, target):
+    """A step writes over a cell of a history; returns the number of findings."""
+    found, count = log
+    cell, is_dense = target
+    thread, place, clocks, _, used, _, over = state
+    before = history[WRITER]
     if before >= 0:
         over[before] = step
         owner = thread[before]
@@ -93,21 +123,17 @@ def _write(state, found, count, step, target):
             count = _note(found, count, (UNORDERED_WRITES, step, before, cell))
         if not is_dense:
             used[before] = True
-    for k in range(READERS):
-        reader = readers[cell, k]
-        readers[cell, k] = -1
-        if reader < 0 or reader == step or reader == ordered:
+    for column in range(READER, NUM_COLUMNS):
+        reader = history[column]
+        if reader < 0 or reader == step:
             continue
         owner = thread[reader]
         if owner == thread[step] or clocks[step, owner] >= place[reader]:
-            ordered = reader
             continue
-        has_value = before >= 0 or given[cell]
-        kind = EARLY_OVERWRITE if has_value else EARLY_READ
-        first, second = (step, reader) if has_value else (reader, step)
+        kind = EARLY_OVERWRITE if history[HAS_VALUE] else EARLY_READ
+        first, second = (step, reader) if history[HAS_VALUE] else (reader, step)
         count = _note(found, count, (kind, first, second, cell))
-    writer[cell] = step
-    return count, ordered
+    return count
 
 
 @_inlined
@@ -156,63 +182,114 @@ def _begin(steps, orders, step, order):
 
 
 @_inlined
-def _touch(state, found, count, access):
-    """A step reads or writes the cells of one access; returns the new number of findings."""
-    writer, given = state[3], state[5]
-    step, is_write, density, first, banks, pitch, width = access
+def _read_all(state, table, known, log, access):
+    """A step reads the cells of one access; returns the number of findings and of histories."""
+    found, count = log
+    history_of = state[3]
+    histories, num = table
+    step, density, first, banks, pitch, width = access
+    keys, values = known
     missing, place_missing = 0, 0
-    # Cells side by side mostly have one writer and the same readers, which are looked at once.
-    seen = -1
     for bank in range(banks):
         start = first + bank * pitch
         for cell in range(start, start + width):
-            if is_write:
-                count, seen = _write(state, found, count, step, (cell, density == DENSE_BYTES, seen))
-                continue
-            before = writer[cell]
-            if before < 0:
-                if not given[cell]:
-                    missing, place_missing = missing + 1, cell
-            elif before != seen:
-                count = _read_after(state, found, count, step, cell)
-                seen = before
-            _remember(state, step, cell)
+            now = history_of[cell]
+            if not histories[now, HAS_VALUE]:
+                missing, place_missing = missing + 1, cell
+            slot = now % KNOWN
+            if keys[slot] != now:
+                keys[slot] = now
+                count, num, values[slot] = _read(state, (histories, num), (found, count), step, cell)
+            history_of[cell] = values[slot]
     # Of what is read with gaps, the gaps may be what nobody has written; its last byte is no gap.
     end = first + (banks - 1) * pitch + width - 1
-    is_exact = density == EXACT_END and writer[end] < 0 and not given[end]
+    is_exact = density == EXACT_END and not histories[history_of[end], HAS_VALUE]
     if missing and (density == DENSE_BYTES or missing == banks * width or is_exact):
         count = _note(found, count, (UNWRITTEN, step, -1, place_missing))
-    return count
+    return count, num
 
 
 @_inlined
-def _mark(at, row, given):
+def _write_all(state, table, known, log, access):
+    """A step writes the cells of one access; returns the number of findings and of histories."""
+    found, count = log
+    history_of = state[3]
+    histories, num = table
+    step, density, first, banks, pitch, width = access
+    keys = known[0]
+    _fill(histories[num], step, 1)
+    for bank in range(banks):
+        start = first + bank * pitch
+        for cell in range(start, start + width):
+            now = history_of[cell]
+            slot = now % KNOWN
+            if keys[slot] != now:
+                keys[slot] = now
+                target = cell, density == DENSE_BYTES
+                count = _write_over(state, histories[now], (found, count), step, target)
+            history_of[cell] = num
+    return count, num + 1
+
+
+@_inlined
+def _fill(history, writer, has_value):
+    """A history without readers."""
+    history[WRITER] = writer
+    history[HAS_VALUE] = has_value
+    for column in range(READER, NUM_COLUMNS):
+        history[column] = -1
+
+
+@_inlined
+def _mark(at, row, history_of):
     """Mark the cells of a row as given."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
-            given[cell] = True
+            history_of[cell] = GIVEN
 
 
 @_inlined
-def _finish(at, row, writer, used):
+def _finish(at, row, history_of, histories, used):
     """What is read after the end has been used."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
-            if writer[cell] >= 0:
-                used[writer[cell]] = True
+            writer = histories[history_of[cell], WRITER]
+            if writer >= 0:
+                used[writer] = True
 
 
 @_inlined
-def _first_missing(at, row, writer, given):
+def _first_missing(at, row, history_of, histories):
     """The first cell of a row that nobody has written, or -1."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
-            if writer[cell] < 0 and not given[cell]:
+            if not histories[history_of[cell], HAS_VALUE]:
                 return cell
     return -1
+
+
+@_inlined
+def _with_room(histories, num, more):
+    """Histories with room for more of them than the first `num`: the same rows, or a copy at least as large
+    again."""
+    if num + more <= len(histories):
+        return histories
+    larger = np.empty((2 * len(histories) + more, NUM_COLUMNS), np.int32)
+    for row in range(num):
+        for column in range(NUM_COLUMNS):
+            larger[row, column] = histories[row, column]
+    return larger
+
+
+@_inlined
+def _forget(keys):
+    """No history is known."""
+    # A slice that is set takes numba three seconds to compile, most of them for its error text.
+    for slot in range(KNOWN):
+        keys[slot] = -1
 
 
 @_entry
@@ -226,20 +303,24 @@ def walk(steps, orders, accesses, cells, results):
     accesses  rows of accesses sorted by step, of what is given, of what is kept, of results; their cells
               (n, 4): first cell, banks, cells between banks, cells of a bank; how many rows are accesses,
               given, kept
-    cells     last writer, readers (cells, READERS), given, used by step (both filled here), what tells who
-              may read what: operator of each step (-1: any), first row of each operator (n + 1,), operators
-              it may read of; and by step who overwrote some of it last (-1: nobody; filled here)
+    cells     history of each (BLANK; filled here), used by step (filled here), what tells who may read what:
+              operator of each step (-1: any), first row of each operator (n + 1,), operators it may read of;
+              and by step who overwrote some of it last (-1: nobody; filled here)
     results   found, and by row of results its first cell that nobody has written
     """
     thread, place, clocks = steps[0], steps[1], steps[2]
     rows, at, num_accesses, num_given, num_kept = accesses
-    writer, readers, given, used, origin, over = cells
+    history_of, used, origin, over = cells
     found, missing = results
-    state = (thread, place, clocks, writer, readers, given, used, origin, over)
+    state = (thread, place, clocks, history_of, used, origin, over)
+    known = (np.empty(KNOWN, np.int64), np.empty(KNOWN, np.int64))
+    histories = np.empty((1 << 12, NUM_COLUMNS), np.int32)
+    _fill(histories[BLANK], -1, 0)
+    _fill(histories[GIVEN], -1, 1)
+    count, order, first, num = 0, 0, 0, GIVEN + 1
     kept = num_accesses + num_given
     for row in range(num_accesses, kept):
-        _mark(at, row, given)
-    count, order, first = 0, 0, 0
+        _mark(at, row, history_of)
     for step in range(len(thread)):
         order = _begin(steps, orders, step, order)
         end = first
@@ -247,20 +328,19 @@ def walk(steps, orders, accesses, cells, results):
             end += 1
         for is_write in range(2):
             for row in range(first, end):
-                if rows[row, WRITE] == is_write:
-                    access = (
-                        step,
-                        is_write,
-                        rows[row, DENSE],
-                        at[row, 0],
-                        at[row, 1],
-                        at[row, 2],
-                        at[row, 3],
-                    )
-                    count = _touch(state, found, count, access)
+                if rows[row, WRITE] != is_write:
+                    continue
+                access = (step, rows[row, DENSE], at[row, 0], at[row, 1], at[row, 2], at[row, 3])
+                _forget(known[0])
+                histories = _with_room(histories, num, at[row, 1] * at[row, 3] + 1)
+                table = (histories, num)
+                if is_write:
+                    count, num = _write_all(state, table, known, (found, count), access)
+                else:
+                    count, num = _read_all(state, table, known, (found, count), access)
         first = end
     for row in range(kept, kept + num_kept):
-        _finish(at, row, writer, used)
+        _finish(at, row, history_of, histories, used)
     for row in range(len(missing)):
-        missing[row] = _first_missing(at, kept + num_kept + row, writer, given)
+        missing[row] = _first_missing(at, kept + num_kept + row, history_of, histories)
     return count
