@@ -1,4 +1,4 @@
-"""Softmax, LogSoftmax and Hardmax: along one axis, held whole in a partition."""
+"""Softmax, LogSoftmax and Hardmax: along one axis, held whole in a partition, or part after part."""
 
 import math
 from collections.abc import Callable
@@ -10,13 +10,20 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import binary, scalar, temporary
-from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import AxisTile, axis_tiles
+from npuviz.targets.neuroncore.compiler.operators.reduction.axis_tiles import (
+    AxisTile,
+    axis_tiles,
+    split_at,
+    store_as,
+)
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
 
 LIMIT = 16384
 """Elements of a partition: a tile and its exponentials take 128 KiB."""
+PART = 8192
+"""Elements of a partition where a longer axis is read in parts."""
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -73,6 +80,48 @@ def _softmax_tile(b: Builder, tile: AxisTile, is_log: bool) -> None:
     tile.store(b, 1, result)
 
 
+def _softmax_in_parts(b: Builder, source: HbmView, target: HbmView, is_log: bool) -> None:
+    """Rows that no partition holds, of views (rows, axis, 1): read for maximum, sum and result."""
+    rows, size, _ = source.shape
+    parts = [slice(start, min(start + PART, size)) for start in range(0, size, PART)]
+    for first in range(0, rows, NUM_PARTITIONS):
+        block = slice(first, min(first + NUM_PARTITIONS, rows))
+        count = block.stop - first
+        with b.tiles.scope():
+            peaks, sums = (b.tiles.sbuf(count, (len(parts), 1), "float32") for _ in range(2))
+            for index, part in enumerate(parts):
+                with b.tiles.scope():
+                    x = b.dma.fetch(source[block, part])
+                    b.isa.tensor_reduce(peaks[:, index], over_axis(x), Alu.MAXIMUM, 1)
+            negative = reduce_axis(b, peaks, Alu.MAXIMUM)
+            scalar(b, negative, negative, Alu.MULTIPLY, -1.0)
+            for index, part in enumerate(parts):
+                with b.tiles.scope():
+                    x, made = b.dma.fetch(source[block, part]), _room(b, count, part)
+                    b.isa.activation(
+                        made, x, Activation.EXP, bias=negative,
+                        cmd=ReduceCmd.RESET_REDUCE, accumulators=sums[:, index],
+                    )  # fmt: skip
+            whole = reduce_axis(b, sums, Alu.ADD)
+            if is_log:
+                b.isa.activation(whole, whole, Activation.LOG)
+            else:
+                scalar(b, whole, whole, Alu.DIVIDE, 1.0, reverse=True)
+            for part in parts:
+                with b.tiles.scope():
+                    x, made = b.dma.fetch(source[block, part]), _room(b, count, part)
+                    if is_log:
+                        b.isa.tensor_scalar(made, x, Alu.ADD, negative, Alu.SUBTRACT, whole)
+                    else:
+                        b.isa.activation(made, x, Activation.EXP, bias=negative)
+                        b.isa.tensor_scalar(made, made, Alu.MULTIPLY, whole)
+                    store_as(b, target[block, part], made)
+
+
+def _room(b: Builder, partitions: int, part: slice) -> View:
+    return b.tiles.sbuf(partitions, (part.stop - part.start, 1), "float32")
+
+
 def _coerced(b: Builder, node: Node, view: HbmView) -> tuple[HbmView, int]:
     """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
     opsets = b.graph.opsets
@@ -90,9 +139,14 @@ def lower_softmax(b: Builder, node: Node) -> None:
     if source.dtype not in _FLOATS:
         raise CannotLower(f"{node.op_type} of {source.dtype}")
     source, axis = _coerced(b, node, source)
+    is_log = node.op_type == "LogSoftmax"
+    before, size, behind = split_at(source.shape, axis)
+    if size > LIMIT and behind == 1:
+        _softmax_in_parts(b, source.reshape(before, size, 1), target.reshape(before, size, 1), is_log)
+        return
     for tile in axis_tiles(source.shape, axis, (source, target.reshape(*source.shape)), LIMIT):
         with b.tiles.scope():
-            _softmax_tile(b, tile, node.op_type == "LogSoftmax")
+            _softmax_tile(b, tile, is_log)
 
 
 def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
