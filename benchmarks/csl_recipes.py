@@ -217,8 +217,32 @@ def _newer_collectives() -> tuple[Recipe, ...]:
     )
 
 
+_NEIGHBOURS = (
+    "cslc --arch=wse2 layout.csl --fabric-dims=11,6 --fabric-offsets=4,1 --memcpy --channels=1 -o out "
+    "--params=P:{p},d_dim:{d},rows_per_pe:{rows},K:{k} && cs_python run.py --name out --case {case}"
+)
+
+
+def _neighbours(one: str = "k_eq_1", large: str = "k_large") -> tuple[Recipe, ...]:
+    """The six cases of the task's own tests; its answers name two of them in different ways."""
+    cases = (
+        ("baseline", 4, 32, 128, 16),
+        (one, 2, 32, 256, 1),
+        (large, 2, 16, 256, 256),
+        ("uneven", 4, 32, 64, 16),
+        ("all_equal", 2, 16, 256, 16),
+        ("duplicates", 2, 16, 256, 8),
+    )
+    return tuple(
+        Recipe(case, "src-starter", _NEIGHBOURS.format(p=p, d=d, rows=rows, k=k, case=case))
+        for case, p, d, rows, k in cases
+    )
+
+
 RECIPES: dict[str, tuple[Recipe, ...]] = {
     "DaXor-0+spatial-collectives": _newer_collectives(),
+    "DaBestCode+cerebras-kernel-challenge": _neighbours("k=1", "k=256"),
+    "cerebras-kernel-challenge": _neighbours(),
     "spatial-collectives": _collectives(),
     "siddharthbc+CSR-graph-coloring": _colorings(),
     "WaferLLM": _wafer_models(),

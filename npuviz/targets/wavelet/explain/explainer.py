@@ -114,6 +114,11 @@ class Explainer:
 
     def endless(self, limit: int) -> tuple[str, str]:
         """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""
+        place, text = self.at_work()
+        return place, f"the run has not ended after {limit:,} cycles (--set limit=N for more): {text}"
+
+    def at_work(self) -> tuple[str, str]:
+        """(place, text): the first PEs that are in a task now, with its line; if none is, who waits."""
         found: list[tuple[int, str]] = []
         for node in range(len(self._engine.program.nodes.x)):
             block = self._observer.block_row(node)
@@ -127,8 +132,7 @@ class Explainer:
         texts = [text for _, text in found] or [
             self._waits.sentence(wait) for wait in self._waits.all()[:SHOWN]
         ]
-        text = f"the run has not ended after {limit:,} cycles (--set limit=N for more): {'; '.join(texts)}"
-        return self._places.name(found[0][0]) if found else "", text
+        return self._places.name(found[0][0]) if found else "", "; ".join(texts)
 
     def waits(self) -> DetailTable:
         """Who waits for whom now, as a report."""

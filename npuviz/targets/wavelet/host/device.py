@@ -93,7 +93,8 @@ class Device:
             left = deadline - self.machine.cycle
             if left <= 0:
                 text = f"{_of(self.commands[index])} is not done after {self.limit} cycles"
-                raise DeviceError(f"{text}; at cycle {self.machine.cycle}")
+                _, who = self.machine.explainer.at_work()
+                raise DeviceError(f"{text}; at cycle {self.machine.cycle}: {who}")
             if not is_slow and self.limit - left >= SLOW_CYCLES:
                 is_slow = True
                 self.on_slow()

@@ -95,6 +95,14 @@ def test_the_recorded_run_gives_the_same_end(tmp_path, arch):
     assert again._device.machine.cycle == live._device.machine.cycle
 
 
+def test_a_function_that_never_ends_is_named_with_its_line(tmp_path, monkeypatch):
+    pe = "var a: i16 = 1; fn main() void { while (a != 0) { a |= 1; } } comptime { @export_symbol(main); }"
+    monkeypatch.setenv("NPUVIZ_CSL_LIMIT", "2000")
+    runtime = start(compile_folder(tmp_path, pe, {"main": "fn()void"}))
+    with pytest.raises(DeviceError, match=r"after 2000 cycles; .*PE\(0,0\) is in main \(pe\.csl:4\)"):
+        runtime.launch("main", nonblock=False)
+
+
 def test_a_function_that_never_unblocks_is_told(tmp_path):
     out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS)
     runtime = start(out)
