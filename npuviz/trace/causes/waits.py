@@ -1,6 +1,6 @@
 """Why a unit stood still in a span, hop by hop; and what each unit lost its cycles to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,8 +141,10 @@ def unit_causes(reader: TraceReader, unit: int) -> dict[str, int]:
     total, edges = _classes(start, end, classes[kind])
     for place, name in enumerate(CAUSES):
         found[name] += int(total[place])
-    for low, high, owner in _gaps(reader, tracks, edges):
-        for name, cycles in _of_gap(graph, reader, (low, high), owner).items():
+    low, high, owner = _gaps(reader, tracks, edges)
+    for track in np.unique(owner).tolist():
+        mine = owner == track
+        for name, cycles in _of_gaps(graph, reader, (low[mine], high[mine]), track):
             found[name] += cycles
     return found
 
@@ -183,39 +185,51 @@ def _classes(start: np.ndarray, end: np.ndarray, name: np.ndarray) -> tuple[np.n
     return total, spans.astype(np.int64)
 
 
-def _gaps(reader: TraceReader, tracks: Sequence[int], spans: np.ndarray) -> list[tuple[int, int, int]]:
-    """Gaps between covered spans: begin, end, and the track that goes on behind them (-1 none)."""
+def _gaps(
+    reader: TraceReader, tracks: Sequence[int], spans: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gaps between covered spans: begin, end, and the track that goes on behind them (-1 none); (n,) each."""
     low = np.concatenate(([0], spans[:, 1]))
     high = np.concatenate((spans[:, 0], [reader.end_cycle]))
-    gaps = np.flatnonzero(high > low)
-    views = [(track, reader.source.interval_view(track)) for track in tracks]
-    owner = np.full(len(gaps), -1, dtype=np.int64)
-    for track, view in views:
-        place = np.searchsorted(view.start, high[gaps])
+    is_gap = high > low
+    low, high = low[is_gap], high[is_gap]
+    owner = np.full(len(high), -1, dtype=np.int64)
+    for track in tracks:
+        view = reader.source.interval_view(track)
+        place = np.searchsorted(view.start, high)
         is_next = place < len(view.start)
-        is_next[is_next] &= view.start[place[is_next]] == high[gaps][is_next]
+        is_next[is_next] &= view.start[place[is_next]] == high[is_next]
         owner[is_next & (owner < 0)] = track
-    return [(int(low[g]), int(high[g]), int(t)) for g, t in zip(gaps.tolist(), owner.tolist(), strict=True)]
+    return low, high, owner
 
 
-def _of_gap(graph: CauseGraph, reader: TraceReader, span: tuple[int, int], track: int) -> dict[str, int]:
-    low, high = span
+def _of_gaps(
+    graph: CauseGraph, reader: TraceReader, gaps: tuple[np.ndarray, np.ndarray], track: int
+) -> Iterator[tuple[str, int]]:
+    """Cycles by cause of gaps behind which a track goes on; their begins and ends, (n,) each."""
+    low, high = gaps
     if track < 0:
-        return {"empty": high - low}
-    cycles = graph.cause_cycle[graph.cause_offsets[track] : graph.cause_offsets[track + 1]]
-    place = int(np.searchsorted(cycles, high, side="right")) - 1
-    if place < 0 or cycles[place] < low:
-        return {UNKNOWN: high - low}
-    row = int(graph.cause_offsets[track]) + place
-    role = next(kind.role for kind in reader.schema.kinds if kind.id == graph.cause_kind[row])
-    done = int(graph.done[row]) if graph.done[row] >= 0 else low
-    between = high - max(low, min(done, high))
-    source = int(graph.source[row])
-    is_host = role == "host" or (source <= -2 and _is_host(graph, reader, -2 - source))
-    name = "host" if is_host else cause_name(role) if role.startswith("wait-") else "dependency"
-    found = {name: between}
-    found["empty"] = found.get("empty", 0) + high - low - between
-    return found
+        yield "empty", int((high - low).sum())
+        return
+    first, last = graph.cause_offsets[track : track + 2].tolist()
+    cycles = graph.cause_cycle[first:last]
+    place = np.searchsorted(cycles, high, side="right") - 1
+    is_known = place >= 0
+    is_known[is_known] = cycles[place[is_known]] >= low[is_known]
+    yield UNKNOWN, int((high - low)[~is_known].sum())
+    low, high, row = low[is_known], high[is_known], first + place[is_known]
+    done, source = graph.done[row], graph.source[row]
+    between = high - np.maximum(low, np.minimum(np.where(done >= 0, done, low), high))
+    yield "empty", int((high - low - between).sum())
+    others = np.unique(source[source <= -2])
+    from_host = np.isin(source, [each for each in others.tolist() if _is_host(graph, reader, -2 - each)])
+    roles = {kind.id: kind.role for kind in reader.schema.kinds}
+    kinds = graph.cause_kind[row]
+    for kind in np.unique(kinds).tolist():
+        mine, role = kinds == kind, roles[kind]
+        name = "host" if role == "host" else cause_name(role) if role.startswith("wait-") else "dependency"
+        yield "host", int(between[mine & from_host].sum())
+        yield name, int(between[mine & ~from_host].sum())
 
 
 def _is_host(graph: CauseGraph, reader: TraceReader, track: int) -> bool:
