@@ -1,8 +1,8 @@
 """A model of 3,500 varied operators: seconds and memory to load, compile, run and check it on each target.
 
-`python -m benchmarks.large_model FILE.onnx [OPERATORS]` writes the model: residual blocks with squeeze and
-excitation, branches that are concatenated, attention, gates, pyramids that are resized and quantised layers,
-one after the other, with made weights.
+`python -m benchmarks.large_model` measures; with `FILE.onnx [OPERATORS]` it writes the model: residual blocks
+with squeeze and excitation, branches that are concatenated, attention, gates, pyramids that are resized and
+quantised layers, one after the other, with made weights.
 """
 
 import math
@@ -210,12 +210,14 @@ def run() -> list[Row]:
 
 
 def main() -> int:
-    """Write the model."""
-    if len(sys.argv) < 2:
-        print(__doc__)
-        return 2
-    onnx.save(made_model(int(sys.argv[2]) if len(sys.argv) > 2 else OPERATORS), sys.argv[1])
-    return 0
+    """Write the model, or measure and print; exit code 1 where a run did not end well."""
+    if len(sys.argv) > 1:
+        onnx.save(made_model(int(sys.argv[2]) if len(sys.argv) > 2 else OPERATORS), sys.argv[1])
+        return 0
+    rows = run()
+    for row in rows:
+        print(f"{row.name}: {row.value:.1f} {row.unit}, goal {row.figure}")
+    return int(any(row.is_wrong for row in rows))
 
 
 if __name__ == "__main__":

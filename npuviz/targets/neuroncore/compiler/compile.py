@@ -10,6 +10,7 @@ from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
 from npuviz.onnx.passes.missing import expand_missing, expand_nodes
+from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -131,7 +132,7 @@ class _Driver:
             return
         lower = lowering_of(node)
         if lower is None:
-            reason = HostReason("the engines have no lowering for it", node.op_type)
+            reason = lacking(node, "the engines have")
         else:
             reason = self._attempt(node, lambda builder: lower(builder, node))
             if not reason:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
@@ -192,7 +193,7 @@ class Planner:
             )
         if node.op_type in RECURRENT:
             return recurrent_reason(self.graph, node, self._spec)
-        return HostReason("the NPU has no lowering for it", node.op_type)
+        return lacking(node, "the NPU has")
 
     # --- what belongs together -----------------------------------------------------------------------
 

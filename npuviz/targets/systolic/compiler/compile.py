@@ -10,6 +10,7 @@ from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.passes.contrib.recurrent import MAX_STEPS, MIN_WEIGHTS
+from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.systolic.compiler.bodies import DOMAINS
@@ -121,7 +122,7 @@ def _has_no_lowering(node: Node) -> bool:
 def _lacking(graph: Graph, node: Node) -> HostReason:
     """Why the cores have no lowering for a node; recurrent ones of usual forms were written out before."""
     if node.op_type not in RECURRENT:
-        return HostReason("the cores have no lowering for it", node.op_type)
+        return lacking(node, "the cores have")
     held = [graph.tensors[tensor].shape for tensor in node.inputs[1:3] if tensor >= 0]
     weights = sum(math.prod(shape[1:]) for shape in held)
     if weights < MIN_WEIGHTS:

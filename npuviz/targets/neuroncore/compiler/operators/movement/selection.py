@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.semantics.operators import RANDOM
+from npuviz.onnx.semantics.host_operators import HOST_OPERATORS
 from npuviz.program.graph import Node
+from npuviz.program.program import HostReason
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import move_by_map, numbers
@@ -19,27 +20,6 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 VALUE_DEPENDENT = "the size of the result depends on values"
-NO_TENSOR = "sequences, optionals and text are no tensors of the chip"
-CONTROL_FLOW = "what runs depends on values"
-REASONS: Mapping[str, str] = {
-    **dict.fromkeys(("NonZero", "Unique", "NonMaxSuppression"), VALUE_DEPENDENT),
-    **dict.fromkeys(("If", "Loop"), CONTROL_FLOW),
-    # Bernoulli is a function: its body draws the numbers and is expanded.
-    **dict.fromkeys(RANDOM - {"Bernoulli"}, "random numbers"),
-    **dict.fromkeys(
-        (
-            *("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert"),
-            *("SequenceLength", "SplitToSequence", "ConcatFromSequence", "Optional"),
-            *("OptionalGetElement", "OptionalHasElement", "RegexFullMatch", "StringConcat"),
-            *("StringNormalizer", "StringSplit"),
-        ),
-        NO_TENSOR,
-    ),
-    "ImageDecoder": "a compressed picture is decoded by the host",
-    "TfIdfVectorizer": "counting n-grams is work for the host",
-    "Det": "an elimination that depends on values",
-}
-"""Operators that stay on the host whatever their inputs."""
 
 
 def lower_compress(b: Builder, node: Node) -> None:
@@ -113,16 +93,16 @@ def _overlap(
     return key, taken
 
 
-def _refuse(reason: str) -> Callable[[Builder, Node], None]:
+def _refuse(reason: HostReason) -> Callable[[Builder, Node], None]:
     def lower(b: Builder, node: Node) -> None:
-        del b, node
-        raise CannotLower(reason)
+        del b
+        raise CannotLower(reason.limit, node.op_type, reason.change)
 
     return lower
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Node], None]] = {
-    **{op_type: _refuse(reason) for op_type, reason in REASONS.items()},
+    **{op_type: _refuse(reason) for op_type, reason in HOST_OPERATORS.items()},
     "Compress": lower_compress,
     "Col2Im": lower_col2im,
 }
