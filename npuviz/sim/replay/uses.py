@@ -134,8 +134,21 @@ class Uses:
         """Whether rows tell what touches a memory."""
         return memory in self._rows_of_memory
 
-    def accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
+    def accesses(self, memory: int, address: int, bank_bytes: int) -> list[tuple[int, int]]:
         """(place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
+        asked = memory, address, bank_bytes
+        if asked not in self._accesses:
+            # Questions about a byte come together: who made it, who uses it, who writes over it.
+            self._accesses.clear()
+            self._accesses[asked] = list(self._find_accesses(*asked))
+        return self._accesses[asked]
+
+    @cached_property
+    def _accesses(self) -> dict[tuple[int, int, int], list[tuple[int, int]]]:
+        """The accesses of the byte that somebody asked for last."""
+        return {}
+
+    def _find_accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
         bank, offset = divmod(address, bank_bytes)
         exact = self.table.exact
         mine, (first, banks, low, high) = self._rows_of_memory.get(memory, _NO_ROWS)
