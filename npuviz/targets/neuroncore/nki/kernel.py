@@ -17,6 +17,7 @@ from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
+from npuviz.targets.neuroncore.nki.calls.annotations import Annotation
 from npuviz.targets.neuroncore.nki.calls.instances import Instances, NeedsInstances
 from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
@@ -240,7 +241,7 @@ def _converted(
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, list) and _has_arrays(value):
         return [_converted(recording, f"{name}{n}", part, inputs, stores) for n, part in enumerate(value)]
-    array = array_of(value)
+    array = value.zeros() if isinstance(value, Annotation) else array_of(value)
     if array is None:
         return value
     kind = dtype_of(array.dtype)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Never, TypeVar
+from typing import NamedTuple, Never, TypeVar
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
@@ -174,17 +174,17 @@ def parsed(path: Path, text: bytes) -> ast.Module:
 
 def located(error: KernelError) -> KernelError:
     """The error with the line of the user's text that raised it at its head."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    frames = [f for f in _places(error) if not _is_ours(f.filename)]
     own = [f for f in frames if not f.filename.startswith(_LIBRARIES)]
     return error.at(f"{Path(own[-1].filename).name}:{own[-1].lineno}") if own else error
 
 
 def user_error(error: BaseException, path: Path) -> KernelError:
     """An exception of the user's own Python in one line: where, what, and for known ones what to do."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not _is_ours(frame.filename)]
+    users = [frame for frame in _places(error) if not _is_ours(frame.filename)]
     own = [frame for frame in users if not frame.filename.startswith(_LIBRARIES)]
-    inside = [frame for frame in own if Path(frame.filename).resolve() == path.resolve()]
+    this = {name for name in {frame.filename for frame in own} if Path(name).resolve() == path.resolve()}
+    inside = [frame for frame in own if frame.filename in this]
     place = (inside or own)[-1:]
     where = f"{Path(place[0].filename).name}:{place[0].lineno}" if place else path.name
     helper = own[-1] if own and inside and own[-1] is not inside[-1] else None
@@ -193,6 +193,19 @@ def user_error(error: BaseException, path: Path) -> KernelError:
     what = what if len(what) <= MAX_TEXT else what[:MAX_TEXT] + " ..."
     text = f"{type(error).__name__}: {what}" if what else type(error).__name__
     return KernelError(f"{where}: {text}{deeper}{_remedy(error)}")
+
+
+class _Place(NamedTuple):
+    """A line of a traceback."""
+
+    filename: str
+    lineno: int
+
+
+def _places(error: BaseException) -> list[_Place]:
+    """The lines that an exception went through, outermost first; there may be millions."""
+    found = traceback.walk_tb(error.__traceback__)
+    return [_Place(frame.f_code.co_filename, line) for frame, line in found]
 
 
 def _text_of(error: BaseException) -> str:
