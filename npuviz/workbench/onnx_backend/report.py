@@ -83,7 +83,8 @@ def report(results: Mapping[str, CaseResult], *, machine: str, version: str, com
 _MEANINGS = {
     PASS: "right values, every operator on the engines and DMA queues of the chip",
     COARSE: "every operator on the engines, outside of onnx's tolerance, but right within the one that "
-    "follows from the machine's number types, also by [its own check](checks.md)",
+    "follows from the machine's number types, also by [its own check](checks.md); or right for the "
+    "inputs as those types hold them",
     HOST: "right values, but some operator ran on the host processor, for the reason given",
     FOLDED: "right values, known when compiling: all inputs are parameters",
     ROUNDING: "outside of onnx's tolerance, but within two units in the last place of the tensor's largest "
