@@ -5,6 +5,7 @@ The environment is set before numpy, ONNX Runtime or Qt are imported anywhere.
 
 import gc
 import os
+import signal
 import threading
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,10 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("NPUVIZ_KERNELS", "wait")
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+# A shell that starts the tests in the background lets them ignore Ctrl-C, which some are about.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
