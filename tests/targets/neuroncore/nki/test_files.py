@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.targets.neuroncore.nki import user_python
 from npuviz.targets.neuroncore.nki.command import environment, run
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
@@ -201,7 +201,7 @@ def test_a_shape_beside_an_array_gives_its_type(tmp_path) -> None:
 
 def warmed_up(tmp_path, imports: str) -> None:
     """Import what a kernel file imports, so that its time is not counted."""
-    with pytest.raises(UsageError):  # there is no kernel
+    with pytest.raises(FormatError):  # there is no kernel
         loaded(tmp_path, imports, {})
 
 
