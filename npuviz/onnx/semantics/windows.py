@@ -76,13 +76,16 @@ def window_axes(
 ) -> list[WindowAxis]:
     """The spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...].
 
-    Raises CannotLower for tensors that have other axes than the kernel.
+    Raises CannotLower for tensors that have other axes than the kernel, or a result of another batch.
     """
     rank = len(kernel)
     if len(in_shape) != rank + 2 or len(out_shape) != rank + 2:
         raise CannotLower(
             f"tensors of rank {rank + 2} for a kernel of rank {rank}", f"{len(in_shape)} and {len(out_shape)}"
         )
+    if in_shape[0] != out_shape[0]:
+        # The file says so itself, and nobody could work out another shape.
+        raise CannotLower(f"a result of as many images as there are ({in_shape[0]})", f"{out_shape[0]}")
     attributes = attributes_of(node)
     strides, dilations = (attributes.integers(name, [1] * rank) for name in ("strides", "dilations"))
     pads = attributes.integers("pads", [0] * (2 * rank))

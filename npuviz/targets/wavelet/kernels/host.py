@@ -23,7 +23,7 @@ from npuviz.targets.wavelet.kernels.host_commands import (
 )
 from npuviz.targets.wavelet.kernels.jitter import MORE_LAUNCH, UNIT_LAUNCH, more_cycles
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, store_16, store_32
-from npuviz.targets.wavelet.kernels.processor.task import LAUNCH_SHIFT
+from npuviz.targets.wavelet.kernels.processor.task import LAUNCH_SHIFT, NO_TASK, may_start, pick_task
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
@@ -261,6 +261,36 @@ def _may_start(machine, index):
 
 
 @kernel
+def _is_at_work(machine, pe, t):
+    """Whether a task of a PE runs, or is the next to start; one that waits in an operation does not count."""
+    if pe.task >= 0:
+        return (pe.threads >> MAIN) & 1 == 0 and pe.map_wait == 0
+    return may_start(pe) and pick_task(machine, pe, t) != NO_TASK
+
+
+@kernel
+def _waits_for_streams(machine, index, t):
+    """Whether a copy has to wait for PEs into which the streams just before it went.
+
+    A copy is made by a task of the runtime, which is taken when no task of the program is ready (assumed:
+    the vendor's color-swap reads what the words of a stream have added up).
+    """
+    wafer, program, host = machine.wafer, machine.program, machine.host
+    other = index - 1
+    while other >= 0 and COMMAND(host, FIRST_COMMAND, other).kind == HOST_STREAM_IN:
+        command = COMMAND(host, FIRST_COMMAND, other)
+        for y in range(command.height):
+            for x in range(command.width):
+                node = node_at(program, command.x + x, command.y + y)
+                if node < 0 or wafer[wafer.nodes + node] <= 0:
+                    continue
+                if _is_at_work(machine, BLOCK(wafer, wafer[wafer.nodes + node]), t):
+                    return True
+        other -= 1
+    return False
+
+
+@kernel
 def host_step(machine, t):
     """Cycle `t` of the host: end what is done, start what may start.
 
@@ -273,7 +303,10 @@ def host_step(machine, t):
     for index in range(wafer.oldest, wafer.next):
         progress = COMMAND_STATE(wafer, wafer.commands, index)
         if progress.state == 1 and progress.left == 0 and progress.end <= t:
-            _finish(machine, index, t)
+            kind = COMMAND(machine.host, FIRST_COMMAND, index).kind
+            is_copy = kind == HOST_COPY_IN or kind == HOST_COPY_OUT
+            if not (is_copy and _waits_for_streams(machine, index, t)):
+                _finish(machine, index, t)
     while wafer.oldest < wafer.next and COMMAND_STATE(wafer, wafer.commands, wafer.oldest).state == 2:
         wafer.oldest += 1
     if wafer.done != done:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from npuviz.sim.stop import StopKind
-from npuviz.targets.wavelet.wafer import HOST_PORT_IN, HOST_STREAM_IN, HostCommand
+from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, HOST_PORT_IN, HOST_STREAM_IN, HostCommand
 from tests.targets.wavelet.running import variable
 from tests.targets.wavelet.small import run
 
@@ -65,3 +65,22 @@ def test_words_enter_as_soon_as_a_full_queue_has_room(tmp_path: Path) -> None:
     stop, machine = run(tmp_path, text, 1, ROUTES, "wse2", [_stream(HOST_STREAM_IN, 1, list(range(40)))])
     assert stop.kind is StopKind.FINISHED
     assert variable(machine, "seen").tolist() == list(range(40))
+
+
+def test_a_copy_comes_after_the_tasks_that_a_stream_started(tmp_path: Path) -> None:
+    """They take longer here than a copy takes to come."""
+    text = (NOTES % '@export_symbol(pointer, "seen");').replace(
+        "task take(word: u32) void {",
+        "var pointer: [*]u32 = &seen; var k: u16 = 0; "
+        "task take(word: u32) void { while (k < 99) : (k += 1) {} k = 0;",
+    )
+    routes = ROUTES + '@export_name("seen", [*]u32, true);'
+    commands = [
+        _stream(HOST_STREAM_IN, 1, [1, 2, 3, 4]),
+        HostCommand(HOST_COPY_OUT, "seen", (0, 0, 1, 1), 8),
+    ]
+    stop, machine = run(tmp_path, text, 1, routes, "wse2", commands)
+    assert stop.kind is StopKind.FINISHED
+    copied = machine.result(1)
+    assert copied is not None
+    assert copied.ravel().tolist() == [1, 2, 3, 4, 0, 0, 0, 0]
