@@ -87,3 +87,13 @@ def test_a_negation_behind_a_choice_stays(tmp_path: Path) -> None:
       fn main() void { const d = if (c) -a else b; out[0] = @as(i32, b + d); out[1] = @as(i32, b - -a); }
     """
     assert numbers(tmp_path, text, 2) == [1, 5]
+
+
+def test_a_negation_that_has_a_name_stays(tmp_path: Path) -> None:
+    text = """
+      var a: f32 = 3.0; var b: f32 = 5.0;
+      fn f(x: f32, y: f32) f32 { const n = -y; const s = x + n; return s * n; }
+      fn g(x: f32, y: f32) f32 { var n = y * -1.0; var s = x; s -= n; n = n + s; return n * s; }
+      fn main() void { out[0] = @as(i32, f(a, b)); out[1] = @as(i32, g(a, b)); }
+    """
+    assert numbers(tmp_path, text, 2) == [10, 24]

@@ -20,7 +20,7 @@ from npuviz.targets.wavelet.csl.lower.operands import (
     Place,
     Span,
 )
-from npuviz.targets.wavelet.csl.lower.rules.negations import without_negation
+from npuviz.targets.wavelet.csl.lower.rules.negations import is_negation, without_negation
 from npuviz.targets.wavelet.csl.lower.trial import probe_type
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -29,7 +29,6 @@ from npuviz.targets.wavelet.kernels import isa
 _ARITHMETIC = {
     "+": isa.OP_ADD,
     "-": isa.OP_SUB,
-    "-x": isa.OP_NEG,
     "*": isa.OP_MUL,
     "/": isa.OP_DIV,
     "%": isa.OP_REM,
@@ -60,7 +59,8 @@ def _binary(f: FunctionLowering, node: tree.Binary, want: t.Type | None, into: i
     result = f.target(into)
     left = lower(f, node.left)
     right = lower(f, node.right)
-    operand = operate(f, node.operator, left, right, node.at, result, want)
+    symbol, right = without_negation(f, node.operator, right, mark)
+    operand = operate(f, symbol, left, right, node.at, result, want)
     if isinstance(operand, Held):
         f.registers.release(max(mark, operand.register + 1) if operand.register >= mark else mark)
     return operand
@@ -94,8 +94,8 @@ def operate(
     if symbol in _COMPARE:
         f.emitter.emit(_COMPARE[symbol], into, a.register, register, imm, 0, kind.value_type)
         return Held(t.BOOL, into)
-    symbol, register = without_negation(f, symbol, register, imm, kind)
-    f.emitter.emit(_ARITHMETIC[symbol], into, a.register, register, imm, 0, kind.value_type)
+    code = isa.OP_NEG if is_negation(symbol, register, imm, kind) else _ARITHMETIC[symbol]
+    f.emitter.emit(code, into, a.register, register, imm, 0, kind.value_type)
     _fit(f, symbol, kind, into)
     return Held(kind, into)
 

@@ -1,25 +1,33 @@
-"""Float arithmetic with negated operands, as LLVM writes it without fast-math flags: equal values."""
+"""Float arithmetic with negated operands, as LLVM writes it without fast-math flags: equal values.
+
+Ref: LLVM, InstCombineMulDivRem.cpp and InstCombineAddSub.cpp.
+"""
 
 from __future__ import annotations
 
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
+from npuviz.targets.wavelet.csl.lower.operands import Held, Operand
 
 
-def without_negation(
-    f: FunctionLowering, symbol: str, register: int, imm: int, kind: t.Type
-) -> tuple[str, int]:
-    """The operator and second register of a float operation: "-x" for `x * -1`, `x - y` for `x + -y`.
+def is_negation(symbol: str, register: int, imm: int, kind: t.Type) -> bool:
+    """Tell whether it is `x * -1` of floats; without `register` the constant `imm` is the second operand."""
+    if symbol != "*" or register >= 0 or not isinstance(kind, t.FloatType):
+        return False
+    return imm == scalar_bits(kind, -1.0)
 
-    The second operand is `register`, or the constant `imm` if that is -1.
-    Ref: LLVM, InstCombineMulDivRem.cpp and InstCombineAddSub.cpp.
+
+def without_negation(f: FunctionLowering, symbol: str, right: Operand, mark: int) -> tuple[str, Operand]:
+    """The operator and second operand of an operation: `x - y` for `x + -y` of floats, `x + y` for `x - -y`.
+
+    mark  from this register on, values belong to this operation alone: the negation is nobody else's
     """
-    if not isinstance(kind, t.FloatType):
-        return symbol, register
-    if symbol == "*" and register < 0 and imm == scalar_bits(kind, -1.0):
-        return "-x", register
-    if symbol not in ("+", "-") or register < 0:
-        return symbol, register
-    source = f.emitter.drop_negation(register)
-    return (symbol, register) if source < 0 else ("-" if symbol == "+" else "+", source)
+    if symbol not in ("+", "-") or not isinstance(right, Held) or right.register < mark:
+        return symbol, right
+    if not isinstance(right.kind, t.FloatType):
+        return symbol, right
+    source = f.emitter.drop_negation(right.register)
+    if source < 0:
+        return symbol, right
+    return "-" if symbol == "+" else "+", Held(right.kind, source)

@@ -27,6 +27,7 @@ from npuviz.targets.wavelet.csl.lower.rules.expressions import (
     settled,
     switch,
 )
+from npuviz.targets.wavelet.csl.lower.rules.negations import without_negation
 from npuviz.targets.wavelet.csl.lower.rules.operations import lower_operation
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -192,7 +193,9 @@ def _assignment(f: FunctionLowering, node: tree.Assignment) -> None:
 def _combined(f: FunctionLowering, node: tree.Assignment, old: Held) -> Operand:
     """What `old op= value` stores; a choice of untyped numbers takes the type of `old`."""
     want = old.kind if node.operator not in ("<<", ">>") else None
-    operand = operate(f, node.operator, old, lower(f, node.value, want), node.at, f.take())
+    mark = f.registers.next
+    symbol, right = without_negation(f, node.operator, lower(f, node.value, want), mark)
+    operand = operate(f, symbol, old, right, node.at, f.take())
     return f.coerce(operand, old.kind, node.at)
 
 
