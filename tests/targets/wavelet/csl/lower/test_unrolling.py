@@ -97,3 +97,16 @@ def test_a_negation_that_has_a_name_stays(tmp_path: Path) -> None:
       fn main() void { out[0] = @as(i32, f(a, b)); out[1] = @as(i32, g(a, b)); }
     """
     assert numbers(tmp_path, text, 2) == [10, 24]
+
+
+def test_what_was_negated_outlives_the_loads_of_the_other_operand(tmp_path: Path) -> None:
+    text = """
+      var a = @zeros([4]f32); var k: i16 = 3;
+      fn main() void {
+        a[3] = 2.0;
+        const twice = a[k & 3] - ((a[k & 3] * -1.0) * -1.0);
+        const once = a[k & 3] + -a[(k + 1) & 3];
+        out[0] = @as(i32, twice); out[1] = @as(i32, once);
+      }
+    """
+    assert numbers(tmp_path, text, 2) == [0, 2]

@@ -30,4 +30,6 @@ def without_negation(f: FunctionLowering, symbol: str, right: Operand, mark: int
     source = f.emitter.drop_negation(right.register)
     if source < 0:
         return symbol, right
+    while f.registers.next <= source:
+        f.take()  # it was let go with the negation; the other operand may still have to be loaded
     return "-" if symbol == "+" else "+", Held(right.kind, source)
