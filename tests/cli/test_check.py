@@ -170,8 +170,8 @@ def test_operators_that_are_kept_run_in_fp32_on_systolic(tmp_path, capsys) -> No
     code, out, _ = _run(path, "systolic", capsys, "--set", "keep_fp32=large,y,other")
     kept = json.loads(out)
     assert code == 0
-    # What is left is the rounding of the input, which the cores read in bf16.
-    assert 0 < kept["check"]["end_to_end"]["max_rel_err"] < coarse["check"]["end_to_end"]["max_rel_err"]
+    # The Host alone touches the input, too: no core reads it in bf16.
+    assert kept["check"]["end_to_end"]["max_rel_err"] < 1e-6 < coarse["check"]["end_to_end"]["max_rel_err"]
     assert [each["text"] for each in kept["notes"] if "keep_fp32" in each["text"]]
     assert kept["cycles"] > coarse["cycles"]
 
