@@ -1,5 +1,6 @@
 """The critical path of every machine: exactly as long as the run, along what was recorded."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,11 @@ from npuviz.debug.causes import has_causes, losses, recorded_why
 from npuviz.debug.session import Session
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.causes.graph import cause_graph, critical_path, graph_of, path_to
-from npuviz.trace.causes.waits import standstill_at, standstills, unit_causes, why_standing
+from npuviz.trace.causes.waits import UNKNOWN, standstill_at, standstills, unit_causes, why_standing
 from npuviz.trace.causes.what_if import Change, Retimer
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
-from npuviz.trace.unit_times import unit_times
+from npuviz.trace.unit_times import tracks_of_units, unit_times, wait_kinds
 from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.recording import ProgramResolver, schema_of
 from tests.contract.registry import CASES, Case
@@ -103,6 +104,49 @@ def test_what_units_lost_sums_to_the_run(case: Case) -> None:
         for span in spans[:: max(1, len(spans) // 16)]:
             hops = why_standing(trace, span)
             assert span.track < 0 or sum(hop.cycles for hop in hops) == span.end - span.start
+
+
+def gap_causes(trace: TraceReader, unit: int) -> Counter[str]:
+    """Cycles in which no track of a unit shows anything, by cause: one gap after the other."""
+    graph, roles = graph_of(trace), {kind.id: kind.role for kind in trace.schema.kinds}
+    views = {track: trace.source.interval_view(track) for track in tracks_of_units(trace.schema)[unit]}
+    shown = sorted(
+        (a, b) for v in views.values() for a, b in zip(v.start.tolist(), v.end.tolist(), strict=True)
+    )
+    found: Counter[str] = Counter()
+    low = 0
+    for high, end in (*shown, (trace.end_cycle, trace.end_cycle)):
+        if high > low:
+            owner = next((track for track, view in views.items() if high in view.start), -1)
+            first, last = graph.cause_offsets[owner : owner + 2].tolist() if owner >= 0 else (0, 0)
+            known = [row for row in range(first, last) if low <= graph.cause_cycle[row] <= high]
+            if owner < 0:
+                found["empty"] += high - low
+            elif not known:
+                found[UNKNOWN] += high - low
+            else:
+                done, source = int(graph.done[known[-1]]), int(graph.source[known[-1]])
+                role = roles[int(graph.cause_kind[known[-1]])]
+                begin = min(max(low, done if done >= 0 else low), high)
+                rows = slice(*graph.offsets[-2 - source : -source].tolist()) if source <= -2 else slice(0, 0)
+                makers = {roles[each] for each in np.unique(graph.kind[rows]).tolist()}
+                is_host = role == "host" or makers == {"host"}
+                cause = "host" if is_host else role[5:] if role.startswith("wait-") else "dependency"
+                found += Counter({cause: high - begin, "empty": begin - low})
+        low = max(low, end)
+    return +found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_gaps_are_summed_as_one_by_one(case: Case) -> None:
+    trace = recorded(case)
+    waits = wait_kinds(trace.schema)
+    for unit, tracks in tracks_of_units(trace.schema).items():
+        if any(not waits.isdisjoint(trace.source.interval_view(track).kind.tolist()) for track in tracks):
+            continue  # the waits are in the sums, too
+        causes = Counter(unit_causes(trace, unit))
+        del causes["busy"]
+        assert +causes == gap_causes(trace, unit)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

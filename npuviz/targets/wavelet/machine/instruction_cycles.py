@@ -31,8 +31,7 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
 
     A scalar access takes as many loads or stores as the value has 16-bit words; that of a descriptor what the
     table says. The address of `a[i]` takes a shift of the index and the addition of the array. What is there
-    already is not computed again. A jump over
-    moves has the bit PREDICATED: it costs the moves, taken or not.
+    already is not computed again. A jump over moves has the bit PREDICATED: it costs the moves, taken or not.
     """
     ops = code[:, isa.C_OP]
     cycles = costs[ops].astype(np.int64)

@@ -6,11 +6,15 @@ import numpy as np
 
 from npuviz.sim.fabric import INJECT, PORT_STEPS
 from npuviz.targets.wavelet.kernels import program_records as pk
+from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.view.description import ROUTER
 from npuviz.targets.wavelet.view.fabric import _ring_entries
-from npuviz.targets.wavelet.view.observe import queue_entries
+from npuviz.targets.wavelet.view.main_threads import WAITS, operation_name
+from npuviz.targets.wavelet.view.observe import Observer, queue_entries
+from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
 from tests.targets.wavelet.running import run
-from tests.targets.wavelet.samples import stencil
+from tests.targets.wavelet.samples import machine_of, stencil
+from tests.targets.wavelet.small import EASTWARD, compiled
 
 
 def test_channels_with_words_and_states_of_units(tmp_path: Path) -> None:
@@ -42,6 +46,64 @@ def test_channels_with_words_and_states_of_units(tmp_path: Path) -> None:
     assert num_held > 0
     assert num_queued > 0
     assert num_busy > 0
+
+
+def plain_main(observer: Observer, node: int) -> tuple[str, str]:
+    """What the main thread of a node does and in which task, read from its records one by one."""
+    block, task = observer.block_row(node), ""
+    if int(block.task) >= 0:
+        frame = sk.FRAME(block, int(observer.layout(node).registers))
+        program = observer._engine.wafer.programs[observer.program_of(node)]
+        task = program.functions[int(frame.function)].name
+    if int(block.halted):
+        return "halted", task
+    if not task:
+        return "idle", ""
+    if int(block.threads) >> sk.MAIN & 1:
+        thread = observer.thread(node, sk.MAIN)
+        name, why = operation_name(int(thread.op)), WAITS.get(observer.wait(node, sk.MAIN))
+        return (f"{name}: {why[0]}" if why is not None else f"{name}, {int(thread.left)} left"), task
+    return ("@map waits" if int(block.map_wait) > 0 else task), task
+
+
+MAPS = """
+var a = @zeros([8]i32);
+var k: u16 = 0;
+const input = @get_dsd(fabin_dsd, .{ .extent = 8, .fabric_color = c, .input_queue = @get_input_queue(2) });
+const out_queue = @get_output_queue(2);
+const output = @get_dsd(fabout_dsd, .{ .extent = 8, .fabric_color = c, .output_queue = out_queue });
+const memory = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> a[i] });
+fn twice(x: i32) i32 { return x * 2; }
+fn main() void {
+  if (x == 0) {
+    while (k < 200) : (k += 1) {}
+    @mov32(output, memory);
+    while (k < 400) : (k += 1) {}
+    @mov32(output, memory);
+  } else {
+    @mov32(memory, input);
+    @map(twice, input, memory);
+  }
+  sys.unblock_cmd_stream();
+}
+comptime { @initialize_queue(@get_input_queue(2), .{ .color = c });
+           @initialize_queue(out_queue, .{ .color = c }); }
+"""
+
+
+def test_main_threads_of_many_nodes_are_those_of_their_records(tmp_path: Path) -> None:
+    maps = machine_of(compiled(tmp_path, MAPS, 2, EASTWARD), [HostCommand(HOST_LAUNCH, "start")])
+    seen: set[str] = set()
+    for machine, nodes in ((stencil(tmp_path, 4, 24, 2), 16), (maps, 2)):
+        while not machine.is_finished and machine.cycle < 3000:
+            run(machine, machine.cycle + 3)
+            found = machine.observer.main_threads(np.arange(nodes))
+            wanted = [plain_main(machine.observer, node) for node in range(nodes)]
+            assert [(each.status, each.task) for each in found] == wanted
+            seen |= {each.status for each in found}
+    assert {"idle", "@map waits"} <= seen
+    assert any(each.endswith(": waits for words") for each in seen)
+    assert any(each.endswith(" left") for each in seen)
 
 
 def test_words_of_many_nodes_are_those_of_their_rings(tmp_path: Path) -> None:
