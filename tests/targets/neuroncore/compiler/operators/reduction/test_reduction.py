@@ -100,7 +100,9 @@ def test_softmax_of_large_numbers_is_stable() -> None:
     check_node("Softmax", [x], axis=-1)
 
 
-@pytest.mark.parametrize(("op_type", "size"), [("Softmax", 18710), ("LogSoftmax", 18710), ("Softmax", 60_000)])
+@pytest.mark.parametrize(
+    ("op_type", "size"), [("Softmax", 18710), ("LogSoftmax", 18710), ("Softmax", 60_000)]
+)
 def test_softmax_of_rows_that_no_partition_holds(op_type: str, size: int, rng: np.random.Generator) -> None:
     """Classes of a large alphabet; the largest lies in another part than the others."""
     x = rng.standard_normal((2, 65, size)).astype(np.float32) * 3
