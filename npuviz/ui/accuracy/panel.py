@@ -129,7 +129,7 @@ class AccuracyPanel(Panel):
         self.charts.setVisible(self.width() >= CHART_ROOM)
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._job.is_waiting
 
     def save_state(self) -> dict[str, Any]:

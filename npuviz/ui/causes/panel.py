@@ -94,7 +94,7 @@ class CausesPanel(Panel):
             self._ask()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._job.is_waiting
 
     def save_state(self) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class ComparePanel(Panel):
             self._show_offers()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._worker.is_busy
 
     def save_state(self) -> dict[str, Any]:

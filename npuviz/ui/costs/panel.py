@@ -83,7 +83,7 @@ class CostsPanel(Panel):
             self._ask()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._job.is_waiting
 
     def save_state(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class FabricPanel(Panel):
         self.on_selection_changed(self.context.selection.current)
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._warming.is_waiting
 
     def on_cycle_changed(self) -> None:

@@ -99,7 +99,7 @@ class InspectorPanel(Panel):
         super().dispose()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._answers.is_waiting
 
     # -- the page -------------------------------------------------------------------------------------

@@ -139,7 +139,12 @@ class Panel(QWidget):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it shows everything it wants to show; False while an answer is being computed."""
+        """Whether it shows everything it wants to show: no change is put off, no answer is being computed."""
+        return self.is_filled and not (self._frame.isActive() and (self._cycle_due or self._selection_due))
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether all answers that it asked for have come."""
         return True
 
     def on_session_changed(self) -> None:

@@ -127,7 +127,7 @@ class MemoryPanel(Panel):
         return not (self.model.is_running and self._asker.is_exclusive)
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._asker.is_waiting
 
     def _show_answer(self) -> None:

@@ -89,7 +89,7 @@ class ProvenancePanel(Panel):
         self.view.setColumnHidden(THROUGH, self.width() < THROUGH_ROOM)
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._is_asked
 
     def save_state(self) -> dict[str, Any]:

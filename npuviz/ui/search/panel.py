@@ -116,7 +116,7 @@ class SearchPanel(Panel):
         super().dispose()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._slice.isActive() and not self._soon.isActive()
 
     # -- searching ------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class SearchPanel(Panel):
     def _escape(self) -> None:
         """One thing after the other: look no further, back to the field, empty it, back to where one was."""
         before = self._before
-        if not self.is_settled:
+        if not self.is_filled:
             self.stop()
         elif not self.field.hasFocus():
             self.field.setFocus(Qt.FocusReason.OtherFocusReason)

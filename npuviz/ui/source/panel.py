@@ -164,7 +164,7 @@ class SourcePanel(Panel):
         self._ask_heat()
 
     @property
-    def is_settled(self) -> bool:
+    def is_filled(self) -> bool:
         return not self._job.is_waiting
 
     def dispose(self) -> None:

@@ -21,3 +21,20 @@ def test_a_fault_of_a_panel_that_comes_is_told_and_crashes_nothing(
     with toy.qtbot.captureExceptions() as found:
         toy.window.docks.show_panel(SPEC.id)
     assert [kind for kind, *_ in found] == [TypeError]
+
+
+def test_a_panel_that_has_put_off_a_change_is_not_settled(
+    toy: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panel = toy.window.docks.panels["inspector"]
+    toy.window.docks.show_panel("inspector")
+    toy.qtbot.waitUntil(lambda: panel.is_settled)
+    shown: list[int] = []
+    monkeypatch.setattr(panel, "on_cycle_changed", lambda: shown.append(toy.model.cycle))
+    # Both come within a frame.
+    panel._cycle_changed(1)
+    panel._cycle_changed(2)
+    assert len(shown) == 1
+    assert not panel.is_settled
+    toy.qtbot.waitUntil(lambda: panel.is_settled)
+    assert len(shown) == 2
