@@ -35,8 +35,7 @@ def instruction_text(
         return f"{name} {imm}" if op == k.OP_JMP else f"{name} {_subject(op, a)}, {imm}"
     if op in (k.OP_CALL, k.OP_CALLI):
         callee = f"r{aux}" if op == k.OP_CALLI else _function(imm, functions)
-        result = f"r{a} = " if a >= 0 else ""
-        return f"{result}{name} {callee}({', '.join(f'r{b + n}' for n in range(c))})"
+        return f"{_result(a)}{name} {callee}({', '.join(f'r{b + n}' for n in range(c))})"
     if op == k.OP_RET:
         return f"ret r{a}" if a >= 0 else "ret"
     if op == k.OP_DSD:
@@ -69,7 +68,7 @@ def _other(op: int, typed: str, words: tuple[int, int, int, int, int]) -> str:
         k.OP_ACTIVATE: f"activate r{a}",
         k.OP_BLOCK: f"block {isa.name_of('ID_', aux)} r{a}",
         k.OP_UNBLOCK: f"unblock {isa.name_of('ID_', aux)} r{a}",
-        k.OP_SYS: f"r{a} = sys {isa.name_of('S_', imm)}"
+        k.OP_SYS: f"{_result(a)}sys {isa.name_of('S_', imm)}"
         + "".join(f" r{register}" for register in (b, c, aux) if register >= 0),
         k.OP_NOP: "nop",
     }
@@ -100,6 +99,10 @@ def _operation(row: int, operations: np.ndarray | None) -> str:
 
 def _address(base: int, offset: int) -> str:
     return f"[{offset}]" if base < 0 else f"[r{base}+{offset}]"
+
+
+def _result(register: int) -> str:
+    return f"r{register} = " if register >= 0 else ""
 
 
 def _subject(op: int, register: int) -> str:
