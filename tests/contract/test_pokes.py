@@ -21,9 +21,15 @@ CASES = {
         ("host_word", 40),
         ("PE(1,1).slowdown", 50),
     ),
-    "systolic": (("Core[0].VEC.gelu_latency", 500), ("Core[0].VEC.add_latency", 400), ("DRAM.latency", 900)),
+    "systolic": (
+        ("Core[0].VEC.gelu_latency", 500),
+        ("Core[0].VEC.add_latency", 400),
+        ("DRAM.latency", 900),
+        ("DRAM.clock", 40.0),
+    ),
 }
 """What slows a program down."""
+DETAILED = {"dram_type": "ramulator2", "dram_device": "HBM2", "dram_queue_depth": 16}
 
 
 def opened(target: str) -> DebugSession:
@@ -70,3 +76,16 @@ def test_bad_numbers_are_refused_with_the_range(target: str) -> None:
                 with pytest.raises((ValueError, UsageError), match=rf"{name.split('.')[-1]}.*expected a"):
                     found.write(name, bad)
             assert found.session.read(name) != value
+
+
+def test_buffers_of_dram_written_smaller_are_those_of_a_machine_built_with_them() -> None:
+    ends: list[int] = []
+    for depth, written in ((64, None), (4, None), (64, 1)):
+        settings = {"batch": 1, **DETAILED, "dram_queue_depth": depth}
+        with npuviz.open("tiny_transformer.onnx", target="systolic", settings=settings) as found:
+            if written is not None:
+                found.write("DRAM.queue_depth", written)
+            found.run()
+            ends.append(found.cycle)
+    assert ends[1] > ends[0]
+    assert ends[2] > ends[0]  # the thresholds of write mode stay those of 64

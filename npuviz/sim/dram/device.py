@@ -22,6 +22,14 @@ QUEUE_DEPTH = 256
 """A buffer takes a request while it holds at most so many. Ref: systolic.md section 8."""
 
 
+def watermarks(depth: int) -> tuple[int, int]:
+    """Fewer writes than the first end write mode, more than the second begin it, in a buffer of that depth.
+
+    Ref: systolic.md section 8, 0.2 and 0.8 of the buffer: 52 and 204 of 256.
+    """
+    return -(-depth // 5), depth * 4 // 5
+
+
 @dataclass(frozen=True, slots=True)
 class TimingRule:
     """After command `before` at a unit of `level`, `after` there not earlier than `cycles` later.
@@ -88,7 +96,7 @@ class DramDevice:
     read_latency: int
     period_ps: int
     queue_depth: int = QUEUE_DEPTH
-    watermarks: tuple[int, int] = (52, 204)
+    watermarks: tuple[int, int] = watermarks(QUEUE_DEPTH)
     notes: tuple[str, ...] = field(default=())
 
     @property

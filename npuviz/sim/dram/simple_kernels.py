@@ -20,6 +20,7 @@ SIMPLE_DRAM = Record(
     consumer="picoseconds of the clock that takes responses (the network's)",
     quotient="DRAM period in consumer cycles",
     remainder="the rest in picoseconds",
+    origin="picoseconds: time of cycle 0, as the present period counts back to it",
 )
 
 SIMPLE_CHANNEL = Record(
@@ -38,7 +39,7 @@ def dram_first_cycle(dram, time_ps):
 
     The DRAM's cycle at the very same time has passed already (clock order CORE, DRAM, NOC).
     """
-    return time_ps // dram.period + 1 + dram.latency
+    return (time_ps - dram.origin) // dram.period + 1 + dram.latency
 
 
 @inlined
@@ -52,11 +53,12 @@ def dram_arrive(dram, time_ps):
     if time_ps >= edge or time_ps < edge - period:
         first = dram_first_cycle(dram, time_ps)
         consumer = dram.consumer
-        reply = (first * period + consumer - 1) // consumer
-        dram.edge = (first - dram.latency) * period
+        leave = dram.origin + first * period
+        reply = (leave + consumer - 1) // consumer
+        dram.edge = leave - dram.latency * period
         dram.first = first
         dram.first_reply = reply
-        dram.first_rest = reply * consumer - first * period
+        dram.first_rest = reply * consumer - leave
 
 
 @inlined

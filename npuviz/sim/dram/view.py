@@ -51,6 +51,11 @@ class CommandView:
         """Banks of a channel."""
         return self._layout.device.banks
 
+    @property
+    def queue_depth(self) -> int:
+        """Requests that a buffer of a channel was built for."""
+        return self._layout.device.queue_depth
+
     def channels(self, state: np.ndarray) -> np.ndarray:
         """(channels, words) view of all channels."""
         first, words = int(state[self._at + ck.DRAM.first]), self._layout.channel_words

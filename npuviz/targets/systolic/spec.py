@@ -18,7 +18,7 @@ from npuviz.formats.onnxim.hardware import (
     read_config,
 )
 from npuviz.program.program import Note
-from npuviz.sim.dram.device import DramDevice, preset_device
+from npuviz.sim.dram.device import QUEUE_DEPTH, DramDevice, preset_device, watermarks
 from npuviz.sim.dram.presets import DEVICES
 from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.network.flit_network import FlitConfig
@@ -52,6 +52,7 @@ SPEC_KEYS: Mapping[str, Key] = {
     "spad_ports": Key(1, 8, default=1),
     "dram_device": Key(words=("file", *DEVICES), default="file"),
     "dram_refresh": Key(words=("auto", "on", "off"), default="auto"),
+    "dram_queue_depth": Key(4, 1 << 14, default=QUEUE_DEPTH),
     "network": Key(words=("file", *NETWORKS), default="file"),
     "latency_seed": Key(0, MOST_SEED, default=0),
 }
@@ -72,6 +73,7 @@ class SystolicSpec:
     spad_banks, spad_ports  true mode: banks of a scratchpad (0: accesses never meet), accesses of a bank
                   per cycle
     keep_fp32     true mode: names of operators that the Host computes in fp32, separated by commas
+    dram_queue_depth  requests that each of the two buffers of a channel of command-level DRAM holds
     tilings       true mode: a file that `npuviz map` wrote, "" for the tilings of the estimate
     latency_seed  0: the figures of the description; else vector units, memory and Host take other times
     """
@@ -89,6 +91,7 @@ class SystolicSpec:
     spad_ports: int = 1
     dram_device: str = "file"
     dram_refresh: Refresh = "auto"
+    dram_queue_depth: int = QUEUE_DEPTH
     network: str = "file"
     device: DramDevice | None = None
     is_refreshed: bool = False
@@ -194,6 +197,8 @@ def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, 
         is_refreshed = is_refreshed and not device.standard.startswith("HBM")
     if spec.dram_refresh != "auto":
         is_refreshed = spec.dram_refresh == "on"
+    depth = spec.dram_queue_depth
+    device = replace(device, queue_depth=depth, watermarks=watermarks(depth))
     notes = [*warnings, *device.notes]
     if not is_exact:
         notes += _mismatches(spec, device)

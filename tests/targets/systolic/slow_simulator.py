@@ -409,13 +409,15 @@ class SlowSimulator:
     def is_gemm(self, row: int) -> bool:
         return self.code[row][tk.CODE.op] in (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
 
-    def run(self, limit: int = 10_000_000) -> int:
-        """Core cycles until the end."""
-        periods = (self.spec.core_period_ps, self.spec.dram_period_ps, self.spec.noc_period_ps)
+    def run(self, limit: int = 10_000_000, change: tuple[int, int] | None = None) -> int:
+        """Core cycles until the end; change: in which one DRAM gets another period, and its picoseconds."""
+        periods = [self.spec.core_period_ps, self.spec.dram_period_ps, self.spec.noc_period_ps]
         due = [0, 0, 0]
         ticks = (self._core_tick, self.dram.cycle, self._noc_tick)
         while self._is_running():
             now = min(due)
+            if change is not None and now >= change[0] * periods[0]:
+                periods[1] = change[1]
             domains = [domain for domain in range(3) if due[domain] <= now]
             for domain in domains:
                 due[domain] += periods[domain]

@@ -176,7 +176,7 @@ def _make_advance(has_network):
             time = core_time if core_time <= noc_time else noc_time
             is_dram = False
             if is_detailed and dram.device.next < FAR and (time < FAR or dram_is_busy(dram)):
-                dram_time = dram.device.next * dram_period
+                dram_time = chip.dram_origin + dram.device.next * dram_period
                 if dram_time < core_time and dram_time <= noc_time:
                     is_dram = True
                     time = dram_time

@@ -82,6 +82,7 @@ CHIP = Record(
         "word of REPLY_WORDS per (core, channel); only where a reply's time is not that of its node"
     ),
     reply_last="word of the NoC cycle in which each channel's newest reply enters",
+    dram_origin="ps: time of the DRAM's cycle 0, as its present period counts back to it",
     at_least=72,
 )
 

@@ -232,7 +232,7 @@ def known_until(chip, noc, cycle):
         return cycle
     period = noc.period
     leave = dram_first_cycle(dram, (cycle + 2) * period)
-    return (leave * dram.period + period - 1) // period
+    return (dram.origin + leave * dram.period + period - 1) // period
 
 
 @inlined
@@ -274,7 +274,7 @@ def run_dram(machine):
     if is_watched(machine):
         dram_watch(machine, dram, chip.cores_count * QUEUES_PER_CORE, tick, chip.cycle)
     period = chip.noc_period
-    return (tick * dram.device.period + period - 1) // period
+    return (chip.dram_origin + tick * dram.device.period + period - 1) // period
 
 
 @kernel

@@ -246,7 +246,7 @@ def stream_alone(machine, cycle, limit):
 @inlined
 def tick_behind(chip, cycle):
     """First DRAM tick that sees what the DRAM is given in a NoC cycle."""
-    return cycle * chip.noc_period // chip.dram_period + 1
+    return (cycle * chip.noc_period - chip.dram_origin) // chip.dram_period + 1
 
 
 @inlined
@@ -369,7 +369,8 @@ def noc_cycle(machine, cycle, now):
     if chip.doors_waiting > 0 and not is_waiting:
         # A front list has room again after a tick of the DRAM at the earliest.
         dram = dram_at(chip, chip.dram)
-        following = (dram.device.next * chip.dram_period + chip.noc_period - 1) // chip.noc_period
+        time_ps = chip.dram_origin + dram.device.next * chip.dram_period
+        following = (time_ps + chip.noc_period - 1) // chip.noc_period
         if following <= cycle:
             following = cycle + 1
         if following < chip.noc_next:

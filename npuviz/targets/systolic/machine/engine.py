@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.dram.records_kernels import DRAM
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network import simple_kernels as ik
@@ -127,6 +128,29 @@ class Engine:
             dram.latency = cycles
             # What arrivals of the present DRAM cycle have in common must be worked out again.
             dram.edge = 0
+
+    def set_dram_period(self, period_ps: int) -> None:
+        """Let the DRAM's cycles take that many picoseconds from its next one on, which begins as planned."""
+        chip = sk.CHIP(self.state)
+        old, origin = int(chip.dram_period), int(chip.dram_origin)
+        if period_ps == old:
+            return
+        following = -(-(int(chip.cycle) * int(chip.core_period) - origin) // old)
+        chip.dram_period, chip.dram_origin = period_ps, origin + following * (old - period_ps)
+        if chip.dram_kind == 1:
+            DRAM(self.state, chip.dram).period = period_ps
+            return
+        dram, consumer = dk.SIMPLE_DRAM(self.state, chip.dram), int(chip.noc_period)
+        dram.period, dram.origin, dram.edge = period_ps, int(chip.dram_origin), 0
+        dram.quotient, dram.remainder = divmod(period_ps, consumer)
+        for number in range(int(dram.channels)):
+            channel = dk.SIMPLE_CHANNEL(dram, dk.SIMPLE_DRAM.num_words, number)
+            # Departures that are announced stay; the next one comes a period after the newest of them.
+            left = origin + int(channel.last) * old
+            channel.last = -(-(left - dram.origin) // period_ps)
+            leave = int(dram.origin) + int(channel.last) * period_ps
+            channel.reply = -(-leave // consumer)
+            channel.rest = int(channel.reply) * consumer - leave
 
 
 def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:

@@ -54,6 +54,7 @@ class DramObserver:
                 found.append(UnitState(first_unit + channel, word, _ROLES[word], detail))
                 continue
             last = int(self.simple_channel(channel).last) * int(s[sk.CHIP.dram_period])
+            last += int(s[sk.CHIP.dram_origin])
             busy = last >= int(s[sk.CHIP.cycle]) * int(s[sk.CHIP.core_period]) and last > 0
             role = "move-in" if busy else "idle"
             found.append(UnitState(first_unit + channel, "busy" if busy else "idle", role))

@@ -1,11 +1,14 @@
-"""The probes of a systolic machine; latencies of the vector units and of a simple DRAM can be written."""
+"""The probes of a systolic machine; latencies of the vector units, and what DRAM keeps, can be written."""
+
+from typing import Any
 
 import numpy as np
 
 from npuviz.sim.dram import simple_kernels as dk
+from npuviz.sim.dram.records_kernels import DRAM
 from npuviz.sim.dram.view import BUFFERS, CommandView
 from npuviz.sim.network import simple_kernels as ik
-from npuviz.sim.probe import ProbeTable, whole_number
+from npuviz.sim.probe import ProbeTable, positive_number, whole_number
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.machine.latencies import LATENCIES
@@ -13,6 +16,9 @@ from npuviz.targets.systolic.view.observe import Observer
 
 MAX_LATENCY = 1_000_000
 """Largest latency that can be set, of DRAM in DRAM cycles, of a vector unit in core cycles."""
+CLOCKS = (1.0, 5000.0)
+"""Clocks of the DRAM that can be set, in MHz."""
+PS_A_MICROSECOND = 1_000_000
 
 _QUEUES = (
     ("LD", sk.QUEUE_LD),
@@ -53,7 +59,7 @@ _BANKS = (
 
 def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
     """Queues and memories of every core, the scheduler, the network, the DRAM, and totals."""
-    found = ProbeTable("latencies of Core[...].VEC, and DRAM.latency of the simple DRAM")
+    found = ProbeTable("latencies of Core[...].VEC, DRAM.clock, and DRAM.latency of the simple DRAM")
     for core in range(engine.spec.num_cores):
         _add_core(found, observer, core)
     for name, word, title, measure, doc in _SCHEDULER:
@@ -64,6 +70,16 @@ def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
         lambda: int(ik.NOC(engine.state, engine.state[sk.CHIP.noc]).waiting),
         "packets",
         "NoC",
+    )
+    found.add(
+        "DRAM.clock",
+        "clock of the DRAM",
+        lambda: PS_A_MICROSECOND / int(engine.state[sk.CHIP.dram_period]),
+        "MHz",
+        "DRAM",
+        "may be set: from its next cycle on",
+        dtype="float64",
+        write=lambda value: engine.set_dram_period(int(PS_A_MICROSECOND // positive_number(value, *CLOCKS))),
     )
     view = observer.dram.view
     if view is None:
@@ -140,6 +156,22 @@ def _add_simple_dram(found: ProbeTable, engine: Engine, observer: Observer) -> N
 
 def _add_command_dram(found: ProbeTable, engine: Engine, view: CommandView) -> None:
     channels = engine.spec.config.dram_channels
+
+    def device() -> Any:
+        return DRAM(engine.state, engine.state[sk.CHIP.dram])
+
+    def set_depth(value: np.ndarray) -> None:
+        device().depth = whole_number(value, view.queue_depth)
+
+    found.add(
+        "DRAM.queue_depth",
+        "requests a buffer of a channel holds at most",
+        lambda: int(device().depth),
+        "requests",
+        "DRAM",
+        "may be set, up to the setting dram_queue_depth",
+        write=set_depth,
+    )
     for name, read, title, measure in _BANKS:
         found.add(
             f"DRAM.{name}",

@@ -106,6 +106,7 @@ MACHINES: tuple[dict[str, str], ...] = (
     COMMANDS | {"dram_device": "LPDDR5", "cores": "4", "icnt_freq": "3000", "dram_channels": "1"},
     COMMANDS | {"dram_device": "LPDDR4X", "dram_channels": "5", "icnt_latency": "0", "icnt_freq": "150"},
     COMMANDS | {"dram_device": "HBM2E", "dram_refresh": "on", "dram_channels": "3", "cores": "2"},
+    COMMANDS | {"dram_device": "DDR4", "dram_queue_depth": "4", "cores": "2"},
 )
 
 
@@ -128,3 +129,36 @@ def test_kernel_equals_slow_simulator(number: int, seed: int) -> None:
     assert int(state[sk.CHIP.gemm_count]) == slow.counts["gemms"]
     assert int(state[sk.CHIP.reads]) == slow.counts["reads"]
     assert int(state[sk.CHIP.writes]) == slow.counts["writes"]
+
+
+WITH_COMMANDS = [settings for settings in MACHINES if settings.get("dram_type") == "ramulator2"]
+
+
+@pytest.mark.parametrize("number", range(len(WITH_COMMANDS)))
+@pytest.mark.parametrize("period", [401, 9000])
+def test_a_clock_changed_on_the_way_equals_the_slow_simulator(number: int, period: int) -> None:
+    spec = machine(WITH_COMMANDS[number])
+    tables = random_program(4100 + number)
+    check_fits(tables, spec)
+    middle = SlowSimulator(tables, spec).run(limit=1_000_000) // 3
+    cycles = SlowSimulator(tables, spec).run(limit=1_000_000, change=(middle, period))
+    engine = Engine(spec, tables)
+    engine.advance(middle, NO_STOPS, None)
+    engine.set_dram_period(period)
+    engine.advance(1 << 40, NO_STOPS, None)
+    assert int(engine.state[sk.CHIP.cycle]) == cycles
+
+
+@pytest.mark.parametrize("number", range(len(MACHINES)))
+def test_a_clock_changed_at_the_begin_is_that_of_a_machine_built_with_it(number: int) -> None:
+    spec = machine(MACHINES[number])
+    other = machine(MACHINES[number] | {"dram_freq": "77"})
+    tables = random_program(4200 + number)
+    check_fits(tables, spec)
+    ends = []
+    for built in (spec, other):
+        engine = Engine(built, tables)
+        engine.set_dram_period(other.dram_period_ps)
+        engine.advance(1 << 40, NO_STOPS, None)
+        ends.append(int(engine.state[sk.CHIP.cycle]))
+    assert ends[0] == ends[1] > 0
