@@ -250,3 +250,21 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
     if isinstance(target, t.PointerType):
         return PointerValue(target, None, (), bits)
     raise NotComptime(at, f"@bitcast to {target} is not possible at compile time")
+
+
+def widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
+    """Whether every number of one sized type is one of the other."""
+    return have.low >= kind.low and have.high <= kind.high and bool(kind.bits) and bool(have.bits)
+
+
+def is_matrix(have: t.Type, kind: t.Type) -> bool:
+    """`*[n, m]T` to `[*]T`: converts only while it is known."""
+    if not (isinstance(have, t.PointerType) and isinstance(kind, t.PointerType) and kind.many):
+        return False
+    pointee = have.pointee
+    return (
+        not have.many
+        and isinstance(pointee, t.ArrayType)
+        and len(pointee.dimensions) > 1
+        and kind.pointee is pointee.element
+    )

@@ -163,7 +163,12 @@ def _dereference(comptime: Comptime, node: tree.Dereference, scope: Scope) -> Va
 @expression(tree.AddressOf)
 def _address_of(comptime: Comptime, node: tree.AddressOf, scope: Scope) -> Value:
     function = _function_named(comptime, node.operand, scope)
-    return memory.place(comptime, node.operand, scope) if function is None else function
+    if function is not None:
+        return function
+    found = memory.place(comptime, node.operand, scope)
+    if memory.is_bits(found):
+        raise CslError(node.at, "a field of a packed type has no address", "read it into a variable")
+    return found
 
 
 def _function_named(comptime: Comptime, node: tree.Expression, scope: Scope) -> FunctionValue | None:

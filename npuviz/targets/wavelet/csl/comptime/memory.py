@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import (
@@ -152,6 +154,12 @@ def element_pointer(pointer: PointerValue, index: int) -> PointerValue:
         path = (*path[:-1], path[-1] + index)
     kind = t.pointer(element, const=pointer.kind.const)
     return PointerValue(kind, pointer.target, path, pointer.offset + index * element.size)
+
+
+def is_bits(pointer: PointerValue) -> bool:
+    """Whether the path leads to bits of a packed type, which have no address."""
+    holder = _type_at(replace(pointer, path=pointer.path[:-1])) if pointer.path else None
+    return isinstance(holder, t.StructType) and bool(holder.bits)
 
 
 def _type_at(pointer: PointerValue) -> t.Type | None:

@@ -49,9 +49,9 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     for field in node.fields:
         kind = comptime.type_expression(field.type, scope)
         types.append(kind)
-        if node.layout_kind == "packed" and not _is_whole_words(kind):
-            hint = "use integers of 16, 32 or 64 bits, or a plain struct"
-            raise CslError(field.at, f"packed fields of type {kind} are not supported", hint)
+        if node.layout_kind == "packed" and not t.bit_width(kind):
+            hint = "it takes integers, floats, bool, enums, pointers and packed types"
+            raise CslError(field.at, f"a packed type has no field of type {kind}", hint)
         if field.default is not None:
             defaults[field.name] = comptime.evaluate(field.default, scope, kind)
     names = [field.name for field in node.fields]
@@ -61,15 +61,18 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     kind = t.named_struct(comptime.session.named, node, tuple(types), label, defaults)
     if kind.parts > t.MAX_STRUCT_PARTS:
         raise too_many_parts(node.at)
+    _check_bits(kind, node.at)
     return TypeValue(kind)
 
 
-def _is_whole_words(kind: t.Type) -> bool:
-    """Whether a type takes as many bits as its words have."""
-    whole = kind.backing if isinstance(kind, t.EnumType) else kind
-    if isinstance(whole, t.IntegerType):
-        return whole.bits in (16, 32, 64)
-    return whole is not t.BOOL and whole.size > 0 and whole.size % 2 == 0
+def _check_bits(kind: t.StructType, at: tree.Span) -> None:
+    """Raises CslError for a packed type whose fields cannot be placed."""
+    widths = {width for _, width in kind.bits}
+    if kind.is_union and len(widths) > 1:
+        found = ", ".join(str(width) for _, width in kind.bits)
+        raise CslError(at, f"the fields of a packed union have one width, found {found} bits")
+    if any(first % 16 + width > 64 for first, width in kind.bits):
+        raise CslError(at, "a packed field that crosses more than 64 bits is not supported")
 
 
 @expression(tree.EnumType)

@@ -124,6 +124,7 @@ class StructType(Type):
     defaults  fields that may be left out -> their value (a `Value`)
     offsets   bytes from the start, in order of the fields
     parts     number of fields, also those inside of fields
+    bits      of a packed type with fields that are no whole words: (first bit, bits) of each field
     """
 
     names: tuple[str, ...] = ()
@@ -133,6 +134,7 @@ class StructType(Type):
     origin: tree.StructType | None = None
     is_tuple: bool = False
     defaults: Mapping[str, object] = field(default_factory=dict[str, object])
+    bits: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_union(self) -> bool:
@@ -252,6 +254,45 @@ def _anonymous(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool) 
     return StructType(name, size, alignment, -1, names, types, offsets, parts, is_tuple=is_tuple)
 
 
+def bit_width(kind: Type) -> int:
+    """Bits that a field takes in a packed type; 0 for types that cannot be one."""
+    if isinstance(kind, IntegerType):
+        return kind.bits
+    if isinstance(kind, EnumType):
+        return kind.backing.bits
+    if isinstance(kind, StructType):
+        if kind.origin is None or kind.origin.layout_kind != "packed":
+            return 0
+        return max((first + bits for first, bits in kind.bits), default=8 * kind.size)
+    if isinstance(kind, FloatType | PointerType):
+        return 8 * kind.size
+    return 1 if kind is BOOL else 0
+
+
+def is_whole_words(kind: Type) -> bool:
+    """Whether a packed field takes as many bits as its words in memory have."""
+    return kind.size % 2 == 0 and bit_width(kind) == 8 * kind.size > 0
+
+
+def _bits_of(types: tuple[Type, ...], origin: tree.StructType) -> tuple[tuple[int, int], ...]:
+    """(first bit, bits) of the fields of a packed type, least significant first; () if bytes place them."""
+    if origin.layout_kind != "packed" or all(map(is_whole_words, types)):
+        return ()
+    found: list[tuple[int, int]] = []
+    at = 0
+    for kind in types:
+        width = bit_width(kind)
+        found.append((at, width))
+        at += 0 if origin.is_union else width
+    return tuple(found)
+
+
+def _place_bits(bits: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int, int]:
+    """As `_place`, for a type that is held by an integer of all its bits; offsets are those of words."""
+    holder = integer(max(1, *(first + width for first, width in bits)), False)
+    return tuple(first // 16 * 2 for first, _ in bits), holder.size, min(holder.alignment, 2)
+
+
 MAX_STRUCT_PARTS = 100_000
 """Fields of a struct, with those inside of fields: a struct of structs of structs grows fast."""
 
@@ -292,12 +333,14 @@ def named_struct(
     key = (origin, types)
     found = known.get(key)
     if not isinstance(found, StructType):
-        offsets, size, alignment = _place(types, origin)
+        bits = _bits_of(types, origin)
+        offsets, size, alignment = _place_bits(bits) if bits else _place(types, origin)
         names = tuple(field.name for field in origin.fields)
         text, parts = _described(names, types)
         found = StructType(
             *(label or text, size, alignment, -1, names, types, offsets, parts, origin),
             defaults=dict(defaults or {}),
+            bits=bits,
         )
         known[key] = found
     return found

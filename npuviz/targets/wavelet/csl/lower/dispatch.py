@@ -8,7 +8,7 @@ from typing import Any
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import TypeValue
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Operand
+from npuviz.targets.wavelet.csl.lower.operands import Bits, Held, Known, Operand
 from npuviz.targets.wavelet.csl.rules import Rules
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -34,7 +34,8 @@ def lower(f: FunctionLowering, node: tree.Expression, want: t.Type | None = None
         # Only compile time knows this kind of expression: let the evaluator say why it does not work.
         return Known(f.require_known(node, "this", want))
     f.at(node)
-    return rule(f, node, want, into)
+    operand = rule(f, node, want, into)
+    return f.read_bits(operand, node.at, into) if isinstance(operand, Bits) else operand
 
 
 def lower_as(f: FunctionLowering, node: tree.Expression, kind: t.Type, into: int = -1) -> Operand:

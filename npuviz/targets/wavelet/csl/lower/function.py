@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from npuviz.targets.wavelet.csl.comptime import types as t
-from npuviz.targets.wavelet.csl.comptime.coercion import converts, mismatch
+from npuviz.targets.wavelet.csl.comptime.coercion import converts, is_matrix, mismatch, widens
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import Cell, FunctionValue, Global, Scope
 from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, StructValue, Value, VoidValue
@@ -15,7 +15,17 @@ from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.data_memory import scalar_bits
 from npuviz.targets.wavelet.csl.lower.emitter import Emitter, Label, Stack
 from npuviz.targets.wavelet.csl.lower.memo import CONSTANT, GLOBAL, VALUE, Read, needs_read
-from npuviz.targets.wavelet.csl.lower.operands import VOID_HELD, Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.lower.operands import (
+    VOID_HELD,
+    Bits,
+    Held,
+    Known,
+    Local,
+    Operand,
+    Parts,
+    Place,
+    field_of,
+)
 from npuviz.targets.wavelet.csl.lower.pe import PeLowering
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
@@ -211,6 +221,8 @@ class FunctionLowering:
             return self._hold_value(operand.value, at, into)
         if isinstance(operand, Place):
             return self._load(operand, at, into)
+        if isinstance(operand, Bits) and operand.kind.value_type >= 0:
+            return self._load_bits(operand, at, into)
         raise CslError(at, f"a value of type {operand.type} cannot be used here")
 
     def _hold_value(self, value: Value, at: tree.Span, into: int) -> Held:
@@ -228,6 +240,48 @@ class FunctionLowering:
         else:
             self.emitter.emit(isa.OP_LD, register, place.base, 0, place.offset, 0, word)
         return Held(place.kind, register)
+
+    def _load_bits(self, field: Bits, at: tree.Span, into: int = -1) -> Held:
+        """The bits of a packed field in a register; those of a packed type as an integer."""
+        word, shift = field.word()
+        register = self.target(into)
+        self._load(word, at, register)
+        if shift:
+            self.emitter.emit(isa.OP_SHR, register, register, -1, shift, 0, word.kind.value_type)
+        number = field.kind.backing if isinstance(field.kind, t.EnumType) else field.kind
+        signed = isinstance(number, t.IntegerType) and number.signed
+        if signed or shift + field.width < 8 * word.kind.size:
+            self.emitter.emit(isa.OP_WRAP, register, register, imm=field.width, aux=int(signed))
+        return Held(field.kind if field.kind.value_type >= 0 else t.integer(field.width, False), register)
+
+    def read_bits(self, field: Bits, at: tree.Span, into: int = -1) -> Operand:
+        """The value of a packed field: in a register, or a copy of a packed type in memory."""
+        if field.kind.value_type >= 0:
+            return self._load_bits(field, at, into)
+        place = self.frame_place(field.kind)
+        self.store(place.at(0, t.integer(8 * field.kind.size, False)), self._load_bits(field, at), at)
+        return replace(place, is_stable=True)
+
+    def _store_bits(self, field: Bits, operand: Operand, at: tree.Span) -> None:
+        """Write a packed field: the other bits of its word stay."""
+        mark = self.registers.next
+        if field.kind.value_type < 0:
+            place = self.frame_place(field.kind)
+            self.store(place, operand, at)
+            operand = place.at(0, t.integer(8 * field.kind.size, False))
+        held = self.hold(operand, at)
+        word, shift = field.word()
+        kind = word.kind.value_type
+        value, old = self.take(), self.take()
+        self.emitter.emit(isa.OP_WRAP, value, held.register, imm=field.width)
+        if shift:
+            self.emitter.emit(isa.OP_SHL, value, value, -1, shift, 0, kind)
+        self._load(word, at, old)
+        others = ~(((1 << field.width) - 1) << shift) & ((1 << 8 * word.kind.size) - 1)
+        self.emitter.emit(isa.OP_AND, old, old, -1, scalar_bits(word.kind, others), 0, kind)
+        self.emitter.emit(isa.OP_OR, old, old, value, 0, 0, kind)
+        self._store_register(word, old)
+        self.registers.release(mark)
 
     def hold_if_runtime(self, operand: Operand, at: tree.Span) -> None:
         """Evaluate an operand for nothing but its effects."""
@@ -273,14 +327,16 @@ class FunctionLowering:
             return place
         return replace(place, base=self.address(place), offset=0, index=-1, scale=0)
 
-    def store(self, place: Place, operand: Operand, at: tree.Span) -> None:
+    def store(self, place: Place | Bits, operand: Operand, at: tree.Span) -> None:
         """Write an operand, already of the place's type, to memory."""
-        if isinstance(operand, Known):
+        if isinstance(place, Bits):
+            self._store_bits(place, operand, at)
+        elif isinstance(operand, Known):
             self._store_value(place, operand.value, at)
         elif isinstance(operand, Parts):
             place = self.simple(place)
             for name, part in operand.fields.items():
-                self.store(place.at(operand.kind.field_offset(name), part.type), part, at)
+                self.store(field_of(place, operand.kind, name, part.type), part, at)
         elif place.kind.value_type >= 0:
             mark = self.registers.next
             held = self.hold(operand, at)
@@ -313,7 +369,9 @@ class FunctionLowering:
 
     def _store_value(self, place: Place, value: Value, at: tree.Span) -> None:
         mark = self.registers.next
-        if isinstance(value, StructValue):
+        if isinstance(value, StructValue) and value.kind.bits:
+            self.copy(place, self.constant(value.kind, self.pe.bytes_of(value, at), at))
+        elif isinstance(value, StructValue):
             place = self.simple(place)
             for name, part in value.fields.items():
                 self._store_value(place.at(value.kind.field_offset(name), part.type), part, at)
@@ -360,7 +418,7 @@ class FunctionLowering:
             return operand
         if isinstance(operand, Parts):
             return self._coerce_parts(operand, kind, at)
-        if converts(have, kind) and not _is_matrix(have, kind):
+        if converts(have, kind) and not is_matrix(have, kind):
             if isinstance(have, t.FloatType):
                 return self.convert(self.hold(operand, at), kind, into)
             held = self.hold(operand, at, into)
@@ -405,7 +463,7 @@ class FunctionLowering:
         if have is kind:
             return held
         source, wanted = have.value_type, kind.value_type
-        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and _widens(have, kind):
+        if isinstance(have, t.IntegerType) and isinstance(kind, t.IntegerType) and widens(have, kind):
             return Held(kind, held.register, held.is_local)
         register = self.target(into)
         self.emitter.emit(isa.OP_CVT, register, held.register, aux=wanted, kind=source)
@@ -430,23 +488,6 @@ class FunctionLowering:
         if self.can_share:
             self.note_read(Read.of(GLOBAL, node, self.scope), ("global", address, kind))
         return Place(kind, -1, address, is_mutable=variable.is_var, is_stable=not variable.is_var)
-
-
-def _widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
-    return have.low >= kind.low and have.high <= kind.high and bool(kind.bits) and bool(have.bits)
-
-
-def _is_matrix(have: t.Type, kind: t.Type) -> bool:
-    """`*[n, m]T` to `[*]T`: converts only while it is known."""
-    if not (isinstance(have, t.PointerType) and isinstance(kind, t.PointerType) and kind.many):
-        return False
-    pointee = have.pointee
-    return (
-        not have.many
-        and isinstance(pointee, t.ArrayType)
-        and len(pointee.dimensions) > 1
-        and kind.pointee is pointee.element
-    )
 
 
 def is_aggregate(kind: t.Type) -> bool:

@@ -4,6 +4,7 @@ Operand
  +-- Known   a value of compile time; no code yet
  +-- Held    in a register
  +-- Place   in memory, at an address that may involve registers
+ +-- Bits    bits of a packed struct in memory
  +-- Parts   a struct or tuple whose fields are operands (at least one of them exists only at run time)
  +-- Span    a range with run-time bounds
 """
@@ -70,6 +71,39 @@ class Place(Operand):
     def at(self, offset: int, kind: t.Type) -> "Place":
         """The part of another type that lies `offset` bytes further."""
         return replace(self, offset=self.offset + offset, kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Bits(Operand):
+    """A field of a packed type: `width` bits from bit `first` on of what begins at `base`."""
+
+    kind: t.Type
+    base: Place
+    first: int
+    width: int
+
+    def word(self) -> tuple[Place, int]:
+        """The smallest integer in memory that holds the field, and how far the field is shifted in it."""
+        size = self.base.kind.size
+        for holder in (t.U8, t.U16, t.U32, t.U64):
+            offset = max(0, min(self.first // 16 * 2, size - holder.size))
+            shift = self.first - 8 * offset
+            if offset + holder.size <= size and shift + self.width <= 8 * holder.size:
+                return self.base.at(offset, holder), shift
+        return self.base.at(self.first // 16 * 2, t.U64), self.first % 16
+
+
+def field_of(base: Place | Bits, struct: t.StructType, name: str, kind: t.Type) -> Place | Bits:
+    """A field, of type `kind`, of a struct in memory: bits of it where it takes no words of its own."""
+    number = struct.names.index(name)
+    if isinstance(base, Place) and not struct.bits:
+        return base.at(struct.offsets[number], kind)
+    first = struct.bits[number][0] if struct.bits else 8 * struct.offsets[number]
+    if isinstance(base, Bits):
+        base, first = base.base, base.first + first
+    if first % 16 == 0 and t.is_whole_words(kind):
+        return base.at(first // 8, kind)
+    return Bits(kind, base, first, t.bit_width(kind))
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,6 +307,13 @@ class PeLowering:
             if element in (t.F16, t.F32):
                 return value.data.tobytes()
             return b"".join(self.bytes_of(value.element(i), at) for i in range(value.kind.count))
+        if isinstance(value, StructValue) and value.kind.bits:
+            number = 0
+            for name, part in value.fields.items():
+                first, width = value.kind.bits[value.kind.names.index(name)]
+                content = int.from_bytes(self.bytes_of(part, at), "little")
+                number |= (content & (1 << width) - 1) << first
+            return number.to_bytes(value.kind.size, "little")
         if isinstance(value, StructValue):
             data = bytearray(value.kind.size)
             for name, part in value.fields.items():

@@ -10,7 +10,16 @@ from npuviz.targets.wavelet.csl.comptime.scope import Cell, Entry, FunctionValue
 from npuviz.targets.wavelet.csl.comptime.values import ArrayValue, PointerValue, Scalar, StructValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import expression, lower, lower_held
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, is_aggregate
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Parts, Place
+from npuviz.targets.wavelet.csl.lower.operands import (
+    Bits,
+    Held,
+    Known,
+    Local,
+    Operand,
+    Parts,
+    Place,
+    field_of,
+)
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa
@@ -87,11 +96,11 @@ def member_of(f: FunctionLowering, base: Operand, name: str, at: tree.Span) -> O
             raise CslError(at, f"{base.kind} has no field {name}")
         return part
     kind = base.type
-    if isinstance(base, Place) and isinstance(kind, t.StructType):
+    if isinstance(base, Place | Bits) and isinstance(kind, t.StructType):
         inner = kind.field_type(name)
         if inner is None:
             raise CslError(at, f"{kind} has no field {name}")
-        return base.at(kind.field_offset(name), inner)
+        return field_of(base, kind, name, inner)
     if isinstance(kind, t.PointerType) and isinstance(kind.pointee, t.StructType) and not kind.many:
         return member_of(f, dereferenced(f, base, at), name, at)
     raise CslError(at, f"a value of type {kind} has no field {name}")
@@ -124,6 +133,8 @@ def _address(f: FunctionLowering, node: tree.AddressOf, want: t.Type | None, int
         operand = lower(f, node.operand)
     if isinstance(operand, Known) and isinstance(operand.value, FunctionValue):
         return operand
+    if isinstance(operand, Bits):
+        raise CslError(node.at, "a field of a packed type has no address", "read it into a variable")
     if not isinstance(operand, Place):
         raise CslError(node.at, "this has no address", "only variables and constants in memory have one")
     kind = t.pointer(operand.kind, False, not operand.is_mutable)

@@ -16,8 +16,9 @@ from npuviz.targets.wavelet.csl.lower.dispatch import (
 )
 from npuviz.targets.wavelet.csl.lower.emitter import Label
 from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target, is_aggregate
-from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local, Operand, Place
+from npuviz.targets.wavelet.csl.lower.operands import Bits, Held, Known, Local, Operand, Place
 from npuviz.targets.wavelet.csl.lower.operation_forms import OPERATIONS
+from npuviz.targets.wavelet.csl.lower.rules.access import base_of
 from npuviz.targets.wavelet.csl.lower.rules.expressions import (
     branch,
     decided,
@@ -177,7 +178,6 @@ def _assignment(f: FunctionLowering, node: tree.Assignment) -> None:
     if isinstance(target, Held):
         _assign_register(f, node, target)
         return
-    assert isinstance(target, Place)
     kind = target.kind
     if node.operator:
         old = f.hold(target, node.target.at)
@@ -224,15 +224,15 @@ def _retarget(f: FunctionLowering, operand: Operand, target: Held, node: tree.As
         f.hold(held, node.at, target.register)
 
 
-def _target(f: FunctionLowering, node: tree.Expression) -> Held | Place:
+def _target(f: FunctionLowering, node: tree.Expression) -> Held | Place | Bits:
     """The register or memory that an assignment changes."""
     if isinstance(node, tree.Name):
         entry = f.lookup(node.text, node.at)
         if isinstance(entry, Local) and not entry.mutable:
             raise CslError(node.at, f"{node.text} is constant", "parameters and const cannot be assigned")
-    operand = lower(f, node)
-    if isinstance(operand, Place):
-        if not operand.is_mutable:
+    operand = base_of(f, node) if isinstance(node, tree.Member) else lower(f, node)
+    if isinstance(operand, Place | Bits):
+        if not (operand.base if isinstance(operand, Bits) else operand).is_mutable:
             raise CslError(node.at, "this is constant and cannot be assigned")
         return operand
     if isinstance(operand, Held) and operand.is_local and operand.register >= 0:
