@@ -1,4 +1,4 @@
-"""Loops with a known number of turns written out: Scan, and Loop whose count and condition are constant.
+"""Loops with a known number of turns written out: Scan, and Loop whose count is constant or counted.
 
 A chip's program has no loops over operators, and no operator inside of a loop could be placed or
 compared with the reference.
@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, helper
 
 from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.functions import bind_nodes
+from npuviz.onnx.passes.turns import turns_of
 
 MAX_TURNS = 64
 MAX_NODES = 4096
@@ -89,7 +90,7 @@ def unroll(
     if node.op_type == "Scan" and opset >= _SCAN_OPSET:
         done = _scan(made, node, body, attributes, shape_of)
     elif node.op_type == "Loop":
-        done = _loop(made, node, body, value_of)
+        done = _loop(made, node, body, turns_of(node, body, opset, MAX_TURNS, value_of))
     else:
         done = False
     return (made.nodes, made.weights) if done else None
@@ -130,13 +131,8 @@ def _scan(
     return True
 
 
-def _loop(made: _Unrolled, node: NodeProto, body: GraphProto, value_of: ValueOf) -> bool:
-    count = value_of(node.input[0]) if node.input and node.input[0] else None
-    condition = value_of(node.input[1]) if len(node.input) > 1 and node.input[1] else np.True_
-    if count is None or condition is None or not bool(np.all(condition)) or not _goes_on(body):
-        return False
-    turns = max(0, int(np.asarray(count).reshape(-1)[0]))
-    if not _is_small(turns, body):
+def _loop(made: _Unrolled, node: NodeProto, body: GraphProto, turns: int | None) -> bool:
+    if turns is None or not _is_small(turns, body):
         return False
     states = list(node.input[2:])
     inputs = [value.name for value in body.input]
@@ -157,32 +153,6 @@ def _loop(made: _Unrolled, node: NodeProto, body: GraphProto, value_of: ValueOf)
 
 def _is_small(turns: int, body: GraphProto) -> bool:
     return 1 <= turns <= MAX_TURNS and turns * len(body.node) <= MAX_NODES
-
-
-def _goes_on(body: GraphProto) -> bool:
-    """Whether the condition a body returns is the one it was given, or true."""
-    name, given = body.output[0].name, body.input[1].name
-    if name == given:
-        return True
-    for node in body.node:
-        if name in node.output:
-            if node.op_type == "Identity":
-                name = node.input[0]
-                return name == given or _is_true(body, name)
-            return node.op_type == "Constant" and _is_true(body, name)
-    return _is_true(body, name)
-
-
-def _is_true(body: GraphProto, name: str) -> bool:
-    for tensor in body.initializer:
-        if tensor.name == name:
-            return bool(numpy_helper.to_array(tensor).all())
-    for node in body.node:
-        if name in node.output and node.op_type == "Constant":
-            return any(
-                bool(numpy_helper.to_array(item.t).all()) for item in node.attribute if item.name == "value"
-            )
-    return False
 
 
 def _finish(

@@ -27,6 +27,10 @@ def doubling_loop(path: Path, count: int, condition: str = "given") -> Path:
     goes_on = {
         "given": [helper.make_node("Identity", ["c"], ["d"])],
         "computed": [helper.make_node("Less", ["n", "few"], ["d"])],
+        "of values": [
+            helper.make_node("ReduceMax", ["v"], ["largest"], keepdims=0),
+            helper.make_node("Less", ["largest", "bound"], ["d"]),
+        ],
         "true": [helper.make_node("Constant", [], ["d"], value=numpy_helper.from_array(np.array(True)))],
     }[condition]
     body = helper.make_graph(
@@ -34,10 +38,13 @@ def doubling_loop(path: Path, count: int, condition: str = "given") -> Path:
         "body",
         [value("n", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("v", [2])],
         [value("d", [], TensorProto.BOOL), value("w", [2]), value("o", [2])],
-        [numpy_helper.from_array(np.array(1), "few")],
+        [
+            numpy_helper.from_array(np.array(1), "few"),
+            numpy_helper.from_array(np.array(9, np.float32), "bound"),
+        ],
     )
     node = helper.make_node("Loop", ["m", "", "x"], ["y", "all"], name="loop", body=body)
-    ends = [value("y", [2]), value("all", [count, 2])]
+    ends = [value("y", [2]), value("all", [2 if condition == "computed" else count, 2])]
     return save(path / "m.onnx", [node], [value("x", [2])], ends, {"m": np.array(count)})
 
 
@@ -52,8 +59,72 @@ def test_a_loop_with_a_known_count(tmp_path: Path, condition: str) -> None:
     np.testing.assert_array_equal(states, [[2, 4], [4, 8], [8, 16]])
 
 
+def counting_loop(
+    path: Path, begin: int, end: int, most: int | None = None, *, of_data: bool = False
+) -> Path:
+    """Doubles x while i < end, as converters of TensorFlow write it: i and end are states, the body compares.
+
+    of_data  the end comes from the input "e"
+    """
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["i", "one"], ["i_next"]),
+            helper.make_node("Cast", ["i_next"], ["i_real"], to=TensorProto.FLOAT),
+            helper.make_node("Cast", ["end_in"], ["end_real"], to=TensorProto.FLOAT),
+            helper.make_node("Less", ["i_real", "end_real"], ["d"]),
+            helper.make_node("Add", ["v", "v"], ["w"]),
+            helper.make_node("Identity", ["w"], ["o"]),
+        ],
+        "body",
+        [
+            value("n", [], TensorProto.INT64),
+            value("c", [], TensorProto.BOOL),
+            value("i", [], TensorProto.INT32),
+            value("end_in", [], TensorProto.INT32),
+            value("v", [2]),
+        ],
+        [
+            value("d", [], TensorProto.BOOL),
+            value("i_next", [], TensorProto.INT32),
+            value("end_in", [], TensorProto.INT32),
+            value("w", [2]),
+            value("o", [2]),
+        ],
+        [numpy_helper.from_array(np.array(1, np.int32), "one")],
+    )
+    read = ["m" if most is not None else "", "begins", "begin", "e" if of_data else "end", "x"]
+    node = helper.make_node("Loop", read, ["i_end", "end_end", "y", "all"], name="loop", body=body)
+    given = [value("x", [2]), *([value("e", [], TensorProto.INT32)] if of_data else [])]
+    weights = {"begins": np.array(True), "begin": np.array(begin, np.int32), "end": np.array(end, np.int32)}
+    if most is not None:
+        weights["m"] = np.array(most)
+    ends = [value("y", [2]), value("all", [min(end - begin, most or end), 2])]
+    return save(path / "m.onnx", [node], given, ends, weights)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "turns"), [((2, 5), 3), ((2, 5, 2), 2), ((2, 5, 9), 3), ((4, 5), 1)]
+)  # fmt: skip
+def test_a_condition_that_counts_is_counted(tmp_path: Path, numbers: tuple[int, ...], turns: int) -> None:
+    graph = read_model(counting_loop(tmp_path, *numbers))
+    assert operators(graph).count("Add") == turns
+    assert "Loop" not in operators(graph)
+    last, states = outputs(graph, {"x": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(last, np.array([1, 2]) * 2**turns)
+    np.testing.assert_array_equal(states, [np.array([1, 2]) * 2**turn for turn in range(1, turns + 1)])
+
+
+def test_a_condition_of_the_turns_number_is_counted(tmp_path: Path) -> None:
+    assert operators(read_model(doubling_loop(tmp_path, 3, "computed"))).count("Add") == 2
+
+
 def test_a_loop_that_values_end_stays(tmp_path: Path) -> None:
-    assert operators(read_model(doubling_loop(tmp_path, 3, "computed"))) == ["Loop"]
+    assert "Loop" in operators(read_model(counting_loop(tmp_path, begin=0, end=3, of_data=True)))
+    assert "Loop" in operators(read_model(doubling_loop(tmp_path, 3, "of values")))
+
+
+def test_a_count_that_never_ends_stays(tmp_path: Path) -> None:
+    assert "Loop" in operators(read_model(counting_loop(tmp_path, begin=0, end=5000)))
 
 
 def test_a_long_loop_stays(tmp_path: Path) -> None:
