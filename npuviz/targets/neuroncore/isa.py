@@ -13,6 +13,8 @@ SLOT_BYTES = 64
 MAX_WAITS = 3
 MAX_UPDATES = 2
 NUM_PARTITIONS = 128
+VECTOR_BLOCK = 32
+"""Rows and columns that Vector transposes at a time. Ref: SDK isa, nc_transpose."""
 NUM_REGISTERS = 64
 """Scalar registers of a sequencer. Ref: SDK isa, KLR."""
 

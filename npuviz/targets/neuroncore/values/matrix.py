@@ -9,7 +9,7 @@ from npuviz.targets.neuroncore.values.element_types import convert_into, loader,
 from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan
 
-_BLOCK = 32
+_BLOCK = isa.VECTOR_BLOCK
 _COMMANDS = frozenset(isa.ReduceCmd)
 
 

@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.isa import Opcode
 from npuviz.targets.neuroncore.machine.dma_elements import elements_of
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
@@ -275,3 +276,29 @@ def kernel(a):
     np.testing.assert_allclose(
         ran(tmp_path, text, {"a": a}), getattr(kept, name)(1, keepdims=True), rtol=1e-6, atol=1e-6
     )
+
+
+TURNED = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((x.shape[1], x.shape[0]), dtype=x.dtype, buffer=nl.shared_hbm)
+    turned = nl.ndarray((nl.par_dim(x.shape[1]), x.shape[0]), dtype=x.dtype, buffer=nl.sbuf)
+    turned[...] = nisa.nc_transpose(nl.load(x), engine=nisa.vector_engine)
+    nl.store(out, turned)
+    return out
+"""
+)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 128), (100, 50), (32, 128), (8, 20)])
+def test_vector_transposes_32_rows_and_columns_at_a_time(tmp_path, rows: int, columns: int) -> None:
+    x = random(rows, columns)
+    spec, program = loaded(tmp_path, TURNED, {"x": x})
+    (found,) = outputs_of(spec, program)
+    assert (found == x.T).all()
+    payload = program.payload
+    assert isinstance(payload, Payload)
+    turning = payload.tables.instructions["opcode"] == Opcode.NC_TRANSPOSE
+    assert turning.sum() == -(-rows // 32) * -(-columns // 32)

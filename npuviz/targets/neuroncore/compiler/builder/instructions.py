@@ -14,6 +14,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View, packed_o
 from npuviz.targets.neuroncore.compiler.streams.emitter import floats, immediates
 from npuviz.targets.neuroncore.isa import (
     BITVEC,
+    VECTOR_BLOCK,
     Activation,
     Alu,
     Engine,
@@ -359,10 +360,21 @@ class Instructions:
         self._engines.run_on_pe(Opcode.NC_TRANSPOSE, (dst_psum, src))
 
     def transpose_on_vector(self, dst: View, src: View) -> None:
-        """dst [F,P] = src [P,F] ^T on Vector, at most 32 x 32; any memory."""
-        if dst.partitions != src.free_size or dst.free_size != src.partitions:
+        """dst [F,P] = src [P,F] ^T on Vector, an instruction for each 32 x 32; any memory."""
+        rows, columns = src.partitions, src.free_size
+        if dst.partitions != columns or dst.free_size != rows:
             raise SimulationError(f"transpose of {src!r} to {dst!r}: shapes do not fit")
-        self._engines.run(Opcode.NC_TRANSPOSE, (dst, src), engine=Engine.DVE)
+        if max(rows, columns) <= VECTOR_BLOCK:
+            self._engines.run(Opcode.NC_TRANSPOSE, (dst, src), engine=Engine.DVE)
+            return
+        dst, src = dst.reshape(rows), src.reshape(columns)
+        for row in range(0, rows, VECTOR_BLOCK):
+            down = slice(row, min(row + VECTOR_BLOCK, rows))
+            for column in range(0, columns, VECTOR_BLOCK):
+                along = slice(column, min(column + VECTOR_BLOCK, columns))
+                self._engines.run(
+                    Opcode.NC_TRANSPOSE, (dst[along, down], src[down, along]), engine=Engine.DVE
+                )
 
     def stream_shuffle(self, dst: View, src: View, order: Sequence[int]) -> None:
         """Partition p of dst = partition order[p % 32] of src, both of the same quadrant of 32."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, VECTOR_BLOCK, Engine
 from npuviz.targets.neuroncore.nki.calls.operands import engine_of, run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
@@ -254,11 +254,11 @@ def load_transposed(src: Tensor, dtype: object = None) -> Tensor:
 def nc_transpose(
     dst: object, data: object, engine: object = None, mask: object = None, dtype: object = None
 ) -> Tensor:
-    """[P, F] to [F, P] on PE or, up to 32 x 32, on Vector."""
+    """[P, F] to [F, P] on PE, or on Vector, which turns 32 x 32 at a time."""
     source = tile(data, "nc_transpose data")
     shape = (prod(source.shape[1:]), source.shape[0])
     wanted = engine_of(engine)
-    is_small = max(shape) <= 32
+    is_small = max(shape) <= VECTOR_BLOCK
     if wanted is None:
         wanted = (
             Engine.DVE if is_small and not (isinstance(dst, Tensor) and dst.buffer == PSUM) else Engine.PE
@@ -275,6 +275,11 @@ def nc_transpose(
         raise KernelError(f"nc_transpose of {source!r}: at most 128 elements a partition")
     if wanted == Engine.PE and source.buffer == PSUM:
         source = tensor_copy(None, source)
+    if wanted == Engine.DVE and not is_small:
+        current().note(
+            f"nc_transpose on Vector is one instruction for each {VECTOR_BLOCK} x {VECTOR_BLOCK} of a larger "
+            "tile (it turns no more at a time)"
+        )
     space = PSUM if wanted == Engine.PE else SBUF
     return run("transpose", dst, shape, dtype or source.dtype, (source,), mask, space, engine=wanted)
 
