@@ -7,6 +7,9 @@ import numpy as np
 
 from npuviz.targets.wavelet.kernels import isa
 
+TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
+"""Word addresses of the time stamp counter and of what starts it, as the machine has them."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
@@ -189,6 +192,8 @@ class PeProgram:
     """(data task id, main function, alternate function, limit, start)."""
     priorities: tuple[tuple[int, int, int], ...] = ()
     """(isa.ID_..., id, priority) set at compile time; (isa.ID_NONE, 0, level) is the main thread's."""
+    config: tuple[tuple[int, int], ...] = ()
+    """(word address, value) of configuration registers set at compile time."""
     symbols: tuple[Symbol, ...] = ()
     exports: tuple[Export, ...] = ()
     channels: tuple[Channel, ...] = ()

@@ -13,6 +13,7 @@ from npuviz.targets.wavelet.csl import layout
 from npuviz.targets.wavelet.csl.comptime import expressions, modules, statements, type_expressions
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins import dsd as builtins_dsd
+from npuviz.targets.wavelet.csl.comptime.builtins import exports as builtins_exports
 from npuviz.targets.wavelet.csl.comptime.builtins import library as builtins_library
 from npuviz.targets.wavelet.csl.comptime.builtins.ids import LAST_COLOR
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
@@ -28,7 +29,15 @@ ARCHITECTURES = ("wse2", "wse3")
 _PYTHON_FRAMES = 20_000
 """Python frames allowed while elaborating: 128 nested calls of deep expressions fit."""
 
-REGISTERED = (expressions, statements, type_expressions, builtins_dsd, builtins_library, layout)
+REGISTERED = (
+    expressions,
+    statements,
+    type_expressions,
+    builtins_dsd,
+    builtins_exports,
+    builtins_library,
+    layout,
+)
 """Modules whose import enters rules and builtins into the tables."""
 
 

@@ -142,6 +142,10 @@ class Explainer:
         """From what a unit waits for now to the reason."""
         return self._chains.of_unit(numbering, unit)
 
+    def lost(self) -> list[Hazard]:
+        """Words that left the rectangle and were dropped."""
+        return self._hazards.lost()
+
     def hazards(self) -> list[Hazard]:
         """What the hardware leaves to the programmer and went wrong so far, by cycle."""
         return self._hazards.all()

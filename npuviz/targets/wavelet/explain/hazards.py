@@ -50,6 +50,8 @@ MOST_OF_A_KIND = 64
 BLOCKS_AT_ONCE = 1 << 14
 """Elements whose records are looked at in one step: bounds the memory for a whole wafer."""
 _ENDED = (sk.STATUS_FINISHED, sk.STATUS_DEADLOCK)
+LEAVES = "leaves-rectangle"
+"""The kind of finding for a wavelet that nobody is there to take."""
 _LOGGED = {
     int(code): text
     for code, text in {
@@ -96,7 +98,7 @@ _LOGGED = {
             "the {what} of two {integer} numbers does not fit in {integer}: it wraps",
         ),
         LOG_LEFT: (
-            "leaves-rectangle",
+            LEAVES,
             "a wavelet of color {low} leaves the rectangle by {port}: it is dropped",
         ),
         LOG_UNBOUND_TASK: (
@@ -132,7 +134,7 @@ _WARNINGS = frozenset(
     (
         *("words-left", "teardown-left", "control-unbound", "control-blocked", "switch-stays"),
         *("task-blocked", "thread-blocked", "operand-lengths", "activation-absorbed"),
-        *("upper-half-lost", "print-left", "leaves-rectangle", "overflow"),
+        *("upper-half-lost", "print-left", LEAVES, "overflow"),
     )
 )
 """Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
@@ -153,6 +155,10 @@ class Hazards:
         if int(self._observer.wafer.status) in _ENDED:
             found += self._at_the_end()
         return sorted(found, key=lambda hazard: hazard.cycle)
+
+    def lost(self) -> list[Hazard]:
+        """Words that left the rectangle, once for each PE, color and direction."""
+        return [hazard for hazard in self._logged() if hazard.kind == LEAVES]
 
     # --- while it runs -----------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ from npuviz.targets.wavelet.wafer import Export, HostCommand, Symbol, Wafer
 
 LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"
 """Most cycles that one command of the host may take."""
+SHOWN_WARNINGS = 8
+"""Warnings of one kind that are printed at the end of a run; the others are counted."""
 DEFAULT_LIMIT = 200_000_000
 
 
@@ -121,6 +123,12 @@ class SdkRuntime:
         with suppress(OSError):
             write_logs(self.folder, device)
         remember(self.folder, device)
+        lost = device.machine.explainer.lost()
+        for hazard in lost[:SHOWN_WARNINGS]:
+            print(f"cs_python: warning: {hazard.text}, first at cycle {hazard.cycle}", file=sys.stderr)
+        if len(lost) > SHOWN_WARNINGS:
+            more = f"{len(lost) - SHOWN_WARNINGS} more PEs, colors or directions"
+            print(f"cs_python: warning: wavelets leave the rectangle on {more}", file=sys.stderr)
 
     def _save(self) -> None:
         if self._device is not None:

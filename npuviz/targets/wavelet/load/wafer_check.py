@@ -19,6 +19,8 @@ from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
     HOST_PORT_OUT,
     STREAMS_IN,
+    TIMER,
+    TIMER_CONTROL,
     Channel,
     Export,
     Fifo,
@@ -204,6 +206,9 @@ class _WaferCheck(_Check):
             self._between(kind, isa.ID_NONE, isa.ID_UT, f"{at}.priorities")
             self._between(number, 0, 63, f"{at}.priorities")
             self._between(priority, 0, 7, f"{at}.priorities")
+        for word, value in program.config:
+            self._between(word, TIMER, TIMER_CONTROL, f"{at}.config")
+            self._between(value, 0, 0xFFFF, f"{at}.config")
         for binding in program.queues:
             self._queue(binding, f"{at}.queues")
         for fifo in program.fifos:

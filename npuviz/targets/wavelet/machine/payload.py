@@ -47,6 +47,8 @@ def fingerprint(payload: WaferPayload, spec_text: str) -> str:
         digest.update(f"{code} {program.functions} {program.tasks} {program.queues}".encode())
         digest.update(f"{program.dsrs} {program.activated} {program.blocked} {program.channels}".encode())
         digest.update(f"{program.fifos} {program.priorities} {program.unblocked} {program.half}".encode())
+        if program.config:
+            digest.update(f"{program.config}".encode())
         for array in (program.operations, program.shapes, program.image):
             digest.update(np.ascontiguousarray(array).tobytes())
     for place, channels in sorted(wafer.channels.items()):

@@ -10,7 +10,7 @@ import numpy as np
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.spec import WaveletSpec
-from npuviz.targets.wavelet.wafer import Channel, PeProgram
+from npuviz.targets.wavelet.wafer import TIMER, TIMER_CONTROL, Channel, PeProgram
 
 # In the order of FILTER.
 FILTER_FIELDS = (
@@ -409,6 +409,12 @@ class _Builder:
                 pe.level = (priority & 3) + 1
             elif priority and number < 63:
                 pe.high |= 1 << number
+        for word, value in program.config:
+            if word == TIMER_CONTROL:
+                pe.tsc_stopped = -1 if value & 1 else -pe.tsc
+            elif word < TIMER + 3:
+                pe.tsc -= value << 16 * (word - TIMER)
+                pe.tsc_stopped = -1 if pe.tsc_stopped < 0 else -pe.tsc
         # A color that starts in teardown starts no handler: benchmark-libs/allreduce relies on it (EX).
 
     def _blocked(self, program: PeProgram) -> set[int]:

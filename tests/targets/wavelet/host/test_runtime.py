@@ -367,3 +367,31 @@ def test_launches_that_cannot_be(tmp_path, launch, text):
     out = compile_folder(tmp_path, SCALE, SCALE_EXPORTS)
     with pytest.raises(UsageError, match=text):
         open_program(out, {"launch": launch}, NoProgress())
+
+
+ASTRAY = """
+const away = @get_color(3);
+const queue = @get_output_queue(2);
+fn go() void {
+  @mov32(@get_dsd(fabout_dsd, .{ .extent = 4, .fabric_color = away, .output_queue = queue }), @as(u32, 7));
+  sys_mod.unblock_cmd_stream();
+}
+comptime {
+  @set_local_color_config(away, .{ .routes = .{ .rx = .{ RAMP }, .tx = .{ NORTH } } });
+  if (@is_arch("wse3")) { @initialize_queue(queue, .{ .color = away }); }
+  @export_symbol(go);
+}
+"""
+
+
+@ARCHS
+def test_words_that_leave_the_rectangle_are_told_at_the_end(tmp_path, arch, capsys):
+    runtime = start(compile_folder(tmp_path, ASTRAY, {"go": "fn()void"}, 10, 1, arch))
+    runtime.launch("go")
+    runtime.stop()
+    lines = [line for line in capsys.readouterr().err.splitlines() if "rectangle" in line]
+    assert len(lines) == 9
+    assert lines[0].startswith("cs_python: warning: ")
+    assert "pe.csl:" in lines[0]
+    assert "a wavelet of color 3 leaves the rectangle by NORTH: it is dropped, first at cycle" in lines[0]
+    assert lines[8] == "cs_python: warning: wavelets leave the rectangle on 2 more PEs, colors or directions"

@@ -350,6 +350,8 @@ class PeRegistry:
     dsr_loads: list[DsrSetting] = field(default_factory=list[DsrSetting])
     priorities: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
     """(isa.ID_..., number, priority); (isa.ID_NONE, 0, level): the main thread."""
+    config: dict[int, int] = field(default_factory=dict[int, int])
+    """`@set_config` in comptime code: word address -> value before the start."""
     control_table: tuple[int, int] | None = None
     """`@set_control_task_table`: (instructions, stride)."""
     warnings: list[tuple[tree.Span, str]] = field(default_factory=list[tuple[tree.Span, str]])

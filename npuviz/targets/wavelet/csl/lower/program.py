@@ -88,6 +88,7 @@ def draft(lowering: PeLowering, name: str) -> Draft:
         empty_handlers=empty,
         rotations=rotations,
         priorities=tuple(registry.priorities),
+        config=tuple(registry.config.items()),
         symbols=symbols.table(),
         exports=exports,
         channels=tuple(registry.channels),

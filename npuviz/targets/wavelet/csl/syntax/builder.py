@@ -220,12 +220,14 @@ class TreeBuilder:
         close = next(i for i, child in enumerate(rest) if isinstance(child, Token) and child == ")")
         parameters: tuple[tree.Parameter, ...] = rest[3] if close == 4 else ()
         body = None if isinstance(rest[-1], Token) else rest[-1]
+        # Where its code lies (`linksection`) changes nothing here.
+        result = next(child for child in rest[close + 1 :] if not isinstance(child, tuple))
         return tree.Function(
             self.span([kind, name]),
             cast(Any, str(kind)),
             str(name),
             parameters,
-            rest[close + 1],
+            result,
             body,
             linkage,
             inline,

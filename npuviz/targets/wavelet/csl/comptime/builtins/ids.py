@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npuviz.targets.wavelet.csl.comptime import memory
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.builtins.table import builtin, registry
-from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range, truth
+from npuviz.targets.wavelet.csl.comptime.builtins.values import check_range
 from npuviz.targets.wavelet.csl.comptime.evaluator import Comptime
 from npuviz.targets.wavelet.csl.comptime.scope import (
-    DsrSetting,
-    ExportSymbol,
     FunctionValue,
-    Global,
     PeRegistry,
     QueueSetting,
     Scope,
@@ -23,13 +19,11 @@ from npuviz.targets.wavelet.csl.comptime.session import Session
 from npuviz.targets.wavelet.csl.comptime.values import (
     TRUE,
     VOID,
-    DsdValue,
     Scalar,
     StructValue,
     Value,
     integer_of,
 )
-from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError, similar
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Expression, Span
 from npuviz.targets.wavelet.kernels import isa
@@ -411,84 +405,3 @@ def _bind_rotating_tasks(comptime: Comptime, node: BuiltinCall, scope: Scope) ->
     add_binding(pe, TaskBinding(main, isa.ID_DATA, number, node.at))
     pe.rotations.append((number, main, alternate, integer_of(settings["limit"], node.at), start))
     return VOID
-
-
-# ---- exports, registers ----
-
-
-@builtin("export_symbol", 1, 2, effect=True)
-def _export_symbol(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    expression = node.arguments[0]
-    subject = _symbol(comptime, expression, scope)
-    if len(node.arguments) > 1:
-        value = comptime.evaluate(node.arguments[1], scope, t.COMPTIME_STRING)
-        name = getattr(value, "text", b"").decode(errors="replace")
-    else:
-        name = expression.text if isinstance(expression, tree.Name) else subject.node.name
-    pe = registry(node, scope)
-    if any(export.name == name for export in pe.exports):
-        raise CslError(node.at, f"{name} is exported twice")
-    pe.exports.append(ExportSymbol(name, subject, node.at))
-    return VOID
-
-
-@builtin("has_exported_tensors", 0)
-def _has_exported_tensors(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    if not scope.runtime:
-        raise CslError(node.at, "@has_exported_tensors is for functions and tasks")
-    comptime.memo.effects += 1
-    subjects = [export.subject for export in registry(node, scope).exports]
-    kinds = [comptime.global_type(one) for one in subjects if isinstance(one, Global)]
-    return truth(any(isinstance(kind, t.PointerType) for kind in kinds))
-
-
-def _symbol(comptime: Comptime, node: Expression, scope: Scope) -> Global | FunctionValue:
-    if isinstance(node, tree.Name):
-        entry = comptime.lookup(node.text, scope, node.at)
-        if isinstance(entry, Global):
-            value = None if entry.is_var else comptime.global_value(entry)
-            return value if isinstance(value, FunctionValue) else entry
-        if isinstance(entry, FunctionValue):
-            return entry
-    elif isinstance(node, tree.Member):
-        value = comptime.evaluate(node, scope)
-        if isinstance(value, FunctionValue):
-            return value
-        target = memory.place(comptime, node, scope).target
-        if isinstance(target, Global):
-            return target
-    raise CslError(node.at, "only a global variable or a function can be exported")
-
-
-@builtin("load_to_dsr", 2, 3, effect=True)
-def _load_to_dsr(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    dsr = comptime.evaluate(node.arguments[0], scope)
-    dsd = comptime.evaluate(node.arguments[1], scope)
-    if not isinstance(dsr, Scalar) or dsr.kind not in t.DSR_FILES:
-        raise CslError(node.arguments[0].at, f"expected a DSR, found {dsr.type}")
-    if not isinstance(dsd, DsdValue):
-        raise CslError(node.arguments[1].at, f"expected a DSD, found {dsd.type}")
-    settings: StructValue | None = None
-    if len(node.arguments) > 2:
-        value = comptime.evaluate(node.arguments[2], scope)
-        if not isinstance(value, StructValue):
-            raise CslError(node.arguments[2].at, f"expected settings as .{{..}}, found {value.type}")
-        settings = value
-    registry(node, scope).dsr_loads.append(DsrSetting(dsr.kind, dsr.integer, dsd, settings, node.at))
-    return VOID
-
-
-@builtin("set_config", 2, 3, effect=True)
-def _set_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    raise CslError(node.at, "@set_config is not supported at compile time", "call it in a function or task")
-
-
-@builtin("get_filter_id", 1)
-def _get_filter_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    color = number_of(comptime.evaluate(node.arguments[0], scope), t.COLOR, "@get_filter_id", node.at)
-    comptime.memo.effects += 1
-    pe = registry(node, scope)
-    filters = sorted(channel.color for channel in pe.channels if channel.filter is not None)
-    if color not in filters:
-        raise CslError(node.at, f"color {color} has no filter that this PE's code configures")
-    return Scalar(t.U16, filters.index(color))

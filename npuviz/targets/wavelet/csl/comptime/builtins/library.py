@@ -100,3 +100,24 @@ def _count_bits(name: str, kind: t.IntegerType, number: int, at: Span) -> int:
     if name == "M_POPCOUNT":
         return number.bit_count()
     raise CslError(at, f"{name} is not defined for {kind}")
+
+
+@builtin("type_fact", 2)
+def _type_fact(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
+    """What `<types>` tells of a type, as a number."""
+    if not scope.instance.is_library:
+        raise CslError(node.at, "@type_fact is reserved for npuviz's own libraries", "import <types>")
+    name = string_of(comptime, node.arguments[0], scope)
+    kind = comptime.type_expression(node.arguments[1], scope)
+    is_integer = isinstance(kind, t.IntegerType) and kind.bits > 0
+    facts = {
+        "unsigned": int(is_integer and not getattr(kind, "signed", True)),
+        "signed": int(is_integer and getattr(kind, "signed", False)),
+        "float": 8 * kind.size if isinstance(kind, t.FloatType) else 0,
+        "dsd": int(kind in t.DSD_KINDS),
+        "dsr": int(kind in t.DSR_FILES),
+        "bytes": kind.size,
+        "bits": t.bit_width(kind) or 8 * kind.size,
+        "align": kind.alignment,
+    }
+    return Scalar(t.COMPTIME_INT, facts[name])

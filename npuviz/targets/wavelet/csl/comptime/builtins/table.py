@@ -42,9 +42,9 @@ RUNTIME_ONLY: frozenset[str] = frozenset(
     (
         *OPERATIONS,
         *("map", "queue_flush", "random16", "set_active_prng"),
-        *("set_fifo_read_length", "set_fifo_write_length", "load_to_dsr_xdsr", "load_to_dsr_xdsr_sr"),
+        *("set_fifo_read_length", "set_fifo_write_length"),
         "set_dsr_base_addr",
-        *("get_symbol_value", "get_tensor_ptr", "get_symbol_id"),
+        *("get_symbol_value", "get_tensor_ptr"),
     )
 )
 """Builtins that only mean something on the PE."""

@@ -78,9 +78,9 @@ def _get_int(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
             return value
         if isinstance(value.kind, t.EnumType):
             return Scalar(value.kind.backing, value.number)
-        if value.kind in t.ID_KINDS:
+        if value.kind in t.ID_KINDS or value.kind in t.DSR_FILES or value.kind in (t.XDSR, t.SR):
             return Scalar(t.U16, value.number)
-    raise CslError(node.at, f"@get_int needs an id, a color, a queue or an enum, found {value.type}")
+    raise CslError(node.at, f"@get_int needs an id, color, queue, register or enum, found {value.type}")
 
 
 # ---- tensors, ranges ----
@@ -142,7 +142,8 @@ for _name in ("range_start", "range_stop", "range_step"):
 
 @builtin("comptime_assert", 1, 2)
 def _comptime_assert(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    if not boolean_of(comptime.evaluate(node.arguments[0], scope), node.arguments[0].at):
+    condition = comptime.evaluate(node.arguments[0], scope.child(runtime=False))
+    if not boolean_of(condition, node.arguments[0].at):
         text = string_of(comptime, node.arguments[1], scope) if len(node.arguments) > 1 else ""
         raise CslError(node.at, f"assertion failed: {text}" if text else "assertion failed")
     return VOID

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from npuviz.targets.wavelet.csl.comptime import types as t
+from npuviz.targets.wavelet.csl.comptime.scope import Global
 from npuviz.targets.wavelet.csl.comptime.values import StringValue, TypeValue, Value
 from npuviz.targets.wavelet.csl.lower.dispatch import (
     BUILTINS,
@@ -385,3 +388,46 @@ def _set_config(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Opera
     address, value = arguments(node, 2, 3)[:2]
     words = [lower_held(f, address, t.U16).register, lower_held(f, value, t.U16).register]
     return system(f, isa.S_CONFIG_SET, words)
+
+
+@builtin("get_tensor_ptr")
+def _get_tensor_ptr(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
+    (number,) = arguments(node, 1)
+    kind = t.pointer(t.U16, True)
+    held = _exported(f, node, lower_held(f, number, t.U16), lambda found: isinstance(found, t.PointerType))
+    return Held(kind, held)
+
+
+@builtin("get_symbol_value")
+def _get_symbol_value(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
+    kind_node, number = arguments(node, 2)
+    kind = type_of(f, kind_node)
+    return Held(kind, _exported(f, node, lower_held(f, number, t.U16), lambda found: found is kind))
+
+
+def _exported(
+    f: FunctionLowering, node: tree.BuiltinCall, number: Held, is_meant: Callable[[t.Type], bool]
+) -> int:
+    """A register with the value of the exported variable of a number; of one of them for an unknown one."""
+    layout = f.comptime.session.layout
+    declared = list(layout.exported) if layout is not None else []
+    f.can_share = False
+    result = -1
+    for export in f.pe.registry.exports:
+        subject = export.subject
+        if not isinstance(subject, Global) or export.name not in declared:
+            continue
+        kind = f.comptime.global_type(subject)
+        if not is_meant(kind):
+            continue
+        value = f.hold(f.global_place(subject, node), node.at, f.take()).register
+        if result >= 0:
+            test = f.take()
+            index = declared.index(export.name)
+            f.emitter.emit(isa.OP_EQ, test, number.register, -1, index, 0, isa.T_U16)
+            f.emitter.emit(isa.OP_SELECT, result, value, result, 0, test)
+        else:
+            result = value
+    if result < 0:
+        raise CslError(node.at, f"@{node.name}: nothing of this type is exported", "call @export_symbol")
+    return result
