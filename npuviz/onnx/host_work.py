@@ -17,6 +17,8 @@ from npuviz.program.graph import Graph, Node
 _VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"))
 """Operators that move nothing: their result is the same memory under another shape, or a few numbers."""
 
+_SAME_MEMORY = _VIEWS - {"Shape", "Size"}
+
 _PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Compress", "TopK"))
 """Operators that read of their first input no more than they write, but for TopK."""
 
@@ -64,6 +66,8 @@ def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = 
         found = graph.tensors[tensor]
         return found.num_elements * numpy_dtype(found.dtype).itemsize
 
+    if keeps_order(graph, node):
+        return HostWork(0, 0, 1)
     size = bytes_of or declared
     moved = _moved(node, size) - _kept_in_place(graph, node, size)
     graphs = [value for value in node.attributes.values() if isinstance(value, bytes)]
@@ -79,6 +83,21 @@ def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = 
     scanned = own[-int(node.attributes.get("num_scan_inputs", 1)) :] if node.op_type == "Scan" else ()
     again = sum(size(index) for index in set(node.inputs).difference(scanned) if index >= 0)
     return HostWork(turns * operations, moved + (turns - 1) * again, 1 + turns * calls)
+
+
+def keeps_order(graph: Graph, node: Node) -> bool:
+    """Whether a Transpose moves axes of one index only, so that its elements stay where they are."""
+    if node.op_type != "Transpose" or node.domain not in ("", "ai.onnx"):
+        return False
+    shape = graph.tensors[node.inputs[0]].shape
+    order = node.attributes.get("perm") or range(len(shape))[::-1]
+    moved = [axis for axis in order if shape[axis] > 1]
+    return moved == sorted(moved)
+
+
+def gives_same_memory(graph: Graph, node: Node) -> bool:
+    """Whether a node gives what it reads, all of it in its order: only the shape is another."""
+    return node.op_type in _SAME_MEMORY or keeps_order(graph, node)
 
 
 def _moved(node: Node, size: Callable[[int], int]) -> int:

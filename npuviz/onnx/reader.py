@@ -14,6 +14,7 @@ from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
+from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.dynamic_products import write_as_floats
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
@@ -68,6 +69,9 @@ def read_model(
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
     if may_change and store_observed(draft, shapes):
+        draft = optimize_draft(draft, float_weights=form.float_weights)
+        shapes = infer_shapes(draft, given)
+    if may_change and settle_transposes(draft, shapes):
         draft = optimize_draft(draft, float_weights=form.float_weights)
         shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")

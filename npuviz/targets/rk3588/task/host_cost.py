@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from npuviz.onnx.host_work import HostWork, Processor, host_work
+from npuviz.onnx.host_work import HostWork, Processor, gives_same_memory, host_work
 from npuviz.program.graph import Graph
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
@@ -15,19 +15,29 @@ def host_cycles(spec: RknnSpec, tables: Tables, graph: Graph) -> list[int]:
     The way from the driver and back is paid once where several calls follow each other with no job of the
     NPU in between: the runtime then only calls its next operator. A tensor in the NPU's layout is converted
     by the first call that reads or writes it.
-    Assumed: the runtime keeps what it converted, or wrote, for its operators behind.
+    Assumed: the runtime keeps what it converted, or wrote, for its operators behind. What only gives a tensor
+    another shape is not called where another operator is: that is given the same memory.
     """
     found: list[int] = []
     converted: set[int] = set()
+    is_view = [0 <= call.node < len(graph.nodes) and is_free(graph, call.node) for call in tables.hosts]
+    working = {call.job for call, view in zip(tables.hosts, is_view, strict=True) if not view}
     before = -1
-    for call in tables.hosts:
+    for call, view in zip(tables.hosts, is_view, strict=True):
+        is_called = not view or (call.job not in working and call.job != before)
         reaching = spec.host_operator_ns if call.job == before else spec.host_call_ns
+        reaching *= is_called
         places = {*call.reads, *call.writes}
         new = [tables.buffers[number] for number in sorted(places - converted)]
         converted |= places
         found.append(max(1, spec.to_cycles(reaching + _nanoseconds(spec, graph, call, new))))
-        before = call.job
+        before = call.job if is_called else before
     return found
+
+
+def is_free(graph: Graph, node: int) -> bool:
+    """Whether the Host runs a node by giving its readers the same memory under another shape."""
+    return gives_same_memory(graph, graph.nodes[node])
 
 
 def work_of(graph: Graph, call: HostCall) -> HostWork | None:

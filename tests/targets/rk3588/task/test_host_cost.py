@@ -25,6 +25,22 @@ def test_the_way_from_the_driver_is_paid_once_where_the_npu_does_nothing_in_betw
     assert np.allclose(host_cycles(spec, tables, graph), [20_000 + own, 2_000 + own, 20_000 + own], atol=1)
 
 
+def test_what_only_has_another_shape_is_not_called_behind_or_before_an_operator(tmp_path: Path) -> None:
+    model = Model(1, 4, 64)
+    turned = model.add("Transpose", "x", perm=[1, 0, 2])  # one index moves: the elements stay in their order
+    model.add("Flatten", model.add("Softmax", turned))
+    graph = read_model(model.save(tmp_path), optimize=False)
+    assert [node.op_type for node in graph.nodes] == ["Transpose", "Softmax", "Flatten"]
+    places = (Buffer("x", 0x1000, 1024, "row-major"), Buffer("y", 0x2000, 1024, "row-major"))
+    spec = RknnSpec(npu_hz=1_000_000_000, host_call_ns=20_000, host_operator_ns=2_000)
+    calls = [HostCall(0, node, 0, "", (0,), (1,)) for node in range(3)]
+    first, softmax, last = host_cycles(spec, Tables(1, (), places, 1, tuple(calls)), graph)
+    assert (first, last) == (1, 1)
+    assert softmax > 20_000
+    alone = [HostCall(0, 2, 0, "", (0,), (1,))] * 2
+    assert host_cycles(spec, Tables(1, (), places, 1, tuple(alone)), graph) == [20_000, 1]
+
+
 def test_a_cube_is_converted_once_without_what_fills_it_up(tmp_path: Path) -> None:
     model = Model(4, 8)
     model.add("Relu", model.add("Relu", "x"))

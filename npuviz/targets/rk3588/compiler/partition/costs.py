@@ -14,7 +14,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.partition.sides import Choice, Exchange, Question, best_sides
 from npuviz.targets.rk3588.compiler.schedule import Dependencies, turns_of
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.host_cost import processor_of
+from npuviz.targets.rk3588.task.host_cost import is_free, processor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def host_cycles_of(graph: Graph, planner: Planner, layer: Layer, spec: RknnSpec)
         for tensor in graph.nodes[node].inputs:
             source = planner.quantised.sources.get(tensor) or planner.quantised.constants.get(tensor)
             nodes += [source.node] if source is not None else []
-    works = (host_work(graph, graph.nodes[node]) for node in dict.fromkeys(nodes))
+    works = (host_work(graph, graph.nodes[node]) for node in dict.fromkeys(nodes) if not is_free(graph, node))
     return spec.to_cycles(sum(processor.nanoseconds(work) + spec.host_operator_ns for work in works))
 
 
