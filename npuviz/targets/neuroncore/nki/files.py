@@ -211,9 +211,10 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
     ]
     if missing:
         given = " ".join(f"--shape {name}=128x512:float32" for name in missing)
-        name = kernel.function.__name__
+        code = kernel.function.__code__
         raise SettingsNeeded(
-            f"the kernel {name} needs {', '.join(missing)}: give --input NAME=FILE.npy or {given}"
+            f"{Path(code.co_filename).name}:{code.co_firstlineno}: the kernel {code.co_name} needs "
+            f"{', '.join(missing)}: give --input NAME=FILE.npy or {given}"
         )
     return arguments
 

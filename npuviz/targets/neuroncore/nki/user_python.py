@@ -11,10 +11,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple, Never, TypeVar
+from typing import Any, NamedTuple, Never, TypeVar
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
@@ -74,7 +74,8 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
 
     thread = threading.Thread(target=run, name="kernel", daemon=True)
     started = time.monotonic()
-    with redirect_stdout(sys.stderr), _exits_raise(thread):
+    shown: Any = _NeverClosed(sys.stderr)
+    with redirect_stdout(shown), redirect_stderr(shown), _exits_raise(thread):
         thread.start()
         try:
             while thread.is_alive():
@@ -94,6 +95,20 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
     if not isinstance(errors[0], Exception | KernelTimeout):
         raise user_error(errors[0], path) from errors[0]
     raise errors[0]
+
+
+class _NeverClosed:
+    """A stream that the user's Python may close; what goes there afterwards still comes out."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def close(self) -> None:
+        """Write what waits, and stay open."""
+        self._stream.flush()
 
 
 @contextmanager

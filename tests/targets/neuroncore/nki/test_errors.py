@@ -1,10 +1,13 @@
 # Errors that NKI documents: each by its name, with the line that does it.
+import sys
+
+import numpy as np
 import pytest
 
 from npuviz.base.errors import NpuvizError
 from npuviz.program.source import HasCalls
 from npuviz.targets.neuroncore.nki.record import output_writes
-from tests.targets.neuroncore.nki.running import FIRST, loaded
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
 
 HEAD = FIRST + "import neuronxcc.nki.typing as nt\nimport neuronxcc.nki.compiler as ncc\n"
 _I = "nl.arange(128)[:, None]"
@@ -203,3 +206,54 @@ def test_a_kernel_that_a_kernel_calls_is_inside_of_its_loops(tmp_path) -> None:
     assert isinstance(program.listing, HasCalls)
     stacks = [program.listing.calls_of(n) for n in range(len(program.listing))]
     assert ["twice", "kernel"] in [[call.function for call in calls] for calls in stacks]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("x = a.ap([[64, 128], [1, 64]], offset=1)", "kernel.py:9: err_tensor_access_out_of_bound: "),
+        ("x = a.ap([[-64, 128], [1, 64]])", "kernel.py:9: err_tensor_access_out_of_bound: "),
+        ("x = a.ap([[64, 128, 2], [1, 64]])", "kernel.py:9: .*takes \\[\\[step, size\\], ...\\]"),
+        ("x = a.ap([])", "kernel.py:9: .*takes \\[\\[step, size\\], ...\\]"),
+        ("import pickle; pickle.dumps(a)", "kernel.py:9: .*cannot be pickled"),
+    ],
+)
+def test_what_cannot_be_is_said_at_its_line(tmp_path, body: str, said: str) -> None:
+    text = (
+        SECOND
+        + f"@nki.jit\ndef kernel(a):\n    out = nl.ndarray(a.shape, a.dtype, nl.shared_hbm)\n\n    {body}\n"
+    )
+    with pytest.raises(NpuvizError, match=f"^{said}"):
+        loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+
+
+def test_a_pattern_may_end_with_the_tensor_and_copies_of_a_view_are_the_view(tmp_path) -> None:
+    text = (
+        SECOND
+        + """import copy
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    t = copy.deepcopy({"t": nl.ndarray((128, 32), dtype=a.dtype, buffer=nl.sbuf)})["t"]
+    nisa.dma_copy(dst=t, src=a.ap([[64, 128], [2, 32]], offset=1))
+    nisa.dma_copy(dst=out.ap([[64, 128], [1, 32]], offset=32), src=copy.copy(t))
+    nisa.dma_copy(dst=out.ap([[64, 128], [1, 32]]), src=t)
+    return out
+"""
+    )
+    x = random(128, 64)
+    assert (ran(tmp_path, text, {"a": x}) == np.concatenate([x[:, 1::2], x[:, 1::2]], axis=1)).all()
+
+
+def test_streams_that_the_kernel_closes_stay_open(tmp_path, capsys) -> None:
+    closing = "import sys\nprint('seen')\nsys.stdout.close()\nsys.stderr.close()\n"
+    text = FIRST + closing + "@nki.jit\ndef kernel(a):\n    nl.exp(a)\n"
+    with pytest.raises(NpuvizError, match=r"^kernel.py:12: err_unsupported_memory: "):
+        loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+    print("open", file=sys.stderr)
+    assert capsys.readouterr().err == "seen\nopen\n"
+
+
+def test_a_missing_argument_is_said_with_the_place_of_the_kernel(tmp_path) -> None:
+    with pytest.raises(NpuvizError, match=r"^kernel.py:6: the kernel kernel needs a: give "):
+        loaded(tmp_path, FIRST + "@nki.jit\ndef kernel(a):\n    nl.load(a)\n", {})

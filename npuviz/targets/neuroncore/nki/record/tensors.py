@@ -145,6 +145,15 @@ class Tensor:
         self.row_index: tuple[Tensor, int] | None = None
         self.is_element = False
 
+    def __copy__(self) -> "Tensor":
+        return self
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> "Tensor":
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        raise KernelError(f"{self!r} is memory of the chip, it cannot be pickled: nl.copy makes another tile")
+
     # --- what kernels ask ----------------------------------------------------------------------
 
     @property

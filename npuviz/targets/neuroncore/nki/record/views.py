@@ -57,8 +57,7 @@ def ap(
 ) -> Tensor:
     """A raw access pattern: [step, size] of each dimension in elements, from an offset."""
     base = tensor if dtype is None else tensor.view(dtype)
-    sizes = tuple(int(size) for _, size in pattern)
-    steps = tuple(int(step) for step, _ in pattern)
+    steps, sizes = _pattern_of(tensor, pattern)
     first = 0 if offset is None else int(offset)
     if scalar_offset is not None:
         first += whole(scalar_offset) * prod(tensor.shape[indirect_dim + 1 :])
@@ -67,6 +66,8 @@ def ap(
         if vector_offset is not None:
             made = base.viewed(sizes, (0, *steps[1:]), base.offset + first)
             made.row_index = (vector_offset, prod(tensor.shape[indirect_dim + 1 :]))
+        elif scalar_offset is None:
+            _check_inside(tensor, made)
         return made
     if vector_offset is not None:
         raise KernelError(f"{tensor!r}: vector_offset needs a tensor in HBM")
@@ -80,6 +81,27 @@ def ap(
     if dense.steps[-1] != 1 and dense.shape[-1] > 1:
         raise KernelError(f"{tensor!r}: .ap of a view that is not contiguous")
     return base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
+
+
+def _pattern_of(tensor: Tensor, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(steps, sizes) of an access pattern. Raises KernelError."""
+    try:
+        entries = [(int(step), int(size)) for step, size in pattern]
+    except (TypeError, ValueError):
+        entries = []
+    if not entries or any(size < 1 for _, size in entries):
+        raise KernelError(f"{tensor!r}: .ap takes [[step, size], ...] in whole elements, found {pattern!r}")
+    return tuple(step for step, _ in entries), tuple(size for _, size in entries)
+
+
+def _check_inside(tensor: Tensor, made: Tensor) -> None:
+    """Raise KernelError if a pattern of fixed offsets leaves the tensor in HBM."""
+    held = prod(made.storage.shape) * made.storage.dtype.itemsize // made.itemsize
+    low, high = (made.offset + end for end in strides.extent(made.shape, made.steps))
+    if low < 0 or high >= held:
+        raise KernelError(
+            f"{tensor!r}: .ap reads elements {low} to {high} of {held}", "err_tensor_access_out_of_bound"
+        )
 
 
 def is_indirect(tensor: Tensor) -> bool:
