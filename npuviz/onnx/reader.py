@@ -18,6 +18,7 @@ from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.dynamic_products import write_as_floats
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
+from npuviz.onnx.passes.packed_parts import slice_packed_parts
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
 
@@ -71,7 +72,7 @@ def read_model(
     if may_change and store_observed(draft, shapes):
         draft = optimize_draft(draft, float_weights=form.float_weights)
         shapes = infer_shapes(draft, given)
-    if may_change and settle_transposes(draft, shapes):
+    if may_change and slice_packed_parts(draft, shapes) | settle_transposes(draft, shapes):
         draft = optimize_draft(draft, float_weights=form.float_weights)
         shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
