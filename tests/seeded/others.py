@@ -194,6 +194,15 @@ _EARLY = wavelet.PASS_ON.replace(
 ).replace("var buf", "var kept: f32 = 0.0;\nvar buf")
 
 
+_WRAPS = wavelet.PASS_ON.replace(
+    "    @fadds(all, all, all);\n", "    @fadds(all, all, all);\n    @add16(few, few, few);\n"
+).replace(
+    "const all",
+    "var small = [2]i16 { 3, 20000 };\n"
+    "const few = @get_dsd(mem1d_dsd, .{ .base_address = &small, .extent = 2 });\nconst all",
+)
+
+
 def _wavelet() -> Iterator[Seed]:
     name = wavelet.MACHINE
     yield _of(name, "two threads that write one array", {"unordered-writes"},
@@ -201,3 +210,6 @@ def _wavelet() -> Iterator[Seed]:
     yield _of(
         name, "a read before what fills it is over", {"early-read"}, wavelet.machine_for(_EARLY, EASTWARD)
     )
+    unset = wavelet.PASS_ON.replace("var buf = @zeros([64]f32);", "var buf: [64]f32;")
+    yield _of(name, "a variable that nobody fills", {"unwritten"}, wavelet.machine_for(unset, EASTWARD))
+    yield _of(name, "a sum of i16 that wraps", {"overflow"}, wavelet.machine_for(_WRAPS, EASTWARD))

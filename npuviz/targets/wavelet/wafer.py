@@ -100,6 +100,7 @@ class Symbol:
 
     type     as CSL writes it ("[4]f32"); dtype of its elements ("uint16"), shape () for scalars
     is_pointer  its value is an address: exports of pointers are copied through it
+    is_unset    it has no initial value
     """
 
     name: str
@@ -110,6 +111,7 @@ class Symbol:
     shape: tuple[int, ...] = ()
     is_mutable: bool = True
     is_pointer: bool = False
+    is_unset: bool = False
 
 
 @dataclass(frozen=True, slots=True)

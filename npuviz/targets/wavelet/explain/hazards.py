@@ -6,6 +6,7 @@ wavelet-fabric.md section 11 has the table; the letters in comments are its ids.
 """
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,13 @@ from npuviz.targets.wavelet.kernels.log_numbers import (
     LOG_TWO_ARRIVALS,
     LOG_TWO_WRITES,
     LOG_UNBOUND_TASK,
+    LOG_UNWRITTEN,
     LOG_WRAPPED,
     RACE_SHIFT,
 )
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.observe import Observer, held_words, queue_entries
-from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH
+from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, Symbol
 
 MOST_OF_A_KIND = 64
 """Findings at the end of one kind that are listed: a million PEs may share one mistake."""
@@ -97,6 +99,10 @@ _LOGGED = {
             "overflow",
             "the {what} of two {integer} numbers does not fit in {integer}: it wraps",
         ),
+        LOG_UNWRITTEN: (
+            "unwritten",
+            "reads {variable}, which nobody has written: it has no initial value",
+        ),
         LOG_LEFT: (
             LEAVES,
             "a wavelet of color {low} leaves the rectangle by {port}: it is dropped",
@@ -134,7 +140,7 @@ _WARNINGS = frozenset(
     (
         *("words-left", "teardown-left", "control-unbound", "control-blocked", "switch-stays"),
         *("task-blocked", "thread-blocked", "operand-lengths", "activation-absorbed"),
-        *("upper-half-lost", "print-left", LEAVES, "overflow"),
+        *("upper-half-lost", "print-left", LEAVES, "overflow", "unwritten"),
     )
 )
 """Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
@@ -201,6 +207,7 @@ class Hazards:
             "task": self._task_name(node, value),
             "what": _RESULTS.get(value & 0xFF, ""),
             "integer": "i32" if queue == isa.T_I32 else "i16",
+            "variable": self._element_at(node, value),
         }
 
     def _task_name(self, node: int, number: int) -> str:
@@ -209,10 +216,22 @@ class Hazards:
         names = [task.name for task in tasks if task.kind == isa.ID_LOCAL and task.id == number]
         return f"{names[0]} (id {number})" if names else str(number)
 
+    def _element_at(self, node: int, address: int) -> str:
+        """The variable at an address, with the element where it has several."""
+        symbol = self._symbol_at(node, address)
+        if symbol is None:
+            return f"memory at {address:#x}"
+        size = symbol.size_bytes // max(prod(symbol.shape), 1)
+        number = (address - symbol.address) // max(size, 1)
+        return f"{symbol.name}[{number}]" if symbol.shape else symbol.name
+
+    def _symbol_at(self, node: int, address: int) -> Symbol | None:
+        symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
+        return next((s for s in symbols if s.address <= address < s.address + s.size_bytes), None)
+
     def _bounds(self, node: int, value: int) -> str:
         base, last = value & (1 << LAST_SHIFT) - 1, (value >> LAST_SHIFT) - LAST_BIAS
-        symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
-        symbol = next((s for s in symbols if s.address <= base < s.address + s.size_bytes), None)
+        symbol = self._symbol_at(node, base)
         if symbol is None:
             return f"a DSD begins at {base:#x} and ends at {last:#x}, outside its variable"
         way = (
@@ -228,8 +247,7 @@ class Hazards:
     def _race(self, node: int, kind: int, value: int) -> str:
         """Two threads of a PE that share memory: what both touch, and the line of the other one."""
         base, line = value & (1 << RACE_SHIFT) - 1, (value >> RACE_SHIFT) - 1
-        symbols = self._engine.wafer.programs[self._observer.program_of(node)].symbols
-        symbol = next((s for s in symbols if s.address <= base < s.address + s.size_bytes), None)
+        symbol = self._symbol_at(node, base)
         what = symbol.name if symbol is not None else f"memory at {base:#x}"
         other = self._places.source(line) or "an operation"
         return _RACES[kind][1].format(what=what, other=other)

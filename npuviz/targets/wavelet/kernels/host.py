@@ -51,6 +51,7 @@ from npuviz.targets.wavelet.kernels.time.stops import (
     watch_bytes,
     watch_part,
 )
+from npuviz.targets.wavelet.kernels.unset import note_written
 
 
 @kernel
@@ -96,6 +97,8 @@ def _copy_words(machine, index, pe, place, t):
     if is_tapped(machine):
         tap_work(machine, pe.node, WORK_HOST_IN if is_in else WORK_HOST_OUT, index, -1)
         touch(machine, pe.node, WRITE_MEMORY if is_in else READ_MEMORY, address, size * count)
+    if is_in and machine.program.unset:
+        note_written(machine, pe, address, address + size * count)
     for i in range(count):
         at = address + i * size
         if is_in:

@@ -15,7 +15,8 @@ PROGRAM = Record(
     rates="word of the RATE of DSD operation 0",
     math="word of the table of cycles per math function",
     arch="2 or 3",
-    _7=Gap(3),
+    unset="1: some program has variables without a value",
+    _8=Gap(2),
     seed="of latencies, 0: the nominal ones",
     _11=Gap(2),
     output="cycles from the step of an operation to its word at the ramp",
@@ -154,6 +155,7 @@ VARIABLE = Record(
     "bytes of a variable",
     begin="its first address",
     end="the address behind it",
+    is_signed="1: its elements are i16",
 )
 
 SHAPE = Record(
@@ -202,7 +204,9 @@ LAYOUT = Record(
     rotation="place of the counters of rotations",
     num_channels="channels",
     channel_list="word of the places of its channels, by color",
-    _13=Gap(3),
+    unset="place of a bit for each 16-bit word of variables without a value, 1: not written yet; 0: none",
+    unset_begin="address of the first of these words",
+    unset_count="how many they are",
     channel=Words(24, "place of each color's channel, 0 none"),
     queue=Words(NUM_QUEUES, "place of each queue, 0 none: 8 explicit, then by color"),
 )

@@ -294,7 +294,7 @@ THREAD = Record(
     wait="a WAIT_ number",
     fabric="what it waits for: 0 nothing, KIND_INPUT, KIND_OUTPUT, SEVERAL",
     record="word of that queue or channel",
-    kinds="kinds of its operands, KIND_BITS each; IS_PLAIN beside them",
+    kinds="kinds of its operands, KIND_BITS each; IS_PLAIN and IS_SIGNED beside them",
     value="accumulator of a reduction, carry",
     control="what a control word does: 0 nothing, 1 terminate, 2 activate, 3 unblock",
     reduces="1: a reduction",
@@ -333,6 +333,7 @@ KIND_VALUE = 7
 KIND_BITS = 4
 # Beside the kinds: memory in lines, constants, single words of the fabric, no control words.
 IS_PLAIN = 1 << 16
+IS_SIGNED = 1 << 17  # a sum or a difference of elements of i16 variables
 SEVERAL = 255
 
 # flags of a fabric operand

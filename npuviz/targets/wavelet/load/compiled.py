@@ -17,7 +17,7 @@ OUT_FILE = "out.json"
 FAILURE_FILE = "npuviz-failed.txt"
 LONGEST_FAILURE = 400
 MOST_FAILURES = 100
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ class Printed:
 
 
 NOT_CHECKED = (
-    "memory of elements: what operands in several dimensions, circular buffers, FIFOs and @map touch, "
-    "bytes that nobody wrote, integers of DSD operations that wrap",
+    "memory of elements: what operands in several dimensions, circular buffers, FIFOs and @map read, "
+    "and what they and others write at once; local variables that nobody wrote",
 )
 
 
@@ -270,6 +270,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         self.engine.make_block(node)
         target = self.observer.memory_words(node).view(np.uint8)
         target[address : address + len(data)] = np.frombuffer(data, np.uint8)
+        self.observer.note_written(node, address, address + len(data))
 
     def work_so_far(self) -> int:
         """Instructions and elements of operations up to now."""

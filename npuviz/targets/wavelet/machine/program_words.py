@@ -110,7 +110,7 @@ class ProgramWords:
                 fifo.address, fifo.size_bytes, fifo.empty_action, fifo.full_action, fifo.activate_pop,
                 fifo.activate_push, fifo.priority, fifo.simd,
             ]  # fmt: skip
-        ranges = np.array(_ranges(program), np.int64).reshape(-1, 2)
+        ranges = np.array(_ranges(program), np.int64).reshape(-1, pk.VARIABLE.num_words)
         return pk.CODE.make(
             instructions=code[0],
             cycles=code[1],
@@ -154,6 +154,9 @@ class ProgramWords:
             fifos=template.fifos,
             cursors=template.cursors,
             rotation=template.rotation,
+            unset=template.unset,
+            unset_begin=template.unset_words.start,
+            unset_count=len(template.unset_words),
             num_channels=len(places),
             channel_list=self._add(np.array(places, np.int64)),
         )
@@ -176,6 +179,7 @@ class ProgramWords:
             rates=self._add(_rates(spec)),
             math=self._add(maths),
             arch=2 if spec.arch == "wse2" else 3,
+            unset=int(any(len(each.unset_words) for each in self.templates)),
             seed=spec.latency_seed,
             output=spec.output_latency,
             load_use=spec.load_use,
@@ -292,12 +296,13 @@ def _known_keys(
     return found
 
 
-def _ranges(program: PeProgram) -> list[tuple[int, int]]:
-    """Begin and end of the variables, rising; of those that share bytes the first one."""
-    found: list[tuple[int, int]] = []
+def _ranges(program: PeProgram) -> list[tuple[int, int, int]]:
+    """Begin and end of the variables, rising, and 1 for i16; of those that share bytes the first one."""
+    found: list[tuple[int, int, int]] = []
     for symbol in sorted(program.symbols, key=lambda symbol: (symbol.address, -symbol.size_bytes)):
         if symbol.size_bytes > 0 and (not found or symbol.address >= found[-1][1]):
-            found.append((symbol.address, symbol.address + symbol.size_bytes))
+            is_signed = int(symbol.dtype == "int16")
+            found.append((symbol.address, symbol.address + symbol.size_bytes, is_signed))
     return found
 
 

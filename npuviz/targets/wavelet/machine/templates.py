@@ -40,6 +40,7 @@ class ClassTemplate:
     """One class. Places are words from the start of the block.
 
     channels, queues  color or queue number -> place
+    unset             place of a bit for each of `unset_words`, the addresses of 16-bit words
     """
 
     words: np.ndarray
@@ -52,6 +53,8 @@ class ClassTemplate:
     fifos: int
     cursors: int
     rotation: int
+    unset: int
+    unset_words: range
     channels: dict[int, int] = field(default_factory=_integers)
     queues: dict[int, int] = field(default_factory=_integers)
 
@@ -208,6 +211,27 @@ def memory_in_use(program: PeProgram, facts: ProgramFacts) -> int:
     return max(len(program.image), min(program.memory_bytes, program.stack_base + facts.stack))
 
 
+def unset_bits(program: PeProgram) -> tuple[range, np.ndarray]:
+    """Addresses of 16-bit words from the first to the last variable without a value, and a bit for each.
+
+    Returns the addresses and (n,) int64 words of bits, the lowest bit first: 1 for words of such variables,
+    but for the buffers of FIFOs, which nobody reads before they are filled.
+    """
+    spans = [(each.address, each.address + each.size_bytes) for each in program.symbols if each.is_unset]
+    marks = np.zeros(max((end for _, end in spans), default=0) + 2, np.bool_)
+    for begin, end in spans:
+        marks[begin:end] = True
+    for fifo in program.fifos:
+        marks[fifo.address : fifo.address + fifo.size_bytes] = False
+    even = marks[: len(marks) // 2 * 2].reshape(-1, 2).all(axis=1)
+    if not even.any():
+        return range(0), np.zeros(0, np.int64)
+    first, last = int(even.argmax()), len(even) - 1 - int(even[::-1].argmax())
+    bits = np.zeros(-(-(last + 1 - first) // 64) * 64, np.bool_)
+    bits[: last + 1 - first] = even[first : last + 1]
+    return range(2 * first, 2 * last + 2, 2), np.packbits(bits, bitorder="little").view(np.int64)
+
+
 def make_template(
     spec: WaveletSpec, index: int, program: PeProgram | None, facts: ProgramFacts | None,
     channels: Sequence[Channel],
@@ -253,7 +277,8 @@ class _Builder:
             color: self._place(self._channel(color, queue_of.get(color, -1), 1 << place))
             for place, color in enumerate(self._colors())
         }
-        threads = registers = dsrs = fifos = cursors = rotation = registers_size = 0
+        threads = registers = dsrs = fifos = cursors = rotation = registers_size = unset = 0
+        unset_words = range(0)
         if program is not None and facts is not None:
             registers_size = facts.registers
             registers = self._empty(registers_size)
@@ -265,12 +290,14 @@ class _Builder:
             fifos = self._empty(len(program.fifos) * sk.FIFO.num_words)
             cursors = self._empty(8 * sk.OPERAND.num_words) if facts.has_map else 0
             rotation = self._place(np.array([row[4] for row in program.rotations], np.int64))
+            unset_words, bits = unset_bits(program)
+            unset = self._place(bits) if len(bits) else 0
         memory = self._place(self._memory())
         self._write_head(head, outputs)
         words = np.concatenate(self._parts)
         return ClassTemplate(
             words, self._index, memory, registers, registers_size, threads, dsrs, fifos, cursors, rotation,
-            channels, places,
+            unset, unset_words, channels, places,
         )  # fmt: skip
 
     # --- queues and channels -------------------------------------------------------------------------

@@ -89,6 +89,18 @@ class Observer:
         start = block.first_word + int(self.layout(node).memory)
         return block.all_words[start : start + -(-int(block.bytes) // 8)]
 
+    def note_written(self, node: int, first: int, behind: int) -> None:
+        """Bytes of a node's memory, which has a block of its own, are written from outside."""
+        layout, block = self.layout(node), self.block_row(node)
+        if not int(layout.unset):
+            return
+        start = block.first_word + int(layout.unset)
+        words = block.all_words[start : start + -(-int(layout.unset_count) // 64)]
+        bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+        low = max((first - int(layout.unset_begin)) >> 1, 0)
+        bits[low : max((behind - int(layout.unset_begin) + 1) >> 1, low)] = 0
+        words[:] = np.packbits(bits, bitorder="little").view(np.int64)
+
     def thread(self, node: int, number: int) -> Any:
         """A THREAD of a node."""
         return sk.THREAD(self.block_row(node), int(self.layout(node).threads), number)

@@ -217,7 +217,8 @@ class _Symbols:
 
     def _symbol(self, subject: Global) -> tables.Symbol:
         kind = self._lowering.comptime.global_type(subject)
-        key = (subject.storage_name, self._lowering.memory.addresses[subject], kind, subject.is_var)
+        is_unset = self._lowering.comptime.global_value(subject) is None
+        key = (subject.storage_name, self._lowering.memory.addresses[subject], kind, subject.is_var, is_unset)
         cache = self._lowering.tables.symbols
         found = cache.get(key)
         if found is None:
@@ -231,6 +232,7 @@ class _Symbols:
                 shape,
                 subject.is_var,
                 isinstance(kind, t.PointerType),
+                is_unset,
             )
         return found
 

@@ -2,6 +2,7 @@
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
+from npuviz.targets.wavelet.kernels.arithmetic.elements import signed_16
 from npuviz.targets.wavelet.kernels.log_numbers import LOG_WRAPPED
 from npuviz.targets.wavelet.kernels.memory import wrapped
 from npuviz.targets.wavelet.kernels.time.events import hazard
@@ -21,3 +22,13 @@ def note_wrapped(wafer, pe, what, left, right):
         exact = left - right
     if wrapped(exact, kind) != exact:
         hazard(wafer, pe.node, LOG_WRAPPED, what, pe.line)
+
+
+@kernel
+def note_wrapped_word(wafer, pe, thread, left, right):
+    """An element of an operation on i16 variables: a finding if its sum or difference is no i16."""
+    is_sum = thread.op == isa.D_ADD16
+    exact = signed_16(left) + signed_16(right) if is_sum else signed_16(left) - signed_16(right)
+    if signed_16(exact) != exact:
+        what = (isa.OP_ADD if is_sum else isa.OP_SUB) | (isa.T_I16 << 8)
+        hazard(wafer, pe.node, LOG_WRAPPED, what, thread.line)

@@ -53,6 +53,7 @@ from npuviz.targets.wavelet.kernels.router.ring import has_room
 from npuviz.targets.wavelet.kernels.taps import is_tapped, tap_start
 from npuviz.targets.wavelet.kernels.time.events import fault, has_fault, hazard, step_from
 from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch_part
+from npuviz.targets.wavelet.kernels.unset import note_written
 
 NUM_CURSORS = 8
 
@@ -365,4 +366,6 @@ def write_cursor(machine, pe, operand, value, t):
     elif kind == KIND_FIFO:
         write_fifo(machine, pe, operand, value)
     elif kind != KIND_NOTHING:
+        if machine.program.unset:
+            note_written(machine, pe, operand.address, operand.address + operand.bytes)
         write_memory(machine, pe, operand, value)

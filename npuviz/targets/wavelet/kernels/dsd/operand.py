@@ -61,6 +61,7 @@ from npuviz.targets.wavelet.kernels.time.events import (
     wake_router,
 )
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
+from npuviz.targets.wavelet.kernels.unset import note_written
 
 MARK = 0xC000_0000
 """Assumed: what control_transform writes into the two top index bits of a control word."""
@@ -308,6 +309,9 @@ def write_memory(machine, pe, operand, value):
         store_16(wafer, pe.memory, address, value)
     else:
         store_32(wafer, pe.memory, address, value)
+    # What an operation in one dimension writes is noted when it starts.
+    if machine.program.unset and operand.kind != KIND_LINE:
+        note_written(machine, pe, address, address + size)
     step_memory(machine.program, operand)
 
 

@@ -20,6 +20,7 @@ from npuviz.targets.wavelet.kernels.records import (
     FLAG_PAIR,
     FLAG_PAIR_ANY,
     IS_PLAIN,
+    IS_SIGNED,
     KIND_BITS,
     KIND_FIFO,
     KIND_INPUT,
@@ -38,6 +39,7 @@ from npuviz.targets.wavelet.kernels.records import (
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.time.events import hazard
+from npuviz.targets.wavelet.kernels.unset import look_at_operands
 
 
 @inlined
@@ -229,7 +231,7 @@ def claim_queues(machine, pe, thread, number):
 
 
 @kernel
-def _note_kinds(pe, thread, number):
+def _note_kinds(program, pe, thread, number):
     """What kinds of operands an operation has, and what of the fabric it has to wait for."""
     kinds = 0
     fabric = 0
@@ -245,7 +247,8 @@ def _note_kinds(pe, thread, number):
             is_plain = is_plain and is_single and (kind != KIND_INPUT or thread.control == 0)
             fabric = kind if fabric == 0 and kind != KIND_FIFO and is_single else SEVERAL
             thread.record = operand.record
-    thread.kinds = kinds | (IS_PLAIN if is_plain else 0)
+    is_signed = _is_signed(program, pe, thread)
+    thread.kinds = kinds | (IS_SIGNED if is_signed else IS_PLAIN if is_plain else 0)
     thread.fabric = fabric
     # Nobody has looked yet whether it can start.
     pe.tested |= 1 << number
@@ -280,25 +283,50 @@ def _look_for_output(machine, pe, thread, number):
 
 
 @kernel
+def _variable_before(program, pe, address):
+    """Number of the last variable that begins at an address or before it, -1 if none does."""
+    code = CODE(program, pe.code)
+    low, high = 0, code.num_symbols
+    while low < high:
+        middle = (low + high) >> 1
+        if VARIABLE(program, code.symbols, middle).begin <= address:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@kernel
+def _is_signed(program, pe, thread):
+    """Whether an operation adds or subtracts elements of i16 variables, and writes one."""
+    if (thread.op != isa.D_ADD16 and thread.op != isa.D_SUB16) or thread.operands[0].kind != KIND_LINE:
+        return False
+    for i in range(3):
+        operand = thread.operands[i]
+        if operand.kind != KIND_LINE:
+            continue
+        number = _variable_before(program, pe, operand.base)
+        if number < 0:
+            return False
+        variable = VARIABLE(program, CODE(program, pe.code).symbols, number)
+        if operand.base >= variable.end or variable.is_signed == 0:
+            return False
+    return True
+
+
+@kernel
 def _look_for_bounds(machine, pe, thread, count):
     """Memory operands that begin in a variable and go beyond it; memory outside variables is not judged."""
     program = machine.program
-    code = CODE(program, pe.code)
     for i in range(4):
         operand = thread.operands[i]
         if operand.kind != KIND_LINE or operand.length < 0:
             continue
         base = operand.base
-        low, high = 0, code.num_symbols
-        while low < high:
-            middle = (low + high) >> 1
-            if VARIABLE(program, code.symbols, middle).begin <= base:
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
+        number = _variable_before(program, pe, base)
+        if number < 0:
             continue
-        variable = VARIABLE(program, code.symbols, low - 1)
+        variable = VARIABLE(program, CODE(program, pe.code).symbols, number)
         last = base + (count - 1) * operand.step
         is_outside = last < variable.begin or last + operand.bytes > variable.end
         if base < variable.end and is_outside:
@@ -332,12 +360,14 @@ def set_up(machine, pe, thread, op, number):
     thread.finished = 1
     thread.wait = WAIT_NONE
     _set_rate(program, thread)
-    _note_kinds(pe, thread, number)
+    _note_kinds(program, pe, thread, number)
     claim_queues(machine, pe, thread, number)
     _look_for_output(machine, pe, thread, number)
     # A control word may end the operation before its length says so.
     if count > 0 and thread.control == 0:
         _look_for_bounds(machine, pe, thread, count)
+    if count > 0 and program.unset:
+        look_at_operands(machine, pe, thread, count)
     if pe.threads & ~(1 << number):
         look_for_races(machine, pe, thread, number)
     return count

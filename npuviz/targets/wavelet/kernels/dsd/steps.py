@@ -11,6 +11,7 @@ from npuviz.sim.parts.watch_kernels import (
 )
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import element
+from npuviz.targets.wavelet.kernels.arithmetic.wraps import note_wrapped_word
 from npuviz.targets.wavelet.kernels.causes import end_thread, note_gap, note_let
 from npuviz.targets.wavelet.kernels.dsd.fifo import (
     FIFO_ENDS,
@@ -50,6 +51,7 @@ from npuviz.targets.wavelet.kernels.records import (
     FLAG_ZERO_FIRST,
     FLAG_ZERO_SECOND,
     IS_PLAIN,
+    IS_SIGNED,
     KIND_BITS,
     KIND_FIFO,
     KIND_INPUT,
@@ -221,6 +223,7 @@ def _elements(machine, pe, thread, count, t):
     reduces = thread.reduces != 0
     is_seen = is_watched(machine) and destination.kind != KIND_LINE
     tells = is_tapped(machine)
+    is_signed = (thread.kinds & IS_SIGNED) != 0
     for i in range(count):
         if tells:
             is_written = not reduces or i == count - 1
@@ -237,6 +240,8 @@ def _elements(machine, pe, thread, count, t):
             value = element(op, (right, left, ZERO), half, is_fused)
         else:
             value = element(op, (left, right, factor), half, is_fused)
+        if is_signed:
+            note_wrapped_word(machine.wafer, pe, thread, left, right)
         if is_seen:
             watch_target(machine, pe, destination, thread.line, t)
         if reduces:

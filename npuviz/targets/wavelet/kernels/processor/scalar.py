@@ -65,6 +65,7 @@ from npuviz.targets.wavelet.kernels.taps import (
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault
 from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch_bytes, watch_instruction
+from npuviz.targets.wavelet.kernels.unset import look_for_unwritten, note_written
 
 SPLIT_RUN = 64
 """Instructions without cost that may run at once: a loop of them would never end."""
@@ -82,6 +83,8 @@ def _load(machine, pe, registers, instruction, address):
         return
     if pe.threads:
         look_at_scalar(machine, pe, address, size, ZERO)
+    if machine.program.unset:
+        look_for_unwritten(machine, pe, address, address + size)
     value = load_bytes(wafer, pe.memory, address, size)
     registers[instruction.a] = wrapped(value, kind) if kind <= isa.T_I64 else value
 
@@ -98,6 +101,8 @@ def _store(machine, pe, value, address, kind):
         return
     if pe.threads:
         look_at_scalar(machine, pe, address, size, ONE)
+    if machine.program.unset:
+        note_written(machine, pe, address, address + size)
     store_bytes(wafer, pe.memory, address, size, value)
 
 
@@ -109,6 +114,9 @@ def _copy(machine, pe, target, source, size):
     if pe.threads:
         look_at_scalar(machine, pe, source, size, ZERO)
         look_at_scalar(machine, pe, target, size, ONE)
+    if machine.program.unset:
+        look_for_unwritten(machine, pe, source, source + size)
+        note_written(machine, pe, target, target + size)
     wafer, memory = machine.wafer, pe.memory
     for i in range(size):
         store_bytes(wafer, memory, target + i, ONE, load_bytes(wafer, memory, source + i, ONE))
@@ -123,6 +131,8 @@ def _fill(machine, pe, target, value, instruction):
         return
     if pe.threads:
         look_at_scalar(machine, pe, target, size * count, ONE)
+    if machine.program.unset:
+        note_written(machine, pe, target, target + size * count)
     for i in range(count):
         store_bytes(wafer, pe.memory, target + i * size, size, value)
 

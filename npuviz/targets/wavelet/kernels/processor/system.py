@@ -27,6 +27,7 @@ from npuviz.targets.wavelet.kernels.time.events import (
     wake_processor,
 )
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
+from npuviz.targets.wavelet.kernels.unset import note_written
 
 PRNG_MASK = (1 << 23) - 1
 
@@ -55,6 +56,8 @@ def _write_48(machine, pe, address, value, t):
     if not is_inside(pe, address, 6):
         fault(wafer, pe.node, FAULT_ADDRESS, address)
         return
+    if machine.program.unset:
+        note_written(machine, pe, address, address + 6)
     for i in range(3):
         store_16(wafer, pe.memory, address + 2 * i, (value >> (16 * i)) & 0xFFFF)
 
