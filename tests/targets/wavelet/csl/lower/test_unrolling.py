@@ -110,3 +110,33 @@ def test_what_was_negated_outlives_the_loads_of_the_other_operand(tmp_path: Path
       }
     """
     assert numbers(tmp_path, text, 2) == [0, 2]
+
+
+ONCE = """const n = %s; var s: i32 = 0; var a = [4]i32 { 5, 6, 7, 8 };
+fn g(x: i32) void { s = s * 2 + x; }
+fn main() void {
+  for (@range(u16, 1)) |i| { g(a[i] + 1); }
+  one: for (@range(u16, 2, 2 + B, 1)) |i| {
+    for (@range(u16, B)) |j| { if (j == i) continue; if (s > 3) continue :one; g(1000); }
+    g(2000);
+  }
+  for (@range(u16, 3, 3 + B, 1)) |i| { if (a[i] == 8) { g(a[i]); break; } g(3000); }
+  var k: u16 = 1;
+  while (k < 1 + B) : (k += 4) { g(@as(i32, k)); if (s == 0) break; }
+  var l: u16 = 1;
+  while (l < 1 + B) : (l += 4) { if (s != 0) break; }
+  out[0] = s; out[1] = @as(i32, k); out[2] = @as(i32, l);
+}
+"""
+
+
+def test_a_loop_of_one_round_is_its_body(tmp_path: Path) -> None:
+    written = ONCE.replace("const n = %s", "const B: u16 = 1")
+    rolled = ONCE.replace("const n = %s", "var B: u16 = 1")
+    found = numbers(tmp_path, written, 3)
+    assert found == numbers(tmp_path, rolled, 3) == [((6 * 2) + 8) * 2 + 1, 5, 1]
+    text = "var n: i16; fn g(a: i16) void {{ n += a; }} fn f() void {{ {} }}"
+    loop = _operations(
+        tmp_path, text.format("for (@range(i16, 5, 6, 1)) |i| { if (n == i) continue; g(i); }")
+    )
+    assert not {"jnz", "lt.i16"}.intersection(loop)

@@ -29,7 +29,7 @@ def _while(f: FunctionLowering, node: tree.While) -> None:
     if node.inline or (_mentions_cell(f, node.condition) and f.known(node.condition, t.BOOL) is not None):
         _unroll_while(f, node)
         return
-    lower_loop(f, node.body, counter_of(f, node), lambda: _rolled_while(f, node))
+    lower_loop(f, node.body, counter_of(f, node), lambda: _rolled_while(f, node), node.label)
 
 
 def _rolled_while(f: FunctionLowering, node: tree.While) -> int:
@@ -89,7 +89,9 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
             raise CslError(node.iterable.at, "an inline loop needs what is known at compile time")
         if isinstance(operand, Span):
             span = operand
-            lower_loop(f, node.body, _counter_of(f, node, span), lambda: _for_range(f, node, span))
+            lower_loop(
+                f, node.body, _counter_of(f, node, span), lambda: _for_range(f, node, span), node.label
+            )
         elif isinstance(operand, Known) and isinstance(operand.value, StructValue):
             _unroll(f, node, list(operand.value.fields.values()))
         elif isinstance(operand, Known) and isinstance(operand.value, ArrayValue):

@@ -14,7 +14,8 @@ from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.values import Scalar
 from npuviz.targets.wavelet.csl.lower import free_names
 from npuviz.targets.wavelet.csl.lower.dispatch import lower_statement
-from npuviz.targets.wavelet.csl.lower.function import FunctionLowering
+from npuviz.targets.wavelet.csl.lower.emitter import Label
+from npuviz.targets.wavelet.csl.lower.function import FunctionLowering, Target
 from npuviz.targets.wavelet.csl.lower.operands import Held, Known, Local
 from npuviz.targets.wavelet.csl.lower.trial import Mark
 from npuviz.targets.wavelet.csl.syntax import tree
@@ -57,16 +58,31 @@ class Counter:
 
 
 def lower_loop(
-    f: FunctionLowering, body: tree.Statement, counter: Counter | None, lower_rolled: Callable[[], int]
+    f: FunctionLowering,
+    body: tree.Statement,
+    counter: Counter | None,
+    lower_rolled: Callable[[], int],
+    label: str = "",
 ) -> None:
     """Lower a loop by `lower_rolled`, or written out where that is small and its counter is known.
 
-    `lower_rolled` returns where the body begins, behind the test whether there is a first round.
+    A loop of one round is its body, however large. `lower_rolled` returns where the body begins, behind the
+    test whether there is a first round; `label` is the loop's own.
     """
-    if counter is None or not counter.values or not _can_be_written_out(body):
+    if counter is None or not counter.values:
         lower_rolled()
         return
     mark = Mark(f)
+    if len(counter.values) == 1:
+        try:
+            _write_once(f, body, counter, label)
+        except CslError:
+            mark.undo()
+            lower_rolled()
+        return
+    if not _can_be_written_out(body):
+        lower_rolled()
+        return
     rows = f.emitter.rows[lower_rolled() :]
     size = sum(_SIZES.get(row[isa.C_OP], 1) for row in rows)
     has_call = any(row[isa.C_OP] in _CALLS for row in rows)
@@ -90,17 +106,36 @@ def _can_be_written_out(body: tree.Statement) -> bool:
     return True
 
 
+def _write_once(f: FunctionLowering, body: tree.Statement, counter: Counter, label: str) -> None:
+    """A loop of one round. Ref: LLVM, LoopDeletion.cpp, `breakBackedgeIfNotTaken` (from -O1 on)."""
+    end, again = Label(), Label()
+    f.control_depth += 1
+    f.types_found.clear()
+    with f.inside(Target(label, end, again, is_loop=True)):
+        _round(f, body, counter, counter.values[0])
+    f.emitter.set_label(again)
+    f.control_depth -= 1
+    f.types_found.clear()
+    f.load_number(counter.held.kind, counter.last, counter.held.register)
+    f.emitter.set_label(end)
+
+
+def _round(f: FunctionLowering, body: tree.Statement, counter: Counter, number: int) -> None:
+    kind, register = counter.held.kind, counter.held.register
+    f.load_number(kind, number, register)  # takes no cycle: it is there for who looks at the variable
+    local = Local(counter.name, kind, False, counter.held)
+    f.variables.append((local, register, -1, f.emitter.position, -1))
+    f.declare(counter.name, Known(Scalar(kind, number)), mutable=False)
+    lower_statement(f, body)
+
+
 def _write_out(f: FunctionLowering, body: tree.Statement, counter: Counter) -> None:
     kind, register = counter.held.kind, counter.held.register
     f.control_depth += 1
     for number in counter.values:
         f.types_found.clear()
         with f.block():
-            f.load_number(kind, number, register)  # takes no cycle: it is there for who looks at the variable
-            local = Local(counter.name, kind, False, counter.held)
-            f.variables.append((local, register, -1, f.emitter.position, -1))
-            f.declare(counter.name, Known(Scalar(kind, number)), mutable=False)
-            lower_statement(f, body)
+            _round(f, body, counter, number)
     f.control_depth -= 1
     f.types_found.clear()
     f.load_number(kind, counter.last, register)
