@@ -94,11 +94,11 @@ def _cut_into_taps(b: Builder, layer: Layer, shape: Shape, operands: Operands, e
     if operands.factors is not None:
         raise CannotLower("sums of parts in int8, whose rounding in between the model has not")
     source, target = ends
-    padded, rows, columns = _padded(b, layer, shape, source)
-    if rows.size == rows.out == rows.kernel == 1:
-        rows, columns = columns, rows
-        padded, target = _column(padded), _column(target)
+    if shape.rows.size == shape.rows.out == shape.rows.kernel == 1:
+        shape = Shape(shape.columns, shape.rows, shape.is_depthwise)
+        source, target = _column(source), _column(target)
         operands = replace(operands, weights=operands.weights.swapaxes(2, 3))
+    padded, rows, columns = _padded(b, layer, shape, source)
     parts = _parts(b, rows, columns, operands.weights.shape[0 if shape.is_depthwise else 1], padded)
     fused = layer.activation
     sums: Buffer | None = None
@@ -132,12 +132,15 @@ def _axis(axis: WindowAxis, taps: tuple[int, int]) -> WindowAxis:
 
 
 def _padded(b: Builder, layer: Layer, shape: Shape, source: Buffer) -> tuple[Buffer, WindowAxis, WindowAxis]:
-    """The input with its padding in memory, with room behind for rows that begin with a later tap."""
+    """The input with its padding in memory, with room behind for rows that begin with a later tap; itself
+    where it needs neither."""
     rows, columns = (
         replace(axis, size=max(axis.reach(axis.out), axis.before + axis.size), before=0, after=0)
         for axis in (shape.rows, shape.columns)
     )
-    images, channels = cube_shape(source.shape)[:2]
+    images, channels, *size = cube_shape(source.shape)
+    if size == [rows.size, columns.size] and columns.kernel == 1:
+        return source, rows, columns
     room = columns.reach(1) * ATOM_BYTES
     name = f"{_name(layer)} padded"
     made = b.cleared(name, (images, channels, rows.size, columns.size), source.dtype, room)
