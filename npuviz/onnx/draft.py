@@ -67,6 +67,15 @@ def is_of_one_run(assumptions: Iterable[str]) -> bool:
     return any(OF_A_RUN in text for text in assumptions)
 
 
+def other_shape(found: Sequence[int], expected: Sequence[int], assumptions: Iterable[str]) -> str:
+    """What to say of a result whose shape is not that of the graph: where values decide about sizes, those of
+    the machine are rounded otherwise than the reference's."""
+    text = f"the result has shape {tuple(found)}, expected {tuple(expected)}"
+    if not is_of_one_run(assumptions):
+        return text
+    return f"{text}: values decide about sizes here, and the machine's rounding led to other ones"
+
+
 def assumed_one(dimension: str) -> str:
     """The assumption about a dimension that nobody set."""
     return f"dimension {dimension} {_ASSUMED_ONE}, set it with --set {dimension}=N"

@@ -3,9 +3,12 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from tests.cli.refusals import MODEL, Captured, refused
+from tests.onnx.cases import save, value
 
 LANGUAGE = {
     "num_attention_heads": 4, "num_kv_heads": 4, "vocab_size": 100, "num_hidden_layers": 2,
@@ -114,3 +117,13 @@ def test_map(tmp_path: Path, capsys: Captured) -> None:
     assert "one ONNX model, not for a list" in refused(["map", path], capsys)
     assert "its folder does not exist" in refused(["map", str(MODEL), "-o", "/no/such/x.json"], capsys)
     assert "no tilings to search" in refused(["map", str(MODEL), "--target", "neuroncore"], capsys)
+
+
+def test_a_size_that_rounding_changes_is_told_as_such(tmp_path: Path, capsys: Captured) -> None:
+    """0.999 is 1 in bfloat16, which is not less than 1."""
+    nodes = [helper.make_node("Less", ["x", "one"], ["l"]), helper.make_node("NonZero", ["l"], ["y"])]
+    ends = [value("x", [4]), value("y", [1, "n"], TensorProto.INT64)]
+    model = save(tmp_path / "m.onnx", nodes, ends[:1], ends[1:], {"one": np.array(1, np.float32)})
+    np.save(tmp_path / "x.npy", np.array([0.5, 0.999, 2, 0.25], np.float32))
+    given = ["run", str(model), "--target", "systolic", "--check", "--input", f"x={tmp_path / 'x.npy'}"]
+    assert "(1, 2), expected (1, 3): values decide about sizes here" in refused(given, capsys)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from npuviz.base.errors import FormatError
+from npuviz.onnx.draft import other_shape
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -61,7 +62,7 @@ def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray
             elif values.size != graph.tensors[index].num_elements:
                 report(
                     HOST_OPERATOR,
-                    f"{text}: the result has shape {values.shape}, expected {graph.tensors[index].shape}",
+                    f"{text}: {other_shape(values.shape, graph.tensors[index].shape, graph.assumptions)}",
                 )
             elif array.dtype.kind == "O":
                 array.objects = values.reshape(array.variable.shape)

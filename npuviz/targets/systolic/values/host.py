@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from npuviz.base.errors import FormatError, TargetError
+from npuviz.onnx.draft import other_shape
 from npuviz.onnx.single_node import compute_from
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -39,7 +40,7 @@ def run_on_host(
     for index, values in made.items():
         tensor = graph.tensors[index]
         if values.size != tensor.num_elements:
-            found = f"the result has shape {values.shape}, expected {tensor.shape}"
+            found = other_shape(values.shape, tensor.shape, graph.assumptions)
             raise TargetError(f"{name} failed on the Host: {found}")
         results[storages[index].root] = storages[index].to_stored(values)
     return results
