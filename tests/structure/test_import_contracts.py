@@ -66,15 +66,12 @@ def test_all_contracts_hold():
 
 
 def test_each_contract_catches_its_violation(copy):
-    for file, line in VIOLATIONS.values():
+    # A kernel file may import kernel files only, which is said beside where numba is.
+    kernel = ("npuviz/trace/split_kernels.py", "import npuviz.trace.schema")
+    for file, line in [*VIOLATIONS.values(), kernel]:
         path = copy / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text((path.read_text() if path.exists() else "") + f"\n{line}\n")
     report = lint(copy)
     assert [name for name in VIOLATIONS if f"{name} BROKEN" not in report] == []
-
-
-def test_a_kernel_file_may_import_kernel_files_only(copy):
-    path = copy / "npuviz/trace/split_kernels.py"
-    path.write_text(path.read_text() + "\nimport npuviz.trace.schema\n")
-    assert "npuviz.trace.split_kernels imports npuviz.trace.schema" in lint(copy)
+    assert "npuviz.trace.split_kernels imports npuviz.trace.schema" in report

@@ -2,7 +2,8 @@
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -72,17 +73,52 @@ def plugins(group: str) -> dict[str, str]:
     return found
 
 
-def strings(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and value of every string of a file that is no docstring."""
+@dataclass(slots=True)
+class Function:
+    """Name, lines without the docstring (it may describe many arrays), and how many arguments beside self."""
+
+    name: str
+    lines: int
+    arguments: int
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the rules ask of a file; the tree itself is forgotten, it is large."""
+
+    is_documented: bool
+    functions: list[Function] = field(default_factory=list[Function])
+    strings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """Line and value of every string that is no docstring."""
+
+
+@cache
+def contents(path: Path) -> Contents:
+    """Read a file, once for all rules."""
     tree = ast.parse(path.read_text())
-    documents = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
+    found = Contents(ast.get_docstring(tree, clean=False) is not None)
+    documents: set[int] = set()
+    # Each level before the one below it: the statement that a docstring is comes before its text.
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
-            yield node.lineno, node.value
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            documents.add(id(node.value))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documents:
+            found.strings.append((node.lineno, node.value))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.functions.append(_function(node))
+    return found
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    is_documented = ast.get_docstring(node, clean=False) is not None and len(node.body) > 1
+    first = node.body[1] if is_documented else node.body[0]
+    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    lines = (node.end_lineno or node.lineno) - first.lineno + 1
+    return Function(node.name, lines, len([each for each in given if each.arg != "self"]))
+
+
+def is_kernel_file(path: Path) -> bool:
+    return "kernels" in path.relative_to(PACKAGE).parts or path.stem.endswith("kernels")
 
 
 def test_shared_code_names_no_target():
@@ -91,7 +127,7 @@ def test_shared_code_names_no_target():
         f"{name_of(path)}:{line}: {value!r}"
         for path in sources()
         if "targets" not in path.relative_to(PACKAGE).parts
-        for line, value in strings(path)
+        for line, value in contents(path).strings
         if value in ids
     ]
     assert found == []
@@ -125,16 +161,12 @@ def test_targets_have_the_same_rooms():
 
 
 def test_functions_are_short():
-    long: dict[str, int] = {}
-    for path in sources():
-        limit = KERNEL_LINES if "kernels" in path.parts or path.stem.endswith("kernels") else FUNCTION_LINES
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                # The docstring is not counted: it may describe many arrays.
-                first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
-                lines = (node.end_lineno or node.lineno) - first.lineno + 1
-                if lines > limit:
-                    long[f"{name_of(path)}: {node.name}"] = lines
+    long = {
+        f"{name_of(path)}: {each.name}": each.lines
+        for path in sources()
+        for each in contents(path).functions
+        if each.lines > (KERNEL_LINES if is_kernel_file(path) else FUNCTION_LINES)
+    }
     assert long == {}
 
 
@@ -144,13 +176,10 @@ def test_kernels_take_rows():
     A `_plain_` twin has those of its kernel.
     """
     long: dict[str, set[str]] = {}
-    for path in sources():
-        if "kernels" in path.relative_to(PACKAGE).parts or path.stem.endswith("kernels"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_plain_"):
-                    given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                    if len([each for each in given if each.arg != "self"]) > ARGUMENTS:
-                        long.setdefault(name_of(path), set()).add(node.name)
+    for path in filter(is_kernel_file, sources()):
+        for each in contents(path).functions:
+            if each.arguments > ARGUMENTS and not each.name.startswith("_plain_"):
+                long.setdefault(name_of(path), set()).add(each.name)
     assert long == LONG_CALLS
 
 
@@ -164,9 +193,7 @@ def test_files_are_named_after_subjects():
 
 def test_every_package_says_what_it_is():
     silent = [
-        name_of(path)
-        for path in sources()
-        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(path.read_text()))
+        name_of(path) for path in sources() if path.name == "__init__.py" and not contents(path).is_documented
     ]
     assert silent == []
 
