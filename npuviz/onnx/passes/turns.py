@@ -4,6 +4,7 @@ Exporters write `while i < n` as a condition that the body computes anew in each
 depends on is known before the first turn, it is computed here for one turn after the other.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -11,9 +12,13 @@ import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-MAX_ELEMENTS = 64
-"""Of a state that the condition depends on: counters, not tensors."""
 MAX_NODES = 64
+_OF_NUMBERS = frozenset(
+    ("Abs", "Add", "And", "Cast", "Ceil", "Constant", "Div", "Equal", "Floor", "Greater", "GreaterOrEqual",
+     "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Reshape", "Squeeze",
+     "Sub", "Unsqueeze", "Where", "Xor")
+)  # fmt: skip
+"""Operators that make one number of single numbers, the same each time."""
 
 ValueOf = Callable[[str], np.ndarray | None]
 
@@ -35,8 +40,15 @@ def turns_of(node: NodeProto, body: GraphProto, opset: int, most: int, value_of:
     if limit is not None and _goes_on(body):
         return limit if limit <= most else None
     condition = _condition_of(node, body, opset, value_of)
-    if condition is None:
+    try:
+        with np.errstate(all="raise"):
+            return None if condition is None else _counted(condition, limit, most)
+    except Exception:  # what the evaluator raises on types that do not fit has no type in common
         return None
+
+
+def _counted(condition: "_Condition", limit: int | None, most: int) -> int | None:
+    """Turns up to the limit or until a condition ends them; None if they are more than `most`."""
     for turn in range(most):
         if turn == limit:
             return turn
@@ -75,7 +87,7 @@ def _condition_of(node: NodeProto, body: GraphProto, opset: int, value_of: Value
     inputs = [value.name for value in body.input]
     updates = {name: body.output[1 + place].name for place, name in enumerate(inputs[2:])}
     nodes, read = _cone(body, {body.output[0].name}, updates)
-    if len(nodes) > MAX_NODES or any(each.g.ByteSize() or each.graphs for n in nodes for each in n.attribute):
+    if len(nodes) > MAX_NODES or not all(map(_is_of_numbers, nodes)):
         return None
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in body.initializer}
     outside = dict(zip(inputs[2:], node.input[2:], strict=False))
@@ -84,12 +96,24 @@ def _condition_of(node: NodeProto, body: GraphProto, opset: int, value_of: Value
     made = {name for each in nodes for name in each.output}
     for name in sorted(read - made - set(inputs[:2])):
         value = stored.get(name) if name in stored else value_of(outside.get(name, name))
-        if value is None or value.size > MAX_ELEMENTS or value.dtype.hasobject:
+        # Shapes and axes are read here as well: the fifth axis of a number is still its only element.
+        if value is None or value.size > 1 or value.dtype.hasobject:
             return None
         (states if name in outside else constants)[name] = value
     carried = {name: updates[name] for name in states}
     part = _part(nodes, inputs, states, constants, [body.output[0].name, *carried.values()])
     return _Condition(_model(part, opset), states, carried)
+
+
+def _is_of_numbers(node: NodeProto) -> bool:
+    """Whether a node makes single numbers of single numbers."""
+    if node.domain not in ("", "ai.onnx") or node.op_type not in _OF_NUMBERS:
+        return False
+    if node.op_type != "Constant":
+        return True
+    return all(
+        math.prod(item.t.dims) <= 1 and len(item.ints) + len(item.floats) <= 1 for item in node.attribute
+    )
 
 
 def _cone(body: GraphProto, wanted: set[str], updates: Mapping[str, str]) -> tuple[list[NodeProto], set[str]]:

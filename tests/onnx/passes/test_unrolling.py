@@ -1,11 +1,12 @@
 """Loops with known turns are written out when a model is read; others stay as they are."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.onnx.reader import read_model
@@ -121,6 +122,42 @@ def test_a_condition_of_the_turns_number_is_counted(tmp_path: Path) -> None:
 def test_a_loop_that_values_end_stays(tmp_path: Path) -> None:
     assert "Loop" in operators(read_model(counting_loop(tmp_path, begin=0, end=3, of_data=True)))
     assert "Loop" in operators(read_model(doubling_loop(tmp_path, 3, "of values")))
+
+
+_CHANCE = (
+    helper.make_node("RandomUniform", [], ["r"], shape=[1]),
+    helper.make_node("Less", ["r", "half"], ["less"]),
+    helper.make_node("Squeeze", ["less"], ["go"]),
+)
+_LARGE = (
+    helper.make_node("ConstantOfShape", ["side"], ["z"]),
+    helper.make_node("MatMul", ["z", "z"], ["square"]),
+    helper.make_node("ReduceMax", ["square"], ["most"], keepdims=0),
+    helper.make_node("Cast", ["most"], ["go"], to=TensorProto.BOOL),
+)
+_NOTHING = (helper.make_node("Div", ["n", "zero"], ["q"]), helper.make_node("Cast", ["q"], ["go"], to=9))
+_MIXED = (helper.make_node("Less", ["n", "half"], ["go"]),)
+
+
+@pytest.mark.parametrize(
+    "nodes", [_CHANCE, _LARGE, _NOTHING, _MIXED], ids=["random", "large", "zero", "types"]
+)
+def test_a_condition_that_is_no_count_is_left_to_the_run(tmp_path: Path, nodes: Sequence[NodeProto]) -> None:
+    body = helper.make_graph(
+        [*nodes, helper.make_node("Add", ["v", "v"], ["w"])],
+        "body",
+        [value("n", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("v", [2])],
+        [value("go", [], TensorProto.BOOL), value("w", [2])],
+        [
+            numpy_helper.from_array(np.array(0.5, np.float32), "half"),
+            numpy_helper.from_array(np.array(0), "zero"),
+            numpy_helper.from_array(np.array([20_000, 20_000]), "side"),
+        ],
+    )
+    loop = helper.make_node("Loop", ["", "begins", "x"], ["y"], name="loop", body=body)
+    weights = {"begins": np.array(True)}
+    path = save(tmp_path / "m.onnx", [loop], [value("x", [2])], [value("y", [2])], weights)
+    assert operators(read_model(path)) == ["Loop"]
 
 
 def test_a_count_that_never_ends_stays(tmp_path: Path) -> None:
