@@ -152,6 +152,9 @@ class Flag(IntEnum):
     SCATTER_TARGET = 256  # DMA_COPY: likewise the destination
     SKIP_OUT_OF_BOUNDS = 512  # oob_mode skip
     DOUBLE_ROW = 1024  # matmul_perf_mode
+    STATIONARY_ONEZERO = 2048  # NC_MATMUL: SRC0 holds zeros and ones only
+    MOVING_ONEZERO = 4096  # NC_MATMUL: SRC1 holds zeros and ones only
+    TRANSPOSE = 8192  # NC_MATMUL: transpose mode, SRC1 is an identity
 
 
 class MxFormat(IntEnum):

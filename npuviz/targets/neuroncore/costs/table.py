@@ -17,6 +17,8 @@ MIN_ISSUE = 64
 """Rough minimum between two instructions of an engine. Ref: SDK226 (MIN_II)."""
 CONTROL_CYCLES = 16
 """Assumed: a register move, branch or trigger of a sequencer."""
+TRANSPOSE_MODE_VERSION = 3
+"""NeuronCore from which on PE has a transpose mode. Ref: ARCH3."""
 READ_OUT_CYCLES = 64
 """Accumulators to memory. Ref: ARCH2 for NC-v2; assumed for the others."""
 _HALF = np.array([Dtype.BFLOAT16, Dtype.FLOAT16])
@@ -63,9 +65,21 @@ def _dma_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 
 
 def passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
-    """Cycles of a moving row on PE: more for fp32."""
+    """Cycles of a moving row on PE: more for fp32, half of those for each operand of zeros and ones.
+
+    Ref: SDK nc_matmul (is_stationary_onezero, is_moving_onezero: 2x in fp32); ARCH3 (transpose mode, from
+    NC-v3 on: 2x in fp32).
+    """
     is_fp32 = (facts.is_tensor & (facts.dtype == Dtype.FLOAT32))[:, [SRC0, SRC1]].any(axis=1)
-    return np.where(is_fp32, spec.matmul_fp32_passes, 1) * spec.matmul_row_cycles
+    halves = [
+        facts.has_flag(flag).astype(np.int64) for flag in (Flag.STATIONARY_ONEZERO, Flag.MOVING_ONEZERO)
+    ]
+    saved = 1 << sum(halves)
+    if spec.version >= TRANSPOSE_MODE_VERSION:
+        is_turned = facts.has_flag(Flag.TRANSPOSE) | (facts.instructions["opcode"] == Opcode.NC_TRANSPOSE)
+        saved = np.where(is_turned, 2, saved)
+    fp32 = np.maximum(1, spec.matmul_fp32_passes // saved)
+    return np.where(is_fp32, fp32, 1) * spec.matmul_row_cycles
 
 
 def _matmul(facts: Facts, spec: NeuronSpec) -> np.ndarray:
@@ -218,9 +232,13 @@ _2N = "max(64, 2N)"
 _FAST = f"{_N}; v3+: N/4 all SBUF, 16-bit, contiguous; N/2 strided or one side PSUM, or fp32 in SBUF"
 
 COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
-    (Opcode.NC_MATMUL, Engine.PE): Cost(_matmul, "max(min(64, Ns), Nm), fp32 x4", "SDK226"),
+    (Opcode.NC_MATMUL, Engine.PE): Cost(
+        _matmul, "max(min(64, Ns), Nm), fp32 x4, halved for each operand of zeros and ones", "SDK226"
+    ),
     (Opcode.NC_TRANSPOSE, Engine.PE): Cost(
-        _pe_transpose, "max(P, min(64, F)), fp32 x4", "SDK226; assumed: fp32 takes the passes of a matmul"
+        _pe_transpose,
+        "max(P, min(64, F)), fp32 x4; v3+: fp32 x2",
+        "SDK226; ARCH3: transpose mode; assumed: without it fp32 takes the passes of a matmul",
     ),
     (Opcode.NC_TRANSPOSE, Engine.DVE): Cost(_times(1), _N, "SDK226"),
     (Opcode.ACTIVATION, Engine.ACTIVATION): Cost(

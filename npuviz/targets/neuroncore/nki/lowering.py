@@ -216,9 +216,12 @@ class Lowering(Placing):
     def _matmul(self, step: Step) -> None:
         target = self._view(step.target)
         stationary, moving = (self._view(each) for each in step.sources)
-        self._builder.isa.matmul(
-            target, stationary, moving, bool(step.values["accumulate"]), bool(step.values.get("double_row"))
+        how = (
+            bool(step.values["accumulate"]),
+            bool(step.values.get("double_row")),
+            step.values.get("hints", 0),
         )
+        self._builder.isa.matmul(target, stationary, moving, *how)
 
     def _activation(self, step: Step) -> None:
         values = step.values

@@ -143,14 +143,15 @@ class Placing:
         """A place for a tile; others make room where SBUF has none. Raises DoesNotFit."""
         partitions, count = storage.shape
         tiles, dtype = self._builder.tiles, name_of(storage.dtype)
-        make = tiles.psum if storage.space == PSUM else tiles.sbuf
         again = self._buffers.place_for(storage, count * storage.dtype.itemsize)
         while True:
             try:
                 if again is not None:
                     made = tiles.sbuf_again(again, partitions, (count,), dtype).tile
+                elif storage.space == PSUM:
+                    made = tiles.psum(partitions, (count,), dtype, self._recording.version > 1).tile
                 else:
-                    made = make(partitions, (count,), dtype).tile
+                    made = tiles.sbuf(partitions, (count,), dtype).tile
                 made.name = storage.name
                 for channel, count in self._buffers.before.items():
                     made.prior[channel] = max(count, made.prior.get(channel, 0))

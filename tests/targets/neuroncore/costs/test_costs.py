@@ -111,6 +111,13 @@ def test_published_costs(line, expected):
         ("DVE tensor_tensor.add f32:s8/512 <- f32:s8/512, f32:s8/512", 1024, 512, 512),
         ("DVE scalar_tensor_tensor.add.add f32:s8/512 <- f32:s8/512, f32:s8/512", 1024, 512, 512),
         ("Activation tensor_copy bf16:s8/512 <- bf16:s8/512", 512, 512, 256),
+        # PE in fp32: zeros and ones take half (SDK nc_matmul), transpose mode too (ARCH3, from v3 on).
+        ("PE nc_matmul f32:p128/512 <- f32:s128/128, f32:s128/512 +stationary_onezero", 1024, 1024, 1024),
+        ("PE nc_matmul f32:p128/512 <- f32:s128/128, f32:s128/512 +moving_onezero", 1024, 1024, 1024),
+        ("PE nc_matmul bf16:p128/512 <- bf16:s128/128, bf16:s128/512 +moving_onezero", 512, 512, 512),
+        ("PE nc_matmul f32:p128/128 <- f32:s128/128, f32:s128/128 +transpose", 512, 256, 256),
+        ("PE nc_matmul f32:p128/128 <- f32:s128/128, f32:s128/128 +transpose +moving_onezero", 256, 256, 256),
+        ("PE nc_transpose f32:p128/128 <- f32:s128/128", 512, 256, 256),
         # An innermost step over 16 bytes halves the bandwidth of v2.
         ("DVE tensor_copy f32:s8/512 <- f32:s8/512x5", 1024, 512, 512),
         ("DVE tensor_copy f32:s8/512 <- f32:s8/512x4", 512, 512, 512),

@@ -4,6 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.targets.neuroncore.isa import Flag, Opcode
+from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from tests.targets.neuroncore.nki.running import SECOND, loaded, outputs_of, ran, random
 
@@ -202,3 +204,60 @@ def test_sums_are_those_of_the_results_where_these_go_to_one_place(tmp_path) -> 
     x = random(64, 100)
     found = ran(tmp_path, SECOND + _ONE_PLACE, {"x": x})
     assert np.allclose(found, np.stack([np.square(x).sum(1), 2 * x.sum(1)], 1), rtol=1e-4, atol=1e-4)
+
+
+_TWO_BANKS = """
+@nki.jit
+def kernel(a, b):
+    out = nl.ndarray((64, 1024), dtype=nl.float32, buffer=nl.shared_hbm)
+    x = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    y = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    nisa.dma_copy(dst=y, src=b)
+    for _ in range(3):
+        both = nl.ndarray((64, 1024), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=both[:, 0:512], stationary=x, moving=y[:, 0:512])
+        nisa.nc_matmul(dst=both[:, 512:1024], stationary=x, moving=y[:, 512:1024])
+        copied = nl.ndarray((64, 1024), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=copied, src=both)
+        nisa.dma_copy(dst=out, src=copied)
+    return out
+"""
+
+
+def test_a_tile_may_have_two_banks_a_product_of_trn2_goes_to_one(tmp_path) -> None:
+    a, b = random(128, 64), random(128, 1024, seed=1)
+    found = ran(tmp_path, SECOND + _TWO_BANKS, {"a": a, "b": b}, preset="trn2")
+    assert np.allclose(found, a.T @ b, rtol=1e-4, atol=1e-3)
+    text = (SECOND + _TWO_BANKS).replace("dst=both[:, 512:1024]", "dst=both[:, 256:768]")
+    with pytest.raises(KernelError, match=r"kernel.py:16: .*PE writes 1 PSUM bank of 2048 bytes at most"):
+        loaded(tmp_path, text, {"a": a, "b": b}, preset="trn2")
+
+
+_HINTS = """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.shared_hbm)
+    x = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src=a)
+    identity = nl.shared_identity_matrix(128, dtype=nl.float32)
+    turned = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=turned, stationary=x, moving=identity, is_moving_onezero=True, is_transpose=True)
+    copied = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=copied, src=turned)
+    row = nl.broadcast_to(copied[0:1, :], (64, 128))
+    nisa.tensor_tensor(dst=copied, data1=copied, data2=row, op=nl.add)
+    nisa.dma_copy(dst=out, src=copied)
+    return out
+"""
+
+
+def test_products_with_zeros_and_ones_say_so(tmp_path) -> None:
+    a = random(128, 64)
+    spec, program = loaded(tmp_path, SECOND + _HINTS, {"a": a}, preset="trn2")
+    (found,) = outputs_of(spec, program)
+    assert np.allclose(found, a.T + a.T[:1], rtol=1e-5, atol=1e-5)
+    assert isinstance(program.payload, Payload)
+    code = program.payload.tables.instructions
+    flags = code["flags"][code["opcode"] == Opcode.NC_MATMUL].tolist()
+    assert flags == [Flag.MOVING_ONEZERO | Flag.TRANSPOSE, Flag.STATIONARY_ONEZERO]

@@ -119,11 +119,12 @@ class PsumAllocator:
         self._banks: list[Tile | None] = [None] * num_banks
         self._next = 0
 
-    def allocate(self, size: int, what: str) -> Tile:
+    def allocate(self, size: int, what: str, is_wide: bool = False) -> Tile:
         """A bank for `size` bytes a partition, or several in a row. Raises DoesNotFit, naming `what`."""
         count = max(1, -(-size // self.bank_bytes))
-        if count > self.most:
-            limit = f"a PSUM bank has {self.bank_bytes}" if self.most == 1 else f"PSUM has {self.most} banks"
+        most = self.num_banks if is_wide else self.most
+        if count > most:
+            limit = f"a PSUM bank has {self.bank_bytes}" if most == 1 else f"PSUM has {most} banks"
             raise DoesNotFit(f"{what} needs {size} bytes in each partition, {limit}")
         for step in range(self.num_banks):
             bank = (self._next + step) % self.num_banks

@@ -326,11 +326,18 @@ class Instructions:
         )
 
     def matmul(
-        self, dst_psum: View, stationary: View, moving: View, accumulate: bool, double_row: bool = False
+        self,
+        dst_psum: View,
+        stationary: View,
+        moving: View,
+        accumulate: bool,
+        double_row: bool = False,
+        hints: int = 0,
     ) -> None:
         """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32.
 
         double_row  every partition holds two rows of K, one after the other: [K,2,M], [K,2,N]; fp8, v3+
+        hints       flags that make fp32 cheaper
         """
         each = 2 if double_row else 1
         count, rows = stationary.partitions, stationary.free_size // each
@@ -350,13 +357,26 @@ class Instructions:
             raise SimulationError(
                 f"matmul of {stationary!r} and {moving!r} to {dst_psum!r}: shapes do not fit"
             )
-        flags = Flag.ACCUMULATE * accumulate | Flag.DOUBLE_ROW * double_row
+        self._check_banks(dst_psum)
+        flags = Flag.ACCUMULATE * accumulate | Flag.DOUBLE_ROW * double_row | hints
         self._engines.run_on_pe(Opcode.NC_MATMUL, (dst_psum, stationary, moving), flags=flags)
+
+    def _check_banks(self, dst_psum: View) -> None:
+        """Raise SimulationError if what PE writes lies in more banks than one instruction can write."""
+        bank = self._spec.psum_bank_bytes
+        _, _, low, high = dst_psum.box()
+        most = max(1, 2 * self._spec.matmul_max_moving // bank)
+        if (high - 1) // bank - low // bank >= most:
+            raise SimulationError(
+                f"{dst_psum!r}: PE writes {most} PSUM bank{'s' * (most > 1)} of {bank} bytes at most, "
+                f"these are bytes {low} to {high - 1}"
+            )
 
     def transpose(self, dst_psum: View, src: View) -> None:
         """dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""
         if dst_psum.partitions != src.free_size or dst_psum.free_size != src.partitions:
             raise SimulationError(f"transpose of {src!r} to {dst_psum!r}: shapes do not fit")
+        self._check_banks(dst_psum)
         self._engines.run_on_pe(Opcode.NC_TRANSPOSE, (dst_psum, src))
 
     def transpose_on_vector(self, dst: View, src: View) -> None:

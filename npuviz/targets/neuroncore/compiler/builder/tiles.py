@@ -78,11 +78,16 @@ class Tiles:
         tile = self._sbuf[self._emitter.core].take_over(old, size)
         return self._opened(tile, partitions, free_shape, dtype)
 
-    def psum(self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32") -> View:
-        """A tile in PSUM: at most one bank (2 KiB a partition), v4: all of them. Raises DoesNotFit."""
+    def psum(
+        self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32", is_wide: bool = False
+    ) -> View:
+        """A tile in PSUM. Raises DoesNotFit.
+
+        is_wide  whether it may have several banks; without, one (2 KiB a partition), v4: as many as a product
+        """
         size = _bytes_of(partitions, free_shape, dtype)
         what = f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
-        tile = self._psum[self._emitter.core].allocate(size, what)
+        tile = self._psum[self._emitter.core].allocate(size, what, is_wide)
         return self._opened(tile, partitions, free_shape, dtype)
 
     def _opened(self, tile: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
+from npuviz.targets.neuroncore.isa import Activation, Alu, Flag, ReduceCmd
 from npuviz.targets.neuroncore.nki.calls.operands import (
     command_of,
     engine_of,
@@ -35,8 +35,12 @@ def nc_matmul(
     perf_mode: object = None,
     tile_position: Sequence[int] = (),
     tile_size: Sequence[int] = (),
+    is_onezero: tuple[bool, bool] = (False, False),
 ) -> Tensor:
-    """dst [M, N] = or += stationary [K, M].T @ moving [K, N]."""
+    """dst [M, N] = or += stationary [K, M].T @ moving [K, N].
+
+    is_onezero  whether the stationary, the moving tile holds zeros and ones only
+    """
     a, b = tile(stationary, "nc_matmul stationary"), tile(moving, "nc_matmul moving")
     for each in (a, b):
         if each.buffer != SBUF:
@@ -63,10 +67,12 @@ def nc_matmul(
             raise KernelError("nc_matmul mask is no comparison", "err_unsupported_expression_in_mask")
         raise KernelError("nc_matmul with mask= : put the mask into the subscripts of its operands")
     recording = current()
+    hints = Flag.STATIONARY_ONEZERO * bool(is_onezero[0]) | Flag.MOVING_ONEZERO * bool(is_onezero[1])
+    hints |= Flag.TRANSPOSE * bool(is_transpose)
     if dst is None:
         kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
         return recording.result(
-            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row
+            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row, hints=hints
         )
     target = tile(dst, "nc_matmul dst")
     if target.buffer != PSUM:
@@ -80,6 +86,7 @@ def nc_matmul(
         box,
         accumulate=recording.accumulates(target, accumulate),
         double_row=double_row,
+        hints=hints,
     )
     return target
 

@@ -41,8 +41,9 @@ def nc_matmul(
 ) -> Tensor:
     """stationary.T @ moving, in PSUM."""
     return compute.nc_matmul(
-        None, stationary, moving, is_transpose, None, mask, perf_mode, tile_position, tile_size
-    )
+        None, stationary, moving, is_transpose, None, mask, perf_mode, tile_position, tile_size,
+        (is_stationary_onezero, is_moving_onezero),
+    )  # fmt: skip
 
 
 def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any) -> Tensor:

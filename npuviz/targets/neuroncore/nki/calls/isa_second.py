@@ -121,8 +121,9 @@ def nc_matmul(
 ) -> None:
     """dst = or += stationary.T @ moving."""
     compute.nc_matmul(
-        dst, stationary, moving, is_transpose, accumulate, None, perf_mode, tile_position, tile_size
-    )
+        dst, stationary, moving, is_transpose, accumulate, None, perf_mode, tile_position, tile_size,
+        (is_stationary_onezero, is_moving_onezero),
+    )  # fmt: skip
 
 
 def activation(

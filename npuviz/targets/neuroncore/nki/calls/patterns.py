@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
+from npuviz.targets.neuroncore.isa import Flag
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, name_of
@@ -143,6 +144,7 @@ def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
             None,
             PSUM,
             accumulate=False,
+            hints=Flag.STATIONARY_ONEZERO,
         )
         recording.step("tensor_copy", target[:, first:end], (product,), engine=None)
     return made
