@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from tests.patient_bot import PatientBot
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put long files first in a worker; who runs tests in one process gets them as they are written."""
+    if hasattr(config, "workerinput"):
+        from tests.order import by_length
+
+        items[:] = by_length(items)
+
+
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep settings, recent files and recordings of the tests away from those of the user."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from npuviz.base import registry
+from tests import order
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "npuviz"
@@ -241,3 +242,16 @@ def test_every_layer_is_in_the_architecture_page():
         if (path / "__init__.py").exists() and f"`npuviz/{path.name}`" not in text
     ]
     assert missing == []
+
+
+class _Item:
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+
+
+def test_long_files_are_there_and_come_before_short_ones():
+    assert [name for name in order.SECONDS if not (ROOT / name).is_file()] == []
+    long = max(order.SECONDS, key=lambda name: order.SECONDS[name])
+    ids = ["a.py::x", "a.py::y", f"{long}::1", f"{long}::2", *(f"many.py::{k}" for k in range(200))]
+    found = [item.nodeid for item in order.by_length([_Item(name) for name in ids])]
+    assert found == [*ids[4:], *ids[2:4], *ids[:2]]

@@ -1,0 +1,39 @@
+"""The order of test files: long ones come before short ones, so that two workers end together."""
+
+from collections import Counter
+from typing import Any
+
+SECONDS = {
+    "tests/cli/test_bad_output.py": 25,
+    "tests/cli/test_csl_hosts.py": 41,
+    "tests/cli/test_decode.py": 27,
+    "tests/cli/test_shot.py": 15,
+    "tests/onnx/passes/contrib/test_expand.py": 37,
+    "tests/protocols/test_dap.py": 20,
+    "tests/protocols/test_mcp.py": 52,
+    "tests/sim/dram/test_command.py": 21,
+    "tests/targets/neuroncore/compiler/operators/sampling/test_bilinear.py": 16,
+    "tests/targets/wavelet/kernels/test_bands.py": 31,
+    "tests/testing/test_plugin.py": 24,
+    "tests/ui/shell/test_docks.py": 22,
+    "tests/ui/shell/test_main_window.py": 20,
+    "tests/ui/shell/test_real_keys.py": 21,
+    "tests/workbench/onnx_backend/test_suite.py": 21,
+    "tests/workbench/sweep/test_dispatch.py": 30,
+}
+"""Processor time of files whose few tests take long (measured); others count as many as they have tests."""
+
+
+def file_of(item: Any) -> str:
+    """The file of a test, as SECONDS names it."""
+    return item.nodeid.partition("::")[0]
+
+
+def by_length(items: list[Any]) -> list[Any]:
+    """The tests, those of the longest files first; tests of a file stay together and in their order.
+
+    Files of many tests remain the first: they compile the kernels that those in SECONDS wait for.
+    """
+    counts = Counter(map(file_of, items))
+    ranks = {name: (-max(count, SECONDS.get(name, 0)), name) for name, count in counts.items()}
+    return sorted(items, key=lambda item: ranks[file_of(item)])
