@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QApplication, QStyleFactory
 from npuviz.ui.theme.theme import ROW_HEIGHT, SIZE_NOTE, SIZE_TITLE, Theme
 from npuviz.workbench.resources import resource_path
 
+_LOOK = "npuviz font and palette"
+"""Property of the application that holds those set last."""
 _SHEET = """
 QMainWindow, QDialog {{ background: {background}; }}
 QMainWindow::separator {{ background: {background}; width: 4px; height: 4px; }}
@@ -153,12 +155,17 @@ def style_sheet(theme: Theme) -> str:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Give the whole application the look of a theme."""
-    if app.style().objectName() != "fusion":
-        app.setStyle(QStyleFactory.create("Fusion"))
-    app.setFont(theme.font_ui())
-    app.setPalette(palette_of(theme))
-    app.setStyleSheet(style_sheet(theme))
+    """Give the whole application the look of a theme; one that it has already costs nothing."""
+    font, palette, sheet = theme.font_ui(), palette_of(theme), style_sheet(theme)
+    # Qt gives every widget its style anew, even where nothing differs.
+    if app.styleSheet() != sheet or app.property(_LOOK) != (font, palette):
+        # Behind a style sheet Qt does not tell the name of the style.
+        if not app.styleSheet():
+            app.setStyle(QStyleFactory.create("Fusion"))
+        app.setFont(font)
+        app.setPalette(palette)
+        app.setStyleSheet(sheet)
+        app.setProperty(_LOOK, (font, palette))
     hints = app.styleHints()
     if theme.mode == "system":
         hints.unsetColorScheme()
