@@ -22,6 +22,7 @@ def test_a_look_is_set_once_and_each_time_it_differs(qapp: QApplication) -> None
     label.ensurePolished()
     label.installEventFilter(seen)
     dark, light = Theme("dark"), Theme("light")
+    apply_theme(qapp, light)
     for theme in (dark, light, dark):
         before = seen.count
         apply_theme(qapp, theme)

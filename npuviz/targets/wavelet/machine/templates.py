@@ -223,12 +223,13 @@ def unset_bits(program: PeProgram) -> tuple[range, np.ndarray]:
         marks[begin:end] = True
     for fifo in program.fifos:
         marks[fifo.address : fifo.address + fifo.size_bytes] = False
-    even = marks[: len(marks) // 2 * 2].reshape(-1, 2).all(axis=1)
-    if not even.any():
+    count = len(marks) // 2
+    unset = np.flatnonzero(marks[: 2 * count : 2] & marks[1 : 2 * count : 2])
+    if not len(unset):
         return range(0), np.zeros(0, np.int64)
-    first, last = int(even.argmax()), len(even) - 1 - int(even[::-1].argmax())
+    first, last = int(unset[0]), int(unset[-1])
     bits = np.zeros(-(-(last + 1 - first) // 64) * 64, np.bool_)
-    bits[: last + 1 - first] = even[first : last + 1]
+    bits[unset - first] = True
     return range(2 * first, 2 * last + 2, 2), np.packbits(bits, bitorder="little").view(np.int64)
 
 
