@@ -254,7 +254,7 @@ def test_uncompiled_kernels_give_the_same_state() -> None:
 
 
 def transposes(count: int, partitions: int = 128) -> list[np.ndarray]:
-    """Transposes of fp32 on PE, one after the other; of 128 partitions 512 cycles each on trn1, half on trn2."""
+    """Transposes of fp32 on PE, one after the other; 512 cycles each on trn1, 256 on trn2."""
     rows = [instruction(0, Opcode.NC_TRANSPOSE) for _ in range(count)]
     for row in rows:
         operand(row, 0, Space.PSUM, 0, partitions, 128)
