@@ -3,18 +3,29 @@
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from npuviz.sim.machine import Hazard
-from tests.targets.wavelet.small import EASTWARD, HEAD, line_with, run
+from npuviz.sim.stop import NO_STOPS
+from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, HostCommand
+from tests.targets.wavelet.samples import machine_of
+from tests.targets.wavelet.small import EASTWARD, HEAD, LIMIT, compiled, line_with, run
 
 UNSET = """
 var one: i16;
 var two: i16 = 2;
 var buf: [16]f32;
 var part: [16]i16;
+var last: [16]i16;
+var stamp: [3]u16;
+var room: [16]i16;
 var sum: f32 = 0.0;
 var kept: i16 = 0;
+var ones = @constants([16]i16, 1);
+const time = @import_module("<time>");
+const fifo = @allocate_fifo(room);
+const words_of_two = @get_dsd(mem1d_dsd, .{ .base_address = &ones, .extent = 2 });
 const all = @get_dsd(mem1d_dsd, .{ .base_address = &buf, .extent = 16 });
 const low = @get_dsd(mem1d_dsd, .{ .base_address = &buf, .extent = 8 });
 const odd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{8} -> buf[2 * i + 1] });
@@ -47,6 +58,7 @@ def found(folder: Path, text: str, kind: str = "unwritten", width: int = 1, rout
         ("@fadds(&sum, sum, all);", "buf[0]"),
         ("@fmovs(low, 0.0); buf[8] = buf[9];", "buf[9]"),
         ("kept = part[2 * two];", "part[4]"),
+        ("last = part;", "part[0]"),
     ],
 )
 def test_what_nobody_wrote_is_named_with_its_line(tmp_path: Path, body: str, what: str) -> None:
@@ -69,6 +81,8 @@ def test_what_nobody_wrote_is_named_with_its_line(tmp_path: Path, body: str, wha
         "for (@range(i16, 16)) |i| { buf[i] = 1.0; } @fadds(&sum, sum, all);",
         "part = @zeros([16]i16); kept = part[7];",
         "one = two; kept = one; two = kept;",
+        "time.enable_tsc(); time.get_timestamp(&stamp); kept = @as(i16, stamp[1] & 1);",
+        "@add16(fifo, 7, words_of_two); @add16(words, 0, fifo); kept = room[0];",
     ],
 )
 def test_what_is_written_first_is_no_finding(tmp_path: Path, body: str) -> None:
@@ -95,6 +109,63 @@ fn main() void {
     (one,) = found(tmp_path, text.replace("FIRST", ""), width=2, routes=EASTWARD)
     assert "buf[0]" in one.text
     assert one.unit.startswith("PE(0,0)")
+
+
+HOSTED = """
+var buf: [4]f32;
+const all = @get_dsd(mem1d_dsd, .{ .base_address = &buf, .extent = 4 });
+fn main() void { @fadds(all, all, 1.0); sys.unblock_cmd_stream(); }
+var pointer: [*]f32 = &buf;
+comptime { @export_symbol(pointer, "buf"); }
+"""
+
+
+@pytest.mark.parametrize("words", [4, 3])
+@pytest.mark.parametrize("by", ["host", "poke"])
+def test_what_the_host_or_a_person_writes_is_written(tmp_path: Path, by: str, words: int) -> None:
+    layout = '  @export_name("buf", [*]f32, true);'
+    wafer = compiled(tmp_path, HOSTED, routes=layout)
+    copy = HostCommand(HOST_COPY_IN, "buf", (0, 0, 1, 1), words, np.zeros((1, 1, words), np.uint32))
+    machine = machine_of(wafer, [*([copy] if by == "host" else []), HostCommand(HOST_LAUNCH, "start")])
+    if by == "poke":
+        (symbol,) = (each for each in wafer.programs[0].symbols if each.name == "buf")
+        machine.write_memory(0, symbol.address, bytes(4 * words))
+    machine.advance(LIMIT, NO_STOPS, None)
+    told = [each.text for each in machine.hazards() if each.kind == "unwritten"]
+    assert len(told) == (words < 4)
+    assert all("buf[3]" in text for text in told)
+
+
+def test_what_a_control_word_ends_early_is_not_looked_at(tmp_path: Path) -> None:
+    text = """
+const oq = @get_output_queue(2);
+const iq = @get_input_queue(3);
+const out = @get_dsd(fabout_dsd, .{ .extent = 2, .output_queue = oq });
+const end = @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = oq, .control = true });
+const in = @get_dsd(fabin_dsd, .{ .extent = 8, .input_queue = iq });
+var buf: [8]f32;
+var sums = @zeros([8]f32);
+const two = @get_dsd(mem1d_dsd, .{ .base_address = &buf, .extent = 2 });
+const all = @get_dsd(mem1d_dsd, .{ .base_address = &buf, .extent = 8 });
+const to = @get_dsd(mem1d_dsd, .{ .base_address = &sums, .extent = 8 });
+comptime {
+  if (x == 0) { @initialize_queue(oq, .{ .color = c }); } else { @initialize_queue(iq, .{ .color = c }); }
+}
+fn main() void {
+  @fmovs(two, 1.0);
+  if (x == 0) {
+    @fmovs(out, two);
+    @mov32(end, 0);
+  } else {
+    @fadds(to, in, all, .{ .async = true, .ut_id = @get_ut_id(4) HOW });
+  }
+  sys.unblock_cmd_stream();
+}
+"""
+    ends = text.replace("HOW", ", .on_control = .{ .terminate = true }")
+    assert not found(tmp_path, ends, width=2, routes=EASTWARD)
+    (one,) = found(tmp_path, text.replace("HOW", ""), width=2, routes=EASTWARD)
+    assert "buf[2]" in one.text
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -158,5 +229,7 @@ def test_elements_that_wrap_are_told(tmp_path: Path, body: str, what: str) -> No
 def test_elements_that_fit_or_have_no_sign_are_not(tmp_path: Path) -> None:
     fits = WRAPS.replace("TYPE", "i16").replace("BODY", "@sub16(left, left, right); @add16(left, left, 5);")
     assert not found(tmp_path, fits, "overflow")
+    mixed = WRAPS.replace("var b = [4]TYPE", "var b = [4]u16").replace("TYPE", "i16").replace("-2", "2")
+    assert not found(tmp_path, mixed.replace("BODY", "@add16(left, left, right);"), "overflow")
     unsigned = WRAPS.replace("TYPE", "u16").replace("-2", "40000")
     assert not found(tmp_path, unsigned.replace("BODY", "@add16(left, left, right);"), "overflow")
