@@ -1,6 +1,7 @@
 """Hazards in the window: the watch, the panel, the status bar."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
 from npuviz.sim.checks.findings import NO_ORDER
-from npuviz.sim.machine import HasHazards
+from npuviz.sim.machine import Findings, HasHazards, Hazard
 from npuviz.ui.hazards.panel import HazardsPanel
 from npuviz.workbench.opening import Opened, OpenOptions
 from tests.toy.still import make_still_toy
@@ -94,6 +95,16 @@ def test_status_bar_counts_and_opens_the_list(qtbot: QtBot, driver: Driver, tmp_
     driver.idle()
     assert driver.label("status.hazards") == f"hazards {len(expected(driver.session))}"
     assert not driver.dock("panel.hazards").isHidden()
+    watch, theme = driver.window.hazards, driver.window.theme
+    one = Hazard(0, "unit", -1, "kind", "text")
+    for found, role in (
+        ((), "text-muted"),
+        ((replace(one, level="warning"),), "warning"),
+        ((one,), "hazard"),
+    ):
+        watch.findings = Findings(found)
+        watch.changed.emit()
+        assert theme.color(role).name() in label.styleSheet()
     driver.do("file.close")
     assert not label.isVisible()
 

@@ -156,11 +156,13 @@ class HazardDisplay(QObject):
 
     def _show(self) -> None:
         watch, label = self._watch, self._label
-        count = len(watch.hazards or ())
-        label.setText(_hazards_text(watch, count))
+        found = watch.hazards or ()
+        label.setText(_hazards_text(watch, len(found)))
         label.setVisible(watch.is_available)
-        color = self._theme.color("hazard" if count else "text-muted").name()
-        label.setStyleSheet(f"color: {color};")
+        role = "warning" if found else "text-muted"
+        if any(each.level == "error" for each in found):
+            role = "hazard"
+        label.setStyleSheet(f"color: {self._theme.color(role).name()};")
 
 
 def _hazards_text(watch: HazardWatch, count: int) -> str:
