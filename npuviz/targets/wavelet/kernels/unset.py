@@ -67,12 +67,14 @@ def look_at_operands(machine, pe, thread, count):
 
     Sources in one dimension are looked at, unless a control word may end the operation early.
     """
+    # More elements than bytes of memory leave it: a table from a file may ask for any number.
+    most = min(count, pe.bytes)
     for i in range(1, 4):
         operand = thread.operands[i]
         if operand.kind != KIND_LINE or thread.control != 0:
             continue
         address, step, size = operand.base, operand.step, operand.bytes
-        length = 1 if operand.length < 0 or step == 0 else count
+        length = 1 if operand.length < 0 or step == 0 else most
         if step == size:
             look_for_unwritten(machine, pe, address, address + length * size)
             continue
@@ -85,7 +87,7 @@ def look_at_operands(machine, pe, thread, count):
     if operand.kind != KIND_LINE:
         return
     address, step, size = operand.base, operand.step, operand.bytes
-    length = 1 if operand.length < 0 else count
+    length = 1 if operand.length < 0 or step == 0 else most
     if step == size:
         note_written(machine, pe, address, address + length * size)
         return
