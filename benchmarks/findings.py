@@ -23,7 +23,6 @@ from npuviz.workbench.onnx_backend.cases import EXPANDED, load_cases, operator_o
 from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.seeded import found_in, seeds
-from tests.seeded.others import not_found
 from tests.seeded.seed import SAMPLES
 from tests.seeded.wavelet import right
 from tests.targets.wavelet.samples import heat, row_sum
@@ -50,7 +49,7 @@ def run(corpus: Path | None = None) -> list[Row]:
 
     corpus  a folder of ONNX models to look at instead of the samples. Some minutes.
     """
-    rows = [*_seeded(), _unfound()]
+    rows = list(_seeded())
     for target in TARGETS:
         rows += _right(target, [*_models(corpus or SAMPLES, target), *_node_cases(target)])
         network = partial(_opened, MODEL, OpenOptions(target=target))
@@ -69,13 +68,6 @@ def _seeded() -> Iterator[Row]:
         counts.setdefault((seed.machine, seed.kind), []).append(found)
     for (machine, kind), found in counts.items():
         yield Row(f"{machine}: {kind}", sum(found), f"of {len(found)}", "all", not all(found))
-
-
-def _unfound() -> Row:
-    missed = [seed for seed in not_found() if not found_in(seed.make()).kinds & seed.expected]
-    return Row(
-        "broken programs that no rule finds", len(missed), "; ".join(each.name for each in missed), "0"
-    )
 
 
 def _models(folder: Path, target: str) -> Iterator[Made]:

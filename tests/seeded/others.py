@@ -2,7 +2,6 @@
 
 Each breaks a place that the seeds of the four machines leave whole: a transfer that is one row short, the
 start of a sum in PSUM, an accumulator that nobody began, cores that write one slice, integers that wrap.
-`not_found` are those that nothing tells yet.
 """
 
 from collections.abc import Callable, Iterator
@@ -61,10 +60,6 @@ def seeds() -> Iterator[Seed]:
     yield from _neuroncore()
     yield from _systolic()
     yield from _rk3588()
-
-
-def not_found() -> Iterator[Seed]:
-    """Those that no rule finds: see the documentation of findings."""
     yield from _wavelet()
 
 
