@@ -48,20 +48,7 @@ def nc_matmul(
     double_row = _is_double_row(perf_mode, (a, b))
     if len(tile_position) or len(tile_size):
         current().note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
-    same_partitions(a, b, "nc_matmul stationary and moving")
-    each = 2 if double_row else 1
-    rows, columns = prod(a.shape[1:]) // each, prod(b.shape[1:]) // each
-    for size, limit, what in (
-        (rows, 128, "stationary"),
-        (columns, spec_in_use().matmul_max_moving, "moving"),
-    ):
-        if size > limit:
-            raise KernelError(
-                f"nc_matmul: the {what} tile has {size} elements a partition, at most {limit}",
-                "err_size_of_dimension_exceed_arch_limit",
-            )
-    shape = (rows, columns)
-    box = None
+    rows, columns = shape = _product_shape(a, b, double_row)
     if mask is not None:
         if not isinstance(mask, Mask):
             raise KernelError("nc_matmul mask is no comparison", "err_unsupported_expression_in_mask")
@@ -72,7 +59,7 @@ def nc_matmul(
     if dst is None:
         kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
         return recording.result(
-            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row, hints=hints
+            "matmul", shape, kind, (a, b), None, PSUM, accumulate=False, double_row=double_row, hints=hints
         )
     target = tile(dst, "nc_matmul dst")
     if target.buffer != PSUM:
@@ -83,12 +70,29 @@ def nc_matmul(
         "matmul",
         target,
         (a, b),
-        box,
+        None,
         accumulate=recording.accumulates(target, accumulate),
         double_row=double_row,
         hints=hints,
     )
     return target
+
+
+def _product_shape(stationary: Tensor, moving: Tensor, double_row: bool) -> tuple[int, int]:
+    """Rows and columns of a product. Raises KernelError where an operand is too large or they do not fit."""
+    same_partitions(stationary, moving, "nc_matmul stationary and moving")
+    each = 2 if double_row else 1
+    rows, columns = prod(stationary.shape[1:]) // each, prod(moving.shape[1:]) // each
+    for size, limit, what in (
+        (rows, 128, "stationary"),
+        (columns, spec_in_use().matmul_max_moving, "moving"),
+    ):
+        if size > limit:
+            raise KernelError(
+                f"nc_matmul: the {what} tile has {size} elements a partition, at most {limit}",
+                "err_size_of_dimension_exceed_arch_limit",
+            )
+    return rows, columns
 
 
 def _is_double_row(perf_mode: object, operands: tuple[Tensor, Tensor]) -> bool:
