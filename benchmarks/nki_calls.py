@@ -238,6 +238,33 @@ CALLS: dict[tuple[int, str], str] = {
     (1, "where"): "a[...] = nl.where(nl.greater(a, b), a, b)",
     (1, "zeros"): "s = nl.zeros((128, 8), dtype=nl.float32)",
     (1, "zeros_like"): "s = nl.zeros_like(a)",
+    # methods of a tensor, generation 2
+    (2, "__getitem__"): "nisa.tensor_copy(dst=d[:, 0:8], src=a[:, 8:16])",
+    (2, "__setitem__"): "d[:, 0:8] = a[:, 8:16]",
+    (2, "ap"): "nisa.tensor_copy(dst=d[:, 0:32], src=a.ap([[64, 128], [2, 32]], offset=1))",
+    (2, "broadcast"): "nisa.tensor_copy(dst=d, src=c.broadcast(1, 64))",
+    (2, "expand_dim"): "assert a.expand_dim(1).shape == (128, 1, 64)",
+    (2, "flatten_dims"): "assert a.reshape((128, 8, 8)).flatten_dims(1, 2).shape == (128, 64)",
+    (2, "get_pattern"): "assert [size for _, size in a.get_pattern()] == [128, 64]",
+    (2, "indirect"): (
+        "trn3 @ i = tile(nl.uint16, (128, 1), 3); nisa.tensor_copy(dst=d[:, 0:8], src=a.indirect(i, 8))"
+    ),
+    (2, "is_contiguous"): "assert a.is_contiguous()",
+    (2, "is_indirect"): "assert not a.is_indirect()",
+    (2, "permute"): "assert a.reshape((128, 4, 16)).permute((0, 2, 1)).shape == (128, 16, 4)",
+    (2, "rearrange"): (
+        "assert a.rearrange(('p', ('x', 'y')), ('p', 'y', 'x'), {'x': 4}).shape == (128, 16, 4)"
+    ),
+    (2, "reinterpret_cast"): "assert a.reinterpret_cast(nl.int32).dtype == nl.int32",
+    (2, "reshape"): "assert a.reshape((128, 8, 8)).shape == (128, 8, 8)",
+    (2, "reshape_dim"): "assert a.reshape_dim(1, (4, 16)).shape == (128, 4, 16)",
+    (2, "select"): "assert a.reshape((128, 8, 8)).select(1, 3).shape == (128, 8)",
+    (2, "slice"): "nisa.tensor_copy(dst=d[:, 0:8], src=a.slice(1, 0, 16, 2))",
+    (2, "squeeze_dim"): "assert a.expand_dim(1).squeeze_dim(1).shape == (128, 64)",
+    (2, "vector_select"): (
+        "i = tile(nl.uint32, (128, 1), 3); nisa.dma_copy(dst=d, src=x.vector_select(0, i))"
+    ),
+    (2, "view"): "assert a.view(nl.bfloat16).shape == (128, 128)",
     # isa, generation 2
     (2, "get_nc_sub_version"): "assert nisa.get_nc_sub_version() == 0",
     (2, "dma_copy"): "nisa.dma_copy(dst=d, src=x)",

@@ -4,8 +4,8 @@
     python -m benchmarks.nki_documented --all      every function
 
 nki_documented.txt lists the functions with their parameters, of SDK 2.26 (neuronxcc.nki, generation 1) and
-SDK 2.32 (nki, generation 2). A function runs if its parameters are taken and a kernel that calls it once runs
-to its end. Values are not compared here: the tests of nki do that.
+SDK 2.32 (nki, generation 2; there the methods of a tensor too). A function runs if its parameters are taken
+and a kernel that calls it once runs to its end. Values are not compared here: the tests of nki do that.
 """
 
 import importlib
@@ -65,10 +65,13 @@ def problem(function: Function, folder: Path) -> str:
 
 
 def _missing(function: Function) -> str:
-    module, _, group = function.module.partition(".compiler.")
-    found: Any = importlib.import_module(f"{module}.compiler" if group else module)
     try:
-        found = getattr(getattr(found, group) if group else found, function.name)
+        found: Any = importlib.import_module(function.module)
+    except ModuleNotFoundError:  # a class or a group of functions
+        module, _, group = function.module.rpartition(".")
+        found = getattr(importlib.import_module(module), group)
+    try:
+        found = getattr(found, function.name)
     except AttributeError as error:
         return str(error)
     parameters = inspect.signature(found).parameters

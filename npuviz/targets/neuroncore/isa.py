@@ -132,6 +132,8 @@ class Opcode(IntEnum):
     QUANTIZE_MX = 61  # DST [P,N/4] = SRC0 [P,N] packed as op0, RES scales
     NC_MATMUL_MX = 62  # DST psum [M,N] (+)= SRC0 [K,M] ^T @ SRC1 [K,N], op0 and op1, scales ARG0 and ARG1
     RNG = 63  # DST = random bits of generator state imm0, imm1
+    # v4: imm0 offsets in SRC1, number i in partition i % imm1, column i // imm1
+    INDIRECT_COPY = 64  # DST[p,i] = SRC0[p, offset i]; SCATTER_TARGET: DST[p, offset i] = SRC0[p,i]
 
 
 OPERAND_POSITIONS = ("dst", "src0", "src1", "arg0", "arg1", "res")
@@ -149,7 +151,7 @@ class Flag(IntEnum):
     SOFTWARE = 32  # DMA_COPY: GpSimd generates the descriptors (software DGE)
     REGISTER = 64  # imm0 is a register number
     GATHER_SOURCE = 128  # DMA_COPY: the source offset is SRC1[p] * imm0 bytes further, by partition
-    SCATTER_TARGET = 256  # DMA_COPY: likewise the destination
+    SCATTER_TARGET = 256  # DMA_COPY: likewise the destination; INDIRECT_COPY: offsets are of DST
     SKIP_OUT_OF_BOUNDS = 512  # oob_mode skip
     DOUBLE_ROW = 1024  # matmul_perf_mode
     STATIONARY_ONEZERO = 2048  # NC_MATMUL: SRC0 holds zeros and ones only

@@ -159,6 +159,10 @@ def _exponential(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     return _at_least(_divided(facts.elements, 4)) + _read_out(facts)
 
 
+def _indirect_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
+    return _at_least(np.ascontiguousarray(facts.instructions["imm"]).view(np.int32)[:, 0].astype(np.int64))
+
+
 def _local_gather(facts: Facts, spec: NeuronSpec) -> np.ndarray:
     imm = facts.instructions["imm"].view(np.int32)
     each, count = np.maximum(imm[:, 0].astype(np.int64), 1), imm[:, 1].astype(np.int64)
@@ -319,6 +323,9 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
         _local_gather,
         "150 + n x max(1, element bytes x e / 4) x (28 + 4e) / 4e of n indices of e elements",
         "SDK226, its C inverted (as printed, overhead would make it faster)",
+    ),
+    (Opcode.INDIRECT_COPY, Engine.DVE): Cost(
+        _indirect_copy, "max(64, imm0)", "Assumed: one element a cycle, as tensor_copy of fp32 in PSUM"
     ),
     (Opcode.SEQUENCE_BOUNDS, Engine.POOL): Cost(
         _plus(150, 2), "150 + 2N", "Assumed: a pass in each direction"

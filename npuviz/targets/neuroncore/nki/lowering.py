@@ -341,6 +341,11 @@ class Lowering(Placing):
         target, data, index = (self._view(each) for each in (step.target, *step.sources))
         self._builder.isa.local_gather(target, data, index, step.values["each"], step.values["count"])
 
+    def _indirect(self, step: Step) -> None:
+        target, source, index = (self._view(each) for each in (step.target, *step.sources))
+        how = (step.values["count"], step.values["group"], bool(step.values["scatters"]))
+        self._builder.isa.indirect_copy(target, source, index, *how)
+
     def _sequence_bounds(self, step: Step) -> None:
         self._builder.isa.sequence_bounds(self._view(step.target), self._view(step.sources[0]))
 

@@ -8,7 +8,15 @@ from npuviz.program.graph import Graph
 from npuviz.sim.replay.contents import Report
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Opcode
 from npuviz.targets.neuroncore.tables import Tables
-from npuviz.targets.neuroncore.values import accumulating, generators, gpsimd, matrix, microscaling, vector
+from npuviz.targets.neuroncore.values import (
+    accumulating,
+    generators,
+    gpsimd,
+    indirection,
+    matrix,
+    microscaling,
+    vector,
+)
 from npuviz.targets.neuroncore.values import reduction as reduce
 from npuviz.targets.neuroncore.values.chip import Chip
 from npuviz.targets.neuroncore.values.host import plan_host_call, tensor_homes
@@ -45,6 +53,7 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.TENSOR_SCALAR_REDUCE: accumulating.tensor_scalar_reduce,
     Opcode.EXPONENTIAL: accumulating.exponential,
     Opcode.LOCAL_GATHER: gpsimd.local_gather,
+    Opcode.INDIRECT_COPY: indirection.indirect_copy,
     Opcode.SEQUENCE_BOUNDS: gpsimd.sequence_bounds,
     Opcode.NONZERO_WITH_COUNT: gpsimd.nonzero_with_count,
     Opcode.TOPK: gpsimd.topk,

@@ -284,6 +284,14 @@ class Instructions:
         imm = immediates((each, count, 0), True)
         self._engines.run(Opcode.LOCAL_GATHER, (dst, src, index), flags=int(Flag.INTEGER), imm=imm)
 
+    def indirect_copy(
+        self, dst: View, src: View, index: View, count: int, group: int, scatters: bool
+    ) -> None:
+        """dst = src at `count` offsets in `group` partitions of `index`; or dst at those = src (v4)."""
+        flags = int(Flag.INTEGER | Flag.SCATTER_TARGET * scatters)
+        imm = immediates((count, group, 0), True)
+        self._engines.run(Opcode.INDIRECT_COPY, (dst, src, index), flags=flags, imm=imm)
+
     def sequence_bounds(self, dst: View, src: View) -> None:
         """dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
         self._engines.run(Opcode.SEQUENCE_BOUNDS, (dst, src))

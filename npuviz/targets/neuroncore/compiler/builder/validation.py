@@ -140,6 +140,13 @@ def _local_gather(views: Views) -> str:
     return _partitions(views)
 
 
+def _indirect_copy(views: Views) -> str:
+    dst, src, index = views[DST], views[SRC0], views[SRC1]
+    if dst is None or src is None or index is None or index.partitions != dst.partitions:
+        return "offsets lie in as many partitions as the result"
+    return "" if dst.partitions == src.partitions and dst.dtype == src.dtype else "it does not cast"
+
+
 def _bounds(views: Views) -> str:
     dst, src = views[DST], views[SRC0]
     if dst is None or src is None or src.partitions != 1 or dst.free_size != 2 * src.free_size:
@@ -192,6 +199,7 @@ _RULES: dict[Opcode, Callable[[Views], str]] = {
     Opcode.TENSOR_SCALAR_REDUCE: _elementwise,
     Opcode.EXPONENTIAL: _elementwise,
     Opcode.LOCAL_GATHER: _local_gather,
+    Opcode.INDIRECT_COPY: _indirect_copy,
     Opcode.SEQUENCE_BOUNDS: _bounds,
     Opcode.NONZERO_WITH_COUNT: _with_count,
     Opcode.TOPK: _largest,

@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, d
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
+from npuviz.targets.neuroncore.nki.record.indirection import resolved, scatter
 from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.scopes import check_scope, scope_of
@@ -242,6 +243,7 @@ class Recording:
             return Step(kind, None, (), {}, -1, box)
         if box is not None and any(end <= first for first, end in box):
             return Step(kind, None, (), {}, -1, box)
+        view, (target, sources) = target, resolved(self, kind, target, tuple(sources), values)
         made = Step(
             kind,
             cut_to(target, box),
@@ -266,6 +268,8 @@ class Recording:
                     raise KernelError(f"{each!r} is a constant and is not written")
                 each.storage.is_written = True
         self.steps.append(made)
+        if view is not None and target is not None and view.picks is not None:
+            scatter(self, kind, view, target)
         return made
 
     def _ends_group(self, read: Tensor) -> None:

@@ -112,11 +112,12 @@ class Tensor:
     start         first partition;  offset  elements before the first one (on chip in each partition)
     pending       expressions over the dimensions and the size that each must stay below
     is_element    named by a number for each dimension
+    picks         (tile, offsets) of a view by .indirect()
     """
 
     __slots__ = (
-        *("dtype", "is_element", "offset", "pending", "recording", "row_index", "shape", "start", "steps"),
-        "storage",
+        *("dtype", "is_element", "offset", "pending", "picks", "recording", "row_index", "shape", "start"),
+        *("steps", "storage"),
     )
     __array_ufunc__ = None
 
@@ -143,6 +144,7 @@ class Tensor:
         self.start = start
         self.pending: tuple[tuple[Index, int], ...] = ()
         self.row_index: tuple[Tensor, int] | None = None
+        self.picks: tuple[Tensor, Tensor] | None = None
         self.is_element = False
 
     def __copy__(self) -> "Tensor":
@@ -213,7 +215,8 @@ class Tensor:
     @property
     def key(self) -> tuple[object, ...]:
         """What tells views of one storage apart."""
-        return (self.start, self.offset, self.shape, self.steps, self.dtype.itemsize)
+        own = (self.start, self.offset, self.shape, self.steps, self.dtype.itemsize)
+        return own if self.picks is None else (*own, self.picks[1].storage.id, *self.picks[1].key)
 
     # --- subscripts ----------------------------------------------------------------------------
 
@@ -260,6 +263,10 @@ class Tensor:
         start: int | None = None,
     ) -> "Tensor":
         """The same storage with another pattern."""
+        if self.picks is not None:
+            if (shape, steps, offset or self.offset) == (self.shape, self.steps, self.offset):
+                return self
+            raise KernelError(f"{self!r}: a view by .indirect() has no further views")
         return Tensor(
             self.recording,
             self.storage,
@@ -317,6 +324,8 @@ class Tensor:
     def as_type(self, dtype: np.dtype[Any]) -> "Tensor":
         """The same bytes as another type; the last dimension grows or shrinks."""
         old, new = self.dtype.itemsize, dtype.itemsize
+        if self.picks is not None:
+            raise KernelError(f"{self!r}: a view by .indirect() has no other type")
         found = self.viewed(self.shape, self.steps)
         found.dtype = dtype
         if old == new:

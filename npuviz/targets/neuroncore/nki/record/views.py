@@ -7,6 +7,7 @@ from typing import Any
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import whole
+from npuviz.targets.neuroncore.nki.record.indirection import picked
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 Pattern = Sequence[str | Sequence[str]]
@@ -105,8 +106,8 @@ def _check_inside(tensor: Tensor, made: Tensor) -> None:
 
 
 def is_indirect(tensor: Tensor) -> bool:
-    """Whether indices of a tile pick its rows."""
-    return tensor.row_index is not None
+    """Whether indices of a tile pick its rows or elements."""
+    return tensor.row_index is not None or tensor.picks is not None
 
 
 def is_contiguous(tensor: Tensor) -> bool:
@@ -117,11 +118,7 @@ def is_contiguous(tensor: Tensor) -> bool:
     return all(step == wanted for step, wanted, size in found if size > 1)
 
 
-def indirect(tensor: Tensor, index: Tensor, num_elem: int | None = None) -> Tensor:
-    """Not simulated. Raises KernelError."""
-    raise KernelError(f"{tensor!r}: views of .indirect() are not simulated yet")
-
-
-for _each in (ap, rearrange, vector_select, is_indirect, is_contiguous, indirect):
+for _each in (ap, rearrange, vector_select, is_indirect, is_contiguous):
     setattr(Tensor, _each.__name__, _each)
+Tensor.indirect = picked  # type: ignore[attr-defined]
 Tensor.strides = property(lambda self: self.steps)  # type: ignore[attr-defined]
