@@ -5,6 +5,10 @@ from typing import Any, NamedTuple
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import Record, Rest, Words
 
+NUM_TESTS = 9
+"""Tests of stop rows, by their numbers in npuviz.sim.stop; 0 is none, and others are in no filter."""
+FILTER_BITS = 64
+
 CALL = Record(
     "call of a machine",
     recorded="event rows in use",
@@ -12,6 +16,9 @@ CALL = Record(
     until="core cycle at which to stop",
     stops="stop rows",
     hits="stop rows that hit in this call",
+    filters=Words(NUM_TESTS, "for each test, what its rows watch: bit s & 63 for subject or instruction s"),
+    low="no row about memory begins before here",
+    high="none ends behind here",
     own=Words(3, "what else this machine has to know"),
     rows=Rest("stop rows, then one hit word for each"),
 )
@@ -143,6 +150,19 @@ def is_watched(machine):
 
 
 @inlined
+def may_watch(machine, test, subject):
+    """Whether a row of a test may be about a subject; for STOP_INSTRUCTION, about an instruction."""
+    return (machine.call.filters[test] >> (subject & (FILTER_BITS - 1))) & 1 != 0
+
+
+@inlined
+def may_watch_bytes(machine, test, memory, span):
+    """Whether a row of a test may be about bytes from span[0] to before span[1] of a memory."""
+    call = machine.call
+    return may_watch(machine, test, memory) and span[0] < call.high and span[1] > call.low
+
+
+@inlined
 def stop_row(machine, index):
     """A stop row by its number."""
     return STOP(machine.call, CALL.rows, index)
@@ -159,16 +179,36 @@ def hit(machine, index, mark, cycle):
 
 
 @kernel
-def watch_subject(machine, test, subject, span, cycle):
-    """Test rows about `subject` whose range overlaps [span[0], span[1]): instructions, memory, nodes."""
-    for index in range(machine.call.stops):
-        row = stop_row(machine, index)
-        if row.test != test:
-            continue
-        if test != STOP_INSTRUCTION and row.subject != subject:
-            continue
-        if test == STOP_NODE_START or test == STOP_NODE_END or (span[0] < row.high and span[1] > row.low):
-            hit(machine, index, HIT, cycle)
+def watch_instruction(machine, index, cycle):
+    """Test rows about an instruction that starts."""
+    if not may_watch(machine, STOP_INSTRUCTION, index):
+        return
+    for number in range(machine.call.stops):
+        row = stop_row(machine, number)
+        if row.test == STOP_INSTRUCTION and row.low <= index < row.high:
+            hit(machine, number, HIT, cycle)
+
+
+@kernel
+def watch_node(machine, test, node, cycle):
+    """Test rows about a graph node that starts (STOP_NODE_START) or ends (STOP_NODE_END)."""
+    if not may_watch(machine, test, node):
+        return
+    for number in range(machine.call.stops):
+        row = stop_row(machine, number)
+        if row.test == test and row.subject == node:
+            hit(machine, number, HIT, cycle)
+
+
+@kernel
+def watch_memory(machine, test, memory, span, cycle):
+    """Test rows about bytes from span[0] to before span[1] that are read or written."""
+    if not may_watch_bytes(machine, test, memory, span):
+        return
+    for number in range(machine.call.stops):
+        row = stop_row(machine, number)
+        if row.test == test and row.subject == memory and span[0] < row.high and span[1] > row.low:
+            hit(machine, number, HIT, cycle)
 
 
 @kernel
@@ -190,6 +230,8 @@ def compares(value, bound, comparison):
 @kernel
 def watch_queue(machine, queue, before, after, cycle):
     """Test rows about a queue: a row hits when its comparison becomes true."""
+    if not may_watch(machine, STOP_QUEUE, queue):
+        return
     for index in range(machine.call.stops):
         row = stop_row(machine, index)
         if row.test != STOP_QUEUE or row.subject != queue:

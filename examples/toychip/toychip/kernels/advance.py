@@ -6,7 +6,6 @@ At one cycle: instructions end, then the heads of the queues start, then SEQ han
 from npuviz.sim.parts.bits_kernels import entry, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import (
     CALL,
-    STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
@@ -17,8 +16,10 @@ from npuviz.sim.parts.watch_kernels import (
     is_watched,
     record_count,
     record_interval,
+    watch_instruction,
+    watch_memory,
+    watch_node,
     watch_queue,
-    watch_subject,
 )
 from toychip.kernels.records import CHIP, FAR, INSTRUCTION, KIND_WAIT, LOG, NODE, PROGRAM, RING, UNITS
 
@@ -52,7 +53,7 @@ def _end(machine, number, t):
     node = NODE(chip, chip.nodes, row.node)
     node.left -= 1
     if node.left == 0:
-        watch_subject(machine, STOP_NODE_END, row.node, (0, 0), t)
+        watch_node(machine, STOP_NODE_END, row.node, t)
 
 
 @kernel
@@ -92,13 +93,13 @@ def _start(machine, number, t):
     _change_queue(machine, number, unit.tail - unit.head + 1, unit.tail - unit.head, t)
     node = NODE(chip, chip.nodes, row.node)
     if is_watched(machine):
-        watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
+        watch_instruction(machine, index, t)
         for place in range(3):
             access = row.accesses[place]
             test = STOP_MEMORY_WRITE if access.is_write else STOP_MEMORY_READ
-            watch_subject(machine, test, access.memory, (access.low, access.high), t)
+            watch_memory(machine, test, access.memory, (access.low, access.high), t)
         if node.started == 0:
-            watch_subject(machine, STOP_NODE_START, row.node, (0, 0), t)
+            watch_node(machine, STOP_NODE_START, row.node, t)
     node.started = 1
 
 

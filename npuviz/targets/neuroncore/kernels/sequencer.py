@@ -2,14 +2,14 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
-    STOP_INSTRUCTION,
     STOP_NODE_START,
     is_recording,
     is_watched,
     record_flow,
     record_interval,
+    watch_instruction,
+    watch_node,
     watch_queue,
-    watch_subject,
 )
 from npuviz.targets.neuroncore.kernels.dma import enqueue, has_room
 from npuviz.targets.neuroncore.kernels.records import (
@@ -287,9 +287,9 @@ def _start(machine, number, sequencer, instruction, t):
     if node_number >= 0 and NODE(chip, chip.nodes, node_number).started == 0:
         NODE(chip, chip.nodes, node_number).started = 1
         if is_watched(machine):
-            watch_subject(machine, STOP_NODE_START, node_number, (0, 1), t)
+            watch_node(machine, STOP_NODE_START, node_number, t)
     if is_watched(machine):
-        watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
+        watch_instruction(machine, index, t)
         watch_queue(machine, chip.queues_count + number, sequencer.count - 1, sequencer.count, t)
         if instruction.transfer < 0:
             watch_accesses(machine, instruction.access, instruction.accesses, 0, t)

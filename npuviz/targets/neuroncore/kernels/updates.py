@@ -6,14 +6,18 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
+    HIT,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
+    hit,
     is_recording,
     is_watched,
+    may_watch,
     record_count,
     record_lifetime,
-    watch_subject,
+    stop_row,
+    watch_node,
 )
 from npuviz.targets.neuroncore.kernels.records import (
     ACCESS,
@@ -125,21 +129,38 @@ def node_progress(machine, instruction, t):
         node = NODE(chip, chip.nodes, node_number)
         node.left -= 1
         if node.left == 0 and is_watched(machine):
-            watch_subject(machine, STOP_NODE_END, node_number, (0, 1), t)
+            watch_node(machine, STOP_NODE_END, node_number, t)
+
+
+@inlined
+def touches(access, low, high):
+    """Whether a range of its memory overlaps what an access touches: the same bytes of each partition."""
+    if access.pitch == 0:
+        return access.partitions > 0 and access.low < high and access.high > low
+    # The first partition in which its bytes end behind `low`.
+    partition = max(access.partition, (low - access.high) // access.pitch + 1)
+    if partition >= access.partition + access.partitions:
+        return False
+    return partition * access.pitch + access.low < high
 
 
 @kernel
 def watch_accesses(machine, first, count, is_write, t):
     """Tell stop rows which memory is read or written."""
-    program = machine.program
+    program, call = machine.program, machine.call
+    test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
+    if call.filters[test] == 0:
+        return
     for n in range(count):
         access = ACCESS(program, program.accesses, first + n)
-        if access.write != is_write:
+        if access.write != is_write or not may_watch(machine, test, access.memory):
             continue
-        test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
-        for q in range(access.partitions):
-            base = (access.partition + q) * access.pitch
-            watch_subject(machine, test, access.memory, (base + access.low, base + access.high), t)
+        if not touches(access, call.low, call.high):
+            continue
+        for index in range(call.stops):
+            row = stop_row(machine, index)
+            if row.test == test and row.subject == access.memory and touches(access, row.low, row.high):
+                hit(machine, index, HIT, t)
 
 
 @inlined

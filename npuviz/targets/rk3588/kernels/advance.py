@@ -10,14 +10,13 @@ from npuviz.sim.parts.bits_kernels import entry, inlined, kernel, pointer_to
 from npuviz.sim.parts.watch_kernels import (
     CALL,
     NOBODY,
-    STOP_INSTRUCTION,
     Machine,
     is_full,
     is_recording,
     is_watched,
     of_track,
     record_interval,
-    watch_subject,
+    watch_instruction,
 )
 from npuviz.targets.rk3588.kernels.bus import begin_chunk, end_chunk
 from npuviz.targets.rk3588.kernels.causes import (
@@ -136,7 +135,7 @@ def job_step(machine, t):
             node_started(machine, host.node, t)
             if is_watched(machine):
                 index = host.instruction
-                watch_subject(machine, STOP_INSTRUCTION, 0, (index, index + 1), t)
+                watch_instruction(machine, index, t)
         elif chip.job < chip.jobs:
             chip.job_state = JOB_DRIVER
             chip.job_start = t

@@ -2,7 +2,6 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
-    STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     STOP_NODE_END,
@@ -10,8 +9,10 @@ from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
     record_interval,
+    watch_instruction,
+    watch_memory,
+    watch_node,
     watch_queue,
-    watch_subject,
 )
 from npuviz.targets.rk3588.kernels.bus import close_stream, count_units
 from npuviz.targets.rk3588.kernels.causes import (
@@ -83,7 +84,7 @@ def node_started(machine, node_number, t):
     if node_number >= 0 and NODE(chip, chip.nodes, node_number).started == 0:
         NODE(chip, chip.nodes, node_number).started = 1
         if is_watched(machine):
-            watch_subject(machine, STOP_NODE_START, node_number, (0, 1), t)
+            watch_node(machine, STOP_NODE_START, node_number, t)
 
 
 @kernel
@@ -94,7 +95,7 @@ def node_progress(machine, node_number, t):
         node = NODE(chip, chip.nodes, node_number)
         node.left -= 1
         if node.left == 0 and is_watched(machine):
-            watch_subject(machine, STOP_NODE_END, node_number, (0, 1), t)
+            watch_node(machine, STOP_NODE_END, node_number, t)
 
 
 @kernel
@@ -105,7 +106,7 @@ def watch_accesses(machine, task, is_write, t):
         access = ACCESS(program, program.accesses, task.access + n)
         if access.write == is_write:
             test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
-            watch_subject(machine, test, program.memory_ddr, (access.low, access.high), t)
+            watch_memory(machine, test, program.memory_ddr, (access.low, access.high), t)
 
 
 @kernel
@@ -140,7 +141,7 @@ def begin_task(machine, number, core, t):
     core.cause = 0
     node_started(machine, task.node, t)
     if is_watched(machine):
-        watch_subject(machine, STOP_INSTRUCTION, 0, (task.instruction, task.instruction + 1), t)
+        watch_instruction(machine, task.instruction, t)
         watch_accesses(machine, task, 0, t)
         tasks = number * program.queues_per_core
         left = core.end - core.next

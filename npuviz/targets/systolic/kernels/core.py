@@ -10,15 +10,15 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import (
-    STOP_INSTRUCTION,
     STOP_MEMORY_READ,
     STOP_MEMORY_WRITE,
     is_recording,
     is_watched,
     record_count,
     record_flow,
+    watch_instruction,
+    watch_memory,
     watch_queue,
-    watch_subject,
 )
 from npuviz.targets.systolic.kernels.causes import record_load, record_store, record_tile_done
 from npuviz.targets.systolic.kernels.pipelines import (
@@ -81,15 +81,15 @@ def watch_transfer(machine, work, t):
     """Test stop rows when a MOVIN or MOVOUT begins: instruction, DRAM range, SRAM range."""
     program = machine.program
     row, index = work.row, work.instruction
-    watch_subject(machine, int64(STOP_INSTRUCTION), int64(0), (index, index + 1), t)
+    watch_instruction(machine, index, t)
     base = TILE(program, program.tiles, work.slot.tile).base[row.base] + row.offset
     end = base + (row.n0 - 1) * row.s0 + (row.n1 - 1) * row.s1 + row.len
     outside, inside = int64(STOP_MEMORY_WRITE), int64(STOP_MEMORY_READ)
     if row.op == OP_MOVIN:
         outside, inside = inside, outside
-    watch_subject(machine, outside, program.dram_memory, (base, end), t)
+    watch_memory(machine, outside, program.dram_memory, (base, end), t)
     memory, span = room_of(program, work, row.dst, row.size)
-    watch_subject(machine, inside, memory, span, t)
+    watch_memory(machine, inside, memory, span, t)
 
 
 @kernel
@@ -194,15 +194,15 @@ def watch_compute(machine, work, t):
     """Test stop rows when a compute instruction is issued: instruction, operands."""
     program = machine.program
     row, index = work.row, work.instruction
-    watch_subject(machine, int64(STOP_INSTRUCTION), int64(0), (index, index + 1), t)
+    watch_instruction(machine, index, t)
     for word in (CODE.src0, CODE.src1):
         if row[word] != 0:
             size = entry_of(machine.chip, work.core, work.slot, row[word]).bytes
             memory, span = room_of(program, work, row[word], size)
-            watch_subject(machine, int64(STOP_MEMORY_READ), memory, span, t)
+            watch_memory(machine, int64(STOP_MEMORY_READ), memory, span, t)
     if row.dst != 0:
         memory, span = room_of(program, work, row.dst, row.size)
-        watch_subject(machine, int64(STOP_MEMORY_WRITE), memory, span, t)
+        watch_memory(machine, int64(STOP_MEMORY_WRITE), memory, span, t)
 
 
 @inlined

@@ -21,7 +21,7 @@ from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
     record_interval,
-    watch_subject,
+    watch_node,
 )
 from npuviz.targets.systolic.kernels.causes import record_last_layer, record_layer_start
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
@@ -70,7 +70,7 @@ def open_layer(machine, layer, core, t, after):
     if is_recording(machine):
         record_layer_start(machine, layer, after, t)
     if is_watched(machine):
-        watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
+        watch_node(machine, int64(STOP_NODE_START), layer_row.node, t)
     if layer_row.host_cycles > 0:
         chip.host_until = t + layer_row.host_cycles
         chip.host_busy += layer_row.host_cycles
@@ -192,7 +192,7 @@ def close_layer(machine, layer, core, t):
         chip[scheduler.lanes + lane] = -1
     if is_watched(machine):
         node = LAYER(program, program.layers, layer).node
-        watch_subject(machine, int64(STOP_NODE_END), node, (int64(0), int64(0)), t)
+        watch_node(machine, int64(STOP_NODE_END), node, t)
     chip[chip.times + 2 * layer + 1] = t
     chip.layers_done += 1
     chip.layers_left -= 1

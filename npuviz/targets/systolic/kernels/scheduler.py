@@ -13,7 +13,7 @@ from npuviz.sim.parts.watch_kernels import (
     is_recording,
     is_watched,
     record_interval,
-    watch_subject,
+    watch_node,
 )
 from npuviz.targets.systolic.kernels.causes import record_last_layer, record_layer_start, record_tile
 from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
@@ -59,7 +59,7 @@ def start_work(machine, t, after_core):
     if is_recording(machine):
         record_layer_start(machine, index, after_core, t)
     if is_watched(machine):
-        watch_subject(machine, int64(STOP_NODE_START), layer_row.node, (int64(0), int64(0)), t)
+        watch_node(machine, int64(STOP_NODE_START), layer_row.node, t)
     if layer_row.host_cycles > 0:
         chip.host_until = t + layer_row.host_cycles
         chip.host_busy += layer_row.host_cycles
@@ -94,7 +94,7 @@ def end_layer(machine, t, after_core):
                 machine, tracks + TRACK_OPERATORS, int64(KIND_OPERATOR), (first, end), instruction
             )
     if is_watched(machine):
-        watch_subject(machine, int64(STOP_NODE_END), node, (int64(0), int64(0)), t)
+        watch_node(machine, int64(STOP_NODE_END), node, t)
     chip[chip.times + 2 * chip.layer + 1] = t
     closed = chip.layer
     chip.layer = -1

@@ -6,7 +6,14 @@ and whether it is a control word.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
-from npuviz.sim.parts.watch_kernels import STOP_INSTRUCTION, compares, hit, stop_row
+from npuviz.sim.parts.watch_kernels import (
+    STOP_INSTRUCTION,
+    compares,
+    hit,
+    may_watch,
+    may_watch_bytes,
+    stop_row,
+)
 from npuviz.targets.wavelet.kernels.arithmetic.floats import double_of, single_of
 from npuviz.targets.wavelet.kernels.program_records import NODE, TRACKS
 from npuviz.targets.wavelet.kernels.records import MARK_CONTROL
@@ -33,6 +40,8 @@ WORD_CONTROL = 5
 @kernel
 def watch_instruction(machine, element, depth, index, cycle):
     """Test rows about an instruction that an element starts `depth` calls deep."""
+    if not may_watch(machine, STOP_INSTRUCTION, index):
+        return
     for i in range(machine.call.stops):
         row = stop_row(machine, i)
         if row.test != STOP_INSTRUCTION or index < row.low or index >= row.high:
@@ -53,6 +62,8 @@ def element_of(program, node):
 @kernel
 def watch_part(machine, element, part, mark, cycle):
     """Test rows about a part of an element that begins something; `mark` tells what, above the element."""
+    if not may_watch(machine, STOP_PART, element + 1):
+        return
     for i in range(machine.call.stops):
         row = stop_row(machine, i)
         if row.test == STOP_PART and row.subject == element + 1 and row.low == part:
@@ -65,7 +76,7 @@ def watch_bytes(machine, node, test, touched, cycle):
     low, high, mark = touched
     program = machine.program
     memory = TRACKS(program, program.tracks, node).memory
-    if memory < 0:
+    if memory < 0 or not may_watch_bytes(machine, test, memory, (low, high)):
         return
     for i in range(machine.call.stops):
         row = stop_row(machine, i)
@@ -82,6 +93,8 @@ def mark_of(instruction):
 @kernel
 def watch_word(machine, element, color, payload, cycle):
     """Test rows about a word that reaches the processor of an element."""
+    if not may_watch(machine, STOP_WORD, color):
+        return
     data, is_control = payload & 0xFFFF_FFFF, (payload & MARK_CONTROL) != 0
     for i in range(machine.call.stops):
         row = stop_row(machine, i)
