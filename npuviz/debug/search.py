@@ -56,9 +56,11 @@ class Search:
 
     def _forward(self, until: int, watch: Watch) -> StopReason:
         held = self._held_probes(watch)
-        rows = self._rows(watch)
+        rows, until_when = self._rows(watch)
         while True:
             now = self._machine.cycle
+            if now >= until_when:
+                rows, until_when = self._rows(watch)
             goal = until
             if watch.probes:
                 goal = min(goal, now + 1)
@@ -115,9 +117,13 @@ class Search:
         self._runner.travel(cycle)
         return StopReason(StopKind.INTERRUPTED, cycle, detail="the search was stopped by the user")
 
-    def _rows(self, watch: Watch) -> np.ndarray:
-        own = [row for tracker in self._trackers for row in tracker.rows]
-        return np.concatenate([watch.rows, stop_table(own)]) if own else watch.rows
+    def _rows(self, watch: Watch) -> tuple[np.ndarray, float]:
+        """(stop rows of the present cycle, the cycle from which there are more)."""
+        now = self._machine.cycle
+        later = (t.trigger.earliest for t in self._trackers if t.trigger.earliest > now)
+        own = [row for t in self._trackers if t.trigger.earliest <= now for row in t.rows]
+        rows = np.concatenate([watch.rows, stop_table(own)]) if own else watch.rows
+        return rows, min(later, default=float("inf"))
 
     def last_until_now(self, watch: Watch) -> StopReason:
         """As `backward`, a hit of the present cycle among the hits; the rows decide alone."""

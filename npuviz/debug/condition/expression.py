@@ -93,6 +93,10 @@ class Expression:
         """Rows without one of which the expression cannot hold; None if there are none."""
         return None
 
+    def earliest(self) -> int:
+        """A cycle before which the expression cannot hold."""
+        return 0
+
     def parts(self) -> Iterator["Expression"]:
         """It and all below it."""
         yield self
@@ -392,6 +396,15 @@ class Compare(Expression):
         """Rows without one of which it cannot hold."""
         return _either(self.children)
 
+    def earliest(self) -> int:
+        """A cycle before which it cannot hold."""
+        left, right = self.children
+        if not (isinstance(left, Cycle) and isinstance(right, Number)):
+            return 0
+        if self.comparison not in (">", ">=", "==") or not 0 <= right.number <= LARGEST_CYCLE:
+            return 0
+        return int(right.number) + (self.comparison == ">")
+
 
 def _either(children: Sequence[Expression]) -> tuple[tuple[Row, Key], ...] | None:
     """Anchors of something that is only known if all of its parts are."""
@@ -436,6 +449,10 @@ class Both(Expression):
         """Rows without one of which it cannot hold."""
         return _either(self.children)
 
+    def earliest(self) -> int:
+        """A cycle before which it cannot hold."""
+        return max(child.earliest() for child in self.children)
+
 
 class Either(Expression):
     """One of two holds."""
@@ -460,3 +477,7 @@ class Either(Expression):
         """Rows without one of which it cannot hold."""
         left, right = (child.anchors() for child in self.children)
         return None if left is None or right is None else left + right
+
+    def earliest(self) -> int:
+        """A cycle before which it cannot hold."""
+        return min(child.earliest() for child in self.children)

@@ -28,6 +28,8 @@ class Trigger:
     rows    stop rows with their keys; cycles  at which to look
     every   whether to look after every cycle
     window  cycles before now that it depends on; WHOLE_RUN: all
+    is_anchored  whether it holds only where one of its rows hits, whatever came before
+    earliest  the rows of an anchored one need not be watched before this cycle
     """
 
     expression: Expression
@@ -36,6 +38,7 @@ class Trigger:
     every: bool
     window: int
     is_anchored: bool
+    earliest: int = 0
 
 
 def trigger_of(expression: Expression) -> Trigger:
@@ -50,7 +53,9 @@ def trigger_of(expression: Expression) -> Trigger:
             seen = [
                 row for part in expression.parts() if isinstance(part, Event | AnyBad) for row in part.rows
             ]
-            return Trigger(expression, tuple(dict.fromkeys((*anchors, *seen))), (), False, 0, True)
+            rows = tuple(dict.fromkeys((*anchors, *seen)))
+            # A row that hits in a cycle is seen one cycle later.
+            return Trigger(expression, rows, (), False, 0, True, max(0, expression.earliest() - 1))
     if any(isinstance(part, TensorValue) and part.row for part in expression.parts()):
         window = WHOLE_RUN  # whether its operator has ended
     return Trigger(expression, wakes.rows, tuple(sorted(set(wakes.cycles))), wakes.every, window, False)
@@ -80,6 +85,8 @@ class Tracker:
         """The next cycle at which it wants to look without a row that hits."""
         if self.trigger.every:
             return now + 1
+        if now < self.trigger.earliest:
+            return self.trigger.earliest
         due = [cycle for cycle in (*self.timers, *self.trigger.cycles) if cycle > now]
         return min(due, default=None)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from npuviz.base.progress import Progress
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.parts import watch_kernels as wk
 
-STOP = wk.STOP
+X_FILTERS, X_LOW, X_HIGH = wk.CALL.filters, wk.CALL.low, wk.CALL.high
 ALL_BITS = (1 << wk.FILTER_BITS) - 1
 NO_EVENTS = np.zeros(0, dtype=np.int64)
 CYCLE_WORD = 0
@@ -35,30 +36,34 @@ def prepare(kernel: Any, arguments: str, progress: Progress) -> None:
     kernel.is_ready(*(NO_EVENTS if each == "w" else 0 for each in arguments))
 
 
-def filters_of(stops: np.ndarray) -> np.ndarray:
-    """Make the words CALL.filters of (n, 6) int64 stop rows: (NUM_TESTS,) int64.
+@lru_cache(maxsize=64)
+def filters_of(rows: bytes) -> tuple[np.ndarray, int, int]:
+    """Summarise stop rows, as bytes: (NUM_TESTS,) int64 words CALL.filters, then CALL.low and CALL.high.
 
     A set bit says that a row may hit for the subjects with this number modulo 64, a clear one that none does.
+    The filters belong to the cache. A run asks for the same rows again and again.
     """
     found = [0] * wk.NUM_TESTS
-    for test, subject, low, high, *_ in stops.tolist():
+    spans: list[tuple[int, int]] = []
+    for test, subject, low, high, *_ in (
+        np.frombuffer(rows, dtype=np.int64).reshape(-1, wk.STOP_WORDS).tolist()
+    ):
         if not 0 <= test < wk.NUM_TESTS:
             continue
+        if test in (wk.STOP_MEMORY_READ, wk.STOP_MEMORY_WRITE):
+            spans.append((low, high))
         first, last = (low, high - 1) if test == wk.STOP_INSTRUCTION else (subject, subject)
         if subject < 0 or last - first >= wk.FILTER_BITS:
             found[test] = ALL_BITS
         else:
             for each in range(first, last + 1):
                 found[test] |= 1 << (each % wk.FILTER_BITS)
-    return np.array(found, dtype=np.uint64).view(np.int64)
-
-
-def hull_of(stops: np.ndarray) -> tuple[int, int]:
-    """Find where the rows about memory begin and end, whichever memory it is; (0, 0) without such rows."""
-    is_memory = (stops[:, STOP.test] == wk.STOP_MEMORY_READ) | (stops[:, STOP.test] == wk.STOP_MEMORY_WRITE)
-    if not is_memory.any():
-        return 0, 0
-    return int(stops[is_memory, STOP.low].min()), int(stops[is_memory, STOP.high].max())
+    lowest = min((low for low, _ in spans), default=0)
+    return (
+        np.array(found, dtype=np.uint64).view(np.int64),
+        lowest,
+        max((high for _, high in spans), default=0),
+    )
 
 
 class KernelCall:
@@ -74,8 +79,8 @@ class KernelCall:
         x[wk.X_STOPS] = len(stops)
         x[wk.X_ROWS : wk.X_ROWS + stops.size] = stops.reshape(-1)
         if len(stops):
-            x[wk.CALL.filters : wk.CALL.filters + wk.NUM_TESTS] = filters_of(stops)
-            x[wk.CALL.low], x[wk.CALL.high] = hull_of(stops)
+            filters, x[X_LOW], x[X_HIGH] = filters_of(stops.tobytes())
+            x[X_FILTERS : X_FILTERS + wk.NUM_TESTS] = filters
         rows = NO_EVENTS
         if events is not None:
             rows = events.rows.reshape(-1)

@@ -66,6 +66,24 @@ def test_an_event_with_a_value(straight: Straight) -> None:
     assert session.breakpoints.add("Core[0].busy[1] > 100 and cycle > 7").condition.is_slow
 
 
+def test_an_event_from_a_cycle_on(straight: Straight) -> None:
+    """Its rows are watched from there on, and no cycle of the border is lost."""
+    starts = straight.event("unit Core[0].ALU starts")
+    some = [cycle for cycle in range(END + 1) if starts(cycle)]
+    for border in (some[0], some[len(some) // 2], some[-1]):
+        for text, holds in (
+            (f"cycle >= {border}", lambda c, b=border: c >= b),
+            (f"cycle > {border - 1}", lambda c, b=border: c >= b),
+            (f"cycle == {border}", lambda c, b=border: c == b),
+            (f"(cycle > {border - 2} or cycle > {border - 1})", lambda c, b=border: c >= b - 1),
+        ):
+            check(f"unit Core[0].ALU starts and {text}", lambda c, h=holds: starts(c) and h(c), starts)
+    session = make_session()
+    session.breakpoints.add(f"unit Core[0].ALU starts and cycle > {some[0]}")
+    (trigger,) = session.breakpoints.add("unit Core[0].ALU starts and cycle > 300").condition.triggers
+    assert trigger.earliest == 300
+
+
 def test_levels_and_arithmetic(straight: Straight) -> None:
     level, busy = straight.level, straight.busy
     check("queue Core[0].ALU >= 1 and cycle > 300", lambda c: level[c] >= 1 and c > 300)
