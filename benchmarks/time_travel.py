@@ -79,13 +79,14 @@ def arm(session: Session) -> None:
 
 def seconds_of_a_look(model: Path, target: str, without: float) -> float:
     """Processor seconds of one look at a condition that turns out not to hold."""
-    best = float("inf")
+    best, looks = float("inf"), LOOKS
     for _ in range(REPEATS):
         session = open_session(model, target=target)
         # Arithmetic on the cycle is not known ahead, so every one of these instructions has to be looked at.
-        session.breakpoints.add(f"instr 0..{LOOKS} and cycle + 0 > {AFTER}")
+        looks = min(LOOKS, len(session.machine.program.listing) - 1)
+        session.breakpoints.add(f"instr 0..{looks} and cycle + 0 > {AFTER}")
         best = min(best, session_seconds(session))
-    return (best - without) / LOOKS
+    return (best - without) / looks
 
 
 def measure(model: Path, config: Path | None = None, target: str = "") -> list[Row]:
