@@ -1,6 +1,6 @@
 # One word per habit. Every target first makes what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check check-all fuzz soak bench pictures docs format
+.PHONY: help setup demo check sweeps check-all fuzz soak bench pictures docs format
 
 BIN := .venv/bin
 
@@ -13,11 +13,15 @@ setup: ## .venv with all packages, system libraries through apt
 demo: setup ## run a real network, open the window (or write a picture without a display)
 	@.ci/demo
 
-check: setup ## everything CI runs
+check: setup ## format, lint, types, import contracts, documentation, tests
 	@.ci/check
 
-check-all: setup ## the same, and the long sweeps
-	@.ci/check --all
+sweeps: setup ## what tests repeat at length: CI runs it after the check
+	@.ci/sweeps
+
+check-all: setup ## the check, the sweeps, and tests that take many minutes
+	@.ci/check
+	@.ci/sweeps --all
 
 fuzz: setup ## damaged inputs for all readers, MINUTES=30 or INPUTS=1000000; then property tests, ROUNDS=1
 	@.ci/fuzz

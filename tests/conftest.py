@@ -33,8 +33,14 @@ if TYPE_CHECKING:
     from tests.patient_bot import PatientBot
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put long files first in a worker; who runs tests in one process gets them as they are written."""
+    """Mark sweeps, and put long files first in a worker; one process runs tests as they are written."""
+    from tests.sweeps import mark_sweeps
+
+    # A choice of cases by their names (`pytest FILE::TEST[CASE]`) may leave out all that are quick.
+    if not any("[" in argument for argument in config.args):
+        mark_sweeps(items)
     if hasattr(config, "workerinput"):
         from tests.order import by_length
 
@@ -47,6 +53,14 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     home = tmp_path_factory.mktemp("home")
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(home / name.lower()))
+
+
+@pytest.fixture
+def kept_scripts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that open samples of the wafer, about something else: their scripts run once a process."""
+    from tests.kept_scripts import keep_scripts
+
+    keep_scripts(tmp_path_factory, monkeypatch)
 
 
 @pytest.fixture

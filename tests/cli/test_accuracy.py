@@ -9,6 +9,8 @@ import pytest
 from npuviz.cli.main import main
 from npuviz.sim.check_result import NUM_BINS
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 SAMPLES = Path(__file__).resolve().parents[2] / "sample_models"
 CNN = str(SAMPLES / "tiny_cnn.onnx")
 

@@ -12,6 +12,7 @@ import pytest
 
 from npuviz.cli.main import main
 from tests.cli.refusals import CONFIG, MODEL, SAMPLES, SMALL, Captured, done, refused
+from tests.sweeps import quick
 
 
 @pytest.mark.parametrize(
@@ -202,6 +203,7 @@ def test_lists_of_models(content: str, expected: str, mode: str, tmp_path: Path,
 # ---- models
 
 
+@quick("side0-tiny_cnn", "side2-*")
 @pytest.mark.parametrize("model", ["tiny_cnn", "tiny_transformer"])
 @pytest.mark.parametrize("side", [(1, 1), (3, 50), (4096, 4096)])
 def test_what_does_not_fit_goes_to_the_host(model: str, side: tuple[int, int], capsys: Captured) -> None:

@@ -8,6 +8,7 @@ import pytest
 from npuviz.base.progress import NoProgress
 from npuviz.cli.main import main
 from npuviz.targets.wavelet.load.loader import open_program, run_command
+from tests.sweeps import quick
 from tests.targets.wavelet.host.programs import compile_folder
 from tests.targets.wavelet.host.test_runtime import SCALE, SCALE_EXPORTS
 
@@ -87,6 +88,7 @@ def test_a_compiled_folder_fails_until_a_host_does_not(tmp_path, compiled, capsy
     assert _run(folder / "out", capsys) == (0, "", [])
 
 
+@quick(first=1)
 @pytest.mark.parametrize(
     ("command", "kind", "text"),
     [

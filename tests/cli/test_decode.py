@@ -13,6 +13,7 @@ from npuviz.cli.main import main
 from npuviz.workbench.language.report import decode, decode_text
 from npuviz.workbench.opening import OpenOptions
 from tests.cli.refusals import MODEL, Captured, refused
+from tests.sweeps import quick
 
 TINY = Shape(layers=1, hidden=64, heads=4, kv_heads=2, features=16, inner=64, vocabulary=96, context=32)
 
@@ -30,6 +31,7 @@ def run(path: Path, target: str, count: int) -> dict[str, Any]:
     return decode(model, OpenOptions(target=target), prompt, count, NoProgress(), lambda _: None)
 
 
+@quick("rk3588")
 @pytest.mark.parametrize("target", ["neuroncore", "systolic", "rk3588"])
 def test_tokens_are_those_of_onnx_runtime(folder: Path, target: str) -> None:
     summary = run(folder, target, 4)
@@ -47,6 +49,7 @@ def test_tokens_are_those_of_onnx_runtime(folder: Path, target: str) -> None:
     assert "all 4 equal" in decode_text(summary)
 
 
+@quick("Attention")
 @pytest.mark.parametrize("attention", ["MultiHeadAttention", "Attention"])
 def test_a_cache_that_grows(tmp_path: Path, attention: str) -> None:
     heads = 4 if attention == "MultiHeadAttention" else 2

@@ -15,6 +15,8 @@ from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.causes.what_if_text import parse_what_if
 from npuviz.workbench.opening import OpenOptions, open_file
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 CNN = SAMPLES / "tiny_cnn.onnx"
 TRANSFORMER = SAMPLES / "tiny_transformer.onnx"
@@ -99,6 +101,8 @@ def test_any_setting_may_be_asked_for_and_is_run(
     assert "run again" in explanation_text(found).split("what if")[1]
 
 
+# Quicker: those above in this process, `races` in tests/contract/test_races.py in two.
+@pytest.mark.sweep
 def test_runs_in_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))
     here = explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress())

@@ -18,6 +18,7 @@ from npuviz.workbench.opening import OpenOptions
 from tests.contract import checks
 from tests.contract.registry import CASES, SAMPLES, Case
 from tests.contract.runs import FOREVER, run_recorded, run_to
+from tests.sweeps import quick
 
 pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
 
@@ -39,6 +40,7 @@ def first_start(monkeypatch: pytest.MonkeyPatch, has_come: Callable[[], bool]) -
         yield
 
 
+@quick(but=["* with *", "* on *"])
 @pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
 def test_uncompiled_runs_leave_the_same_state(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     before = uncompiled_seconds()
@@ -50,6 +52,7 @@ def test_uncompiled_runs_leave_the_same_state(case: Case, monkeypatch: pytest.Mo
     assert (plain.cycle, plain.digest()) == (compiled.cycle, compiled.digest())
 
 
+@quick(but=["* with *", "* on *"])
 @pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
 def test_compiled_kernels_may_come_in_the_middle_of_a_run(
     case: Case, monkeypatch: pytest.MonkeyPatch
@@ -72,6 +75,7 @@ def test_compiled_kernels_may_come_in_the_middle_of_a_run(
     assert (machine.cycle, machine.digest()) == (end.cycle, end.digest())
 
 
+@quick(but=["systolic cnn-*", "neuroncore cnn-*"])
 @pytest.mark.parametrize("check", [checks.check_stops, checks.check_chunking], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("case", SHORT, ids=lambda case: case.name)
 def test_uncompiled_runs_keep_the_promises(

@@ -8,6 +8,8 @@ import npuviz
 from npuviz.api.session import DebugSession
 from npuviz.base.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 CASES = {
     "neuroncore": (("Core[0].PE.speed", 0.02), ("dma.speed", 0.1), ("dma.start", 20_000)),

@@ -8,6 +8,8 @@ from npuviz.workbench.choosing import targets
 from npuviz.workbench.opening import open_file
 from npuviz.workbench.samples import SampleEntry, sample_entries
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 ENTRIES = sample_entries()
 
 

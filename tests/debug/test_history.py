@@ -1,12 +1,13 @@
 """Going anywhere and writing anything, in any order, equals a machine that was written to on its way."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.debug.session import Session
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.stop import NO_STOPS
 from npuviz.trace.reader import TraceReader
+from tests.sweeps import examples
 from tests.toy.program import ToySpec
 from tests.toy.session import CycleClock, make_recorder
 from tests.toy.target import make_machine
@@ -43,7 +44,7 @@ def straight(edits: Edits, until: int) -> tuple[str, TraceReader]:
     return machine.digest(), TraceReader(recorder.store)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(actions)
 def test_any_history(steps: list[tuple[int, int]]) -> None:
     machine = make_machine(SPEC)

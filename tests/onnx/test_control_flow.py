@@ -9,6 +9,7 @@ from npuviz.onnx.inputs import Given
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
+from tests.sweeps import quick
 
 from .cases import random, save, value
 
@@ -47,6 +48,7 @@ def _saved(tmp_path, nodes):
     return save(tmp_path / "m.onnx", nodes, inputs, [value("y", [4])], {"wide": RATE})
 
 
+@quick(every=3)
 @pytest.mark.parametrize(
     ("rate", "sign", "inner", "factor"),
     [(16000, 1, False, 2), (8000, 1, False, 3), (8000, 1, True, 5), (8000, -1, True, 7), (16000, 1, True, 2)],

@@ -12,6 +12,7 @@ from onnx import helper
 from npuviz.base.errors import FormatError
 from npuviz.onnx.reader import read_model
 from tests.onnx.cases import convolution, save, value
+from tests.sweeps import examples
 
 
 def read(path: Path, data: bytes, *, optimize: bool) -> bool:
@@ -36,7 +37,7 @@ def test_cut_at_every_byte(tmp_path, optimize):
     assert read(path, whole, optimize=optimize)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, 300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_changed_bytes(tmp_path, data):
     path = convolution(tmp_path / "m.onnx")

@@ -22,6 +22,7 @@ from npuviz.base.errors import UsageError
 from npuviz.protocols.mcp.answers import Answers
 from npuviz.protocols.mcp.folders import Folders
 from npuviz.protocols.mcp.tools import Policy, Tools
+from tests.sweeps import quick
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 KERNEL = SAMPLES / "nki" / "vector_add.py"
@@ -190,6 +191,7 @@ def test_programs_run_only_where_that_is_allowed(folder: Path):
     assert "session: s1" in tools.open("tiny_cnn.onnx", {"settings": {"batch": 1}})
 
 
+@quick("row_sum")
 @pytest.mark.parametrize("root", ["", "row_sum"])
 def test_a_folder_of_csl_runs_its_script(folder: Path, root: str):
     """Beside it lie other files of the server's folder, or what the server may not list."""

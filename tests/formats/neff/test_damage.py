@@ -19,6 +19,7 @@ from npuviz.formats.neff.graph import graph_tensors
 from npuviz.formats.neff.model import EngineFile, Neff, Subgraph
 from npuviz.formats.neff.rules.check import check_neff
 from tests.formats.neff.cases import file_of_tar, real_file, small_bytes, small_neff, with_json, with_members
+from tests.sweeps import examples
 
 LIMIT = 8 << 20
 LONGEST = 1200
@@ -260,7 +261,7 @@ def test_flipped_bytes_of_a_compressed_file(data: st.DataObject) -> None:
     read_damaged(bytes(raw))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50, 150)
 @given(st.data())
 def test_flipped_bytes_of_members(data: st.DataObject) -> None:
     """As the tar's own numbers stay right, these reach the parsers."""
@@ -285,7 +286,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(st.data())
 def test_any_json_value_anywhere(data: st.DataObject) -> None:
     neff = small_neff()

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.base.errors import ExportError, FormatError
@@ -22,6 +22,7 @@ from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.bundle.manifest import FORMAT_VERSION
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
+from tests.sweeps import examples, quick
 from tests.trace.bundle.saving import save_bundle
 from tests.trace.recordings import SCHEMA, Instructions, random_events, record
 from tests.trace.test_store import contents
@@ -61,7 +62,7 @@ def test_a_store_can_be_saved_later(tmp_path: Path) -> None:
     assert reader.end_cycle == 100_000
 
 
-@settings(max_examples=12, deadline=None)
+@examples(4, 12)
 @given(st.integers(0, 500), st.integers(0, 500), st.sampled_from([64, 1 << 20]))
 def test_history_can_be_cut_in_a_bundle(seed: int, cycle: int, page_rows: int) -> None:
     import tempfile
@@ -248,6 +249,7 @@ def read_everything(path: Path) -> list[object]:
     return contents(reader)
 
 
+@quick("manifest.json", "flows")
 @pytest.mark.parametrize("name", ["manifest.json", "intervals", "counters", "flows", "lifetimes"])
 def test_truncation_at_every_byte(bundle: Path, name: str) -> None:
     path = next(bundle.glob(f"{name}*"))
@@ -287,7 +289,7 @@ def test_flipped_bytes_of_a_part(bundle: Path) -> None:
         data[place] ^= 0x41
 
 
-@settings(max_examples=150, deadline=None)
+@examples(50, 150)
 @given(st.data())
 def test_an_altered_manifest_never_gives_another_exception(data: st.DataObject) -> None:
     import tempfile

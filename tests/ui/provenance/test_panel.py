@@ -14,6 +14,8 @@ from npuviz.ui.provenance.panel import NO_MACHINE, NOT_FOLLOWED, NOTHING, Proven
 from npuviz.workbench.selection import MemoryRange
 from tests.ui.panel_bench import Bench, bench
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 __all__ = ["bench"]
 
 SAMPLES = Path(__file__).parents[3] / "sample_models"

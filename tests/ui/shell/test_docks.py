@@ -16,6 +16,7 @@ from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.layouts import LAYOUTS, Cell, Layout, Row
 from npuviz.workbench.opening import Opened, OpenOptions
 from npuviz.workbench.settings import Settings
+from tests.sweeps import quick
 from tests.toy.machine import ToyMachine
 from tests.toy.program import ToySpec, make_program
 from tests.ui.driver import Driver
@@ -90,6 +91,7 @@ def test_layout_survives_closing_the_file_and_the_window(
     assert other.action("view.layout.memory").isChecked()
 
 
+@quick(first=2)
 @pytest.mark.parametrize(
     "stored",
     [
@@ -228,6 +230,7 @@ def test_a_panel_that_the_layout_does_not_name_comes_as_a_tab(toy: Driver) -> No
     assert toy.dock("panel.graph").width() == widths["graph"], "others keep their room"
 
 
+@quick("stepping")
 @pytest.mark.parametrize("layout", [one.name for one in LAYOUTS if not one.features])
 def test_all_tabs_can_be_seen_on_a_small_screen(toy: Driver, layout: str) -> None:
     toy.window.resize(1280, 800)
@@ -245,6 +248,7 @@ def fits(view: QTableView) -> bool:
     return view.horizontalScrollBar().maximum() == 0
 
 
+@quick("memory")
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_no_table_but_contents_scrolls_sideways_on_a_small_screen(toy: Driver, layout: str) -> None:
     toy.window.resize(1280, 800)

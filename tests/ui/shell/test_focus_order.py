@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.workbench.selection import Selection
+from tests.sweeps import quick
 from tests.ui.driver import Driver
 
 
@@ -62,6 +63,7 @@ def test_links_are_walked_with_arrows_and_followed_with_enter(toy: Driver) -> No
     assert toy.window.selection.current != before
 
 
+@quick("profiling")
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_all_stops_have_names(toy: Driver, layout: str) -> None:
     from PySide6.QtGui import QAccessible
@@ -84,6 +86,7 @@ def owner(driver: Driver, stop: QWidget) -> str:
     return next((name for name, panel in docks.items() if panel is stop or panel.isAncestorOf(stop)), "")
 
 
+@quick("stepping")
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_tab_leaves_a_panel_once_and_shift_tab_goes_the_same_way_back(toy: Driver, layout: str) -> None:
     toy.do("debug.run")

@@ -20,6 +20,7 @@ from npuviz.ui.console.panel import ConsolePanel
 from npuviz.ui.program.panel import ProgramPanel
 from npuviz.workbench.advice import Failure
 from npuviz.workbench.layouts import LAYOUTS
+from tests.sweeps import quick
 from tests.ui.driver import Driver
 
 CTRL = Qt.KeyboardModifier.ControlModifier
@@ -79,6 +80,7 @@ def test_enter_gives_the_console_its_command(toy: Driver, keyboard: Keyboard) ->
     assert toy.session.cycle == 3
 
 
+@quick("counters", "log")
 @pytest.mark.parametrize("name", ["timeline", "costs", "log", "counters"])
 def test_ctrl_f_leads_to_the_filter_and_esc_back(toy: Driver, keyboard: Keyboard, name: str) -> None:
     toy.do("debug.run")
@@ -179,6 +181,7 @@ def test_no_layout_takes_the_key_that_closes_windows() -> None:
     assert "Alt+F4" not in [layout.shortcut for layout in LAYOUTS]
 
 
+@quick("profiling")
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_every_layout_comes_back_at_the_next_start(toy: Driver, layout: str) -> None:
     toy.do(f"view.layout.{layout}")
@@ -252,6 +255,7 @@ def fields_of(panel: QWidget) -> list[QWidget]:
     ]
 
 
+@quick("memory")
 @pytest.mark.parametrize("layout", ["stepping", "profiling", "memory"])
 def test_keys_belong_to_the_field_that_has_them(toy: Driver, keyboard: Keyboard, layout: str) -> None:
     toy.do("debug.run")

@@ -7,6 +7,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import onnx
+import pytest
 
 from npuviz.workbench.onnx_backend.cases import (
     CaseResult,
@@ -28,6 +29,8 @@ RESULTS = {
 }
 
 
+# Quicker: `test_a_begun_case_is_known`.
+@pytest.mark.sweep
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     pattern = r"^test_(abs|neg_example|relu)$"
     share = tmp_path / "share-0.jsonl"

@@ -16,6 +16,7 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.onnx.runtime import onnxruntime
 from tests.onnx.cases import save, value
+from tests.sweeps import quick
 
 Arrays = Mapping[str, np.ndarray]
 _GENERATOR = np.random.default_rng(5)
@@ -74,6 +75,7 @@ def group_query(**attributes: Any) -> Any:
     )  # fmt: skip
 
 
+@quick(every=3)
 @pytest.mark.parametrize(
     ("rows", "cached", "used", "attributes"),
     [
@@ -176,6 +178,7 @@ def test_weights_of_few_bits(tmp_path: Path, bits: int, depth: int, points: str)
     compare(tmp_path, node, {"x": floats(3, depth) / 8}, weights)
 
 
+@quick(every=3)
 @pytest.mark.parametrize("is_paired", [0, 1])
 @pytest.mark.parametrize("partial", [0, 4])
 @pytest.mark.parametrize("rank", [3, 4])
@@ -207,6 +210,7 @@ def test_sums_that_are_normalised(tmp_path: Path, operator: str) -> None:
     compare(tmp_path, node, {"x": floats(2, 3, 16), "skip": floats(2, 3, 16)}, kept)
 
 
+@quick(every=5)
 @pytest.mark.parametrize("operator", ["LSTM", "GRU"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("is_late", [0, 1])
@@ -243,6 +247,7 @@ def test_recurrent_operators_step_by_step(
     assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [operator]
 
 
+@quick("False-forward", "True-bidirectional")
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("is_signed", [False, True])
 def test_quantised_recurrent_operators_step_by_step(tmp_path: Path, direction: str, is_signed: bool) -> None:

@@ -22,6 +22,7 @@ from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode
 from npuviz.targets.neuroncore.spec import make_spec
 from npuviz.targets.neuroncore.values.engine import ValueEngine
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.graphs import make_graph
 from tests.targets.neuroncore.compiler.random_order import RandomMachine
 
@@ -322,6 +323,7 @@ def test_equal_graphs_give_equal_tables(tmp_path: Path) -> None:
     assert first.transfers == second.transfers
 
 
+@quick("light_shufflenet", "light_squeezenet", "light_inception_v1")
 @pytest.mark.parametrize("name", sorted(path.stem for path in LIGHT.glob("light_*.onnx")))
 def test_light_models_run_wholly_on_the_engines(name: str) -> None:
     started = time.process_time()

@@ -235,6 +235,8 @@ def test_the_log_grows_with_the_run() -> None:
     assert (np.diff(engine.log()[:, 1]) > 0).all()
 
 
+# Quicker: tests/contract/test_first_start.py.
+@pytest.mark.sweep
 def test_uncompiled_kernels_give_the_same_state() -> None:
     spec, _ = make_spec("trn2")
     engine, _ = make(spec, random_tables(spec, 4))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError
@@ -25,10 +25,11 @@ from npuviz.targets.neuroncore.neff.decoding import decode
 from npuviz.targets.neuroncore.neff.encoding import ACCESS_DTYPES, encode
 from npuviz.targets.neuroncore.tables import Access, Descriptor, Transfer
 from npuviz.targets.neuroncore.text.mnemonics import SHORT_DTYPES
+from tests.sweeps import examples
 from tests.targets.neuroncore.instruction_strategies import programs
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(programs())
 def test_every_program_survives(program):
     instructions, transfers = program
@@ -37,7 +38,7 @@ def test_every_program_survives(program):
     assert decoded.transfers == transfers
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30, 100)
 @given(programs(), st.data())
 def test_a_damaged_program_is_a_format_error_or_another_program(program, data):
     raw = bytearray(encode(*program))

@@ -2,7 +2,7 @@
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.base.errors import FormatError, UsageError
@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.neff.encoding import encode
 from npuviz.targets.neuroncore.neff.reader import load_compiled, neff_spec
 from npuviz.targets.neuroncore.neff.writer import compiled_neff
 from npuviz.targets.neuroncore.spec import make_spec
+from tests.sweeps import examples
 from tests.targets.neuroncore.every_kind import LNC2, everything
 from tests.targets.neuroncore.text.assembler import assemble
 
@@ -141,7 +142,7 @@ def test_another_number_of_cores() -> None:
 _RAW = bytes(compiled_neff(everything(), LNC2, "all").members["npuviz/program.json"])
 
 
-@settings(max_examples=80, deadline=None)
+@examples(25, 80)
 @given(st.data())
 def test_any_damage_to_the_record_is_a_format_error(data: st.DataObject) -> None:
     raw = bytearray(_RAW)
@@ -156,7 +157,7 @@ def test_any_damage_to_the_record_is_a_format_error(data: st.DataObject) -> None
     assert "\n" not in message
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(st.data())
 def test_any_damage_to_a_program_is_a_format_error(data: st.DataObject) -> None:
     neff = compiled_neff(everything(), LNC2, "all")

@@ -3,10 +3,12 @@
 import pytest
 
 from benchmarks.nki_documented import Function, documented, problem
+from tests.sweeps import quick
 
 NOT_SIMULATED = {"builtin_custom_op": "runs compiled C on GpSimd"}
 
 
+@quick("nki*")
 @pytest.mark.parametrize("module", sorted({each.module for each in documented()}))
 def test_documented_functions_run(tmp_path, module) -> None:
     found = {each.name: problem(each, tmp_path) for each in documented() if each.module == module}

@@ -9,12 +9,13 @@ from npuviz.base.errors import SourceError
 from npuviz.targets.neuroncore.isa import ARG0, DST, SRC0, Alu, Engine, Flag, Opcode, Update
 from npuviz.targets.neuroncore.neff.decoding import decode
 from npuviz.targets.neuroncore.neff.encoding import encode
+from tests.sweeps import examples
 from tests.targets.neuroncore.instruction_strategies import programs
 from tests.targets.neuroncore.text.assembler import assemble
 from tests.targets.neuroncore.text.program_text import disassemble
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(programs())
 def test_bytes_to_text_to_bytes(program):
     raw = encode(*program)

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from npuviz.program.graph import Graph, Node
@@ -15,6 +15,7 @@ from npuviz.targets.neuroncore.ids import hbm_memory, memory_of_space
 from npuviz.targets.neuroncore.isa import Activation, Alu, Engine, Flag, Opcode, ReduceCmd, Space
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
 from npuviz.targets.neuroncore.values.engine import ValueEngine
+from tests.sweeps import examples
 from tests.targets.neuroncore.programs import F32, Maker, at, values_at
 
 RANDOM = np.random.default_rng(13)
@@ -104,7 +105,7 @@ def test_the_program_changes_everything(expected) -> None:
     assert {hazard.kind for hazard in last[5]} == {"input-range", "table-set"}
 
 
-@settings(max_examples=12, deadline=None)
+@examples(4, 12)
 @given(st.lists(st.tuples(st.integers(0, 18), st.integers(0, 3), st.booleans()), min_size=2, max_size=8))
 def test_any_way_there_equals_a_fresh_replay(expected, places) -> None:
     engine = MAKER.engine()

@@ -15,6 +15,7 @@ from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.work import FP16, Pooling, Work
 from npuviz.trace.schema import CAUSE, TYPE_SHIFT
+from tests.sweeps import examples
 from tests.targets.rk3588.machine_cases import (
     FOREVER,
     NO_EW,
@@ -165,7 +166,7 @@ def test_nothing_is_lost_doubled_or_too_fast(program: tuple[RknnSpec, list[Task]
     assert np.all(np.diff(machine.log()[:, 1]) >= 0)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(8, 25)
 @given(program=programs(), step=st.integers(1, 5000))
 def test_recording_and_stopping_change_nothing(program: tuple[RknnSpec, list[Task]], step: int) -> None:
     spec, tasks = program

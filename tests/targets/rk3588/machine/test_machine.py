@@ -262,6 +262,8 @@ def test_small_steps_and_snapshots_lead_to_the_same_state() -> None:
     assert stepped.digest() == whole.digest()
 
 
+# Quicker: tests/contract/test_first_start.py.
+@pytest.mark.sweep
 def test_without_compiled_kernels_the_state_is_the_same() -> None:
     program = (
         "from tests.targets.rk3588.machine.test_machine import finished, several\n"

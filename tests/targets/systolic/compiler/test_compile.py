@@ -13,6 +13,7 @@ from npuviz.targets.systolic.compiler.compile import scheduled
 from npuviz.targets.systolic.compiler.operators import conv_writer
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
+from tests.sweeps import quick
 from tests.targets.systolic.slow_simulator import SlowSimulator
 from tests.targets.systolic.true_cases import (
     Compiled,
@@ -84,6 +85,7 @@ def test_programs_are_sound_and_store_everything(mixed: Compiled) -> None:
     assert len(mixed.compiled.tables.layers) == sum(where != "View" for where in placement.values())
 
 
+@quick(first=2)
 def test_programs_run_to_their_end(mixed: Compiled) -> None:
     first = SlowSimulator(mixed.compiled.tables, mixed.spec).run(2_000_000)
     assert first > 1000

@@ -209,6 +209,8 @@ for settings in ({}, {"icnt_latency": "3"}, {"icnt_injection_ports_per_core": "4
 """
 
 
+# Quicker: tests/contract/test_first_start.py.
+@pytest.mark.sweep
 def test_uncompiled_kernels_agree() -> None:
     """The kernels are plain Python when numba is switched off: the slow twin of the compiled ones."""
     found = [

@@ -11,11 +11,13 @@ import pytest
 
 from npuviz.targets.systolic.check import check
 from npuviz.targets.systolic.spec import make_spec
+from tests.sweeps import quick
 from tests.targets.systolic.true_cases import compile_model
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
+@quick("squeezenet")
 @pytest.mark.parametrize("name", ["resnet50", "shufflenet", "squeezenet"])
 def test_light_model_agrees_with_onnx_runtime(name: str) -> None:
     case = compile_model(LIGHT / f"light_{name}.onnx", make_spec()[0], optimize=True)

@@ -15,6 +15,7 @@ from npuviz.targets.wavelet.kernels.log_numbers import LOG_LENGTHS, LOG_PRINT
 from npuviz.targets.wavelet.machine import engine
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, HostCommand, PeProgram, QueueBinding
+from tests.sweeps import quick
 from tests.targets.wavelet.assembler import EAST, RAMP, WEST, Assembler, fabin, fabout, mem, route, wafer
 from tests.targets.wavelet.running import build, finish, run, variable
 from tests.targets.wavelet.samples import stencil
@@ -193,6 +194,7 @@ def test_words_reach_idle_routers_while_others_run_side_by_side() -> None:
         assert variable(machines[1], "x", columns - 1, y).tolist() == list(range(words))
 
 
+@quick("70-61-*")
 @pytest.mark.parametrize(("columns", "rows", "x", "y"), [(70, 61, 20, 11), (300, 300, 0, 0)])
 def test_idle_pes_do_not_keep_threads_apart(tmp_path: Path, columns: int, rows: int, x: int, y: int) -> None:
     small = stencil(tmp_path, SIDE, 4, 2).wafer
@@ -232,6 +234,7 @@ def test_recording_and_short_runs_take_one_thread(tmp_path: Path) -> None:
 SIZES = [(64, 64), (48, 48), (130, 40), (600, 5), (3, 1200), (37, 151)]
 
 
+@quick("1.0-48-48", "0.7-48-48", "0.7-600-5", "0.7-37-151")
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
 @pytest.mark.parametrize("share", [1.0, 0.7])
 def test_bands_have_no_neighbour_and_no_wheel_word_in_common(columns: int, rows: int, share: float) -> None:

@@ -11,6 +11,7 @@ from npuviz.base.kernels.twins import plain_twin
 from npuviz.sim.parts.bits_kernels import is_compiled
 from npuviz.targets.wavelet.kernels import isa, memory
 from npuviz.targets.wavelet.kernels.arithmetic import elements, registers
+from tests.sweeps import quick
 
 pytestmark = pytest.mark.skipif(not is_compiled, reason="there are no kernels")
 njit: Any = _njit(error_model="numpy")
@@ -122,6 +123,7 @@ def cases_of(operations: range, kinds: range | tuple[int, ...]) -> np.ndarray:
     return np.concatenate(parts)
 
 
+@quick(but=["element*"])
 @pytest.mark.parametrize(
     ("driver", "operations", "kinds"),
     [

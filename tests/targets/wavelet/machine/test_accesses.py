@@ -14,6 +14,7 @@ from npuviz.sim.description import Memory
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand
+from tests.sweeps import quick
 from tests.targets.wavelet import small
 from tests.targets.wavelet.samples import heat, machine_of, row_sum
 
@@ -125,6 +126,7 @@ def _run(folder: Path, name: str, changed: int | None) -> np.ndarray:
     return _values(machine)
 
 
+@quick(every=3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_a_value_reaches_is_what_changes_with_it(tmp_path: Path, name: str) -> None:
     """Both ways: nothing that changes is missed, and nothing is named that does not change."""

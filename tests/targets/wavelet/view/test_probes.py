@@ -11,6 +11,8 @@ from npuviz.debug.session import Session
 from npuviz.targets.wavelet.target import TARGET
 from npuviz.workbench.opening import Opened, OpenOptions
 
+pytestmark = pytest.mark.usefixtures("kept_scripts")
+
 HEAT = Path(__file__).parents[4] / "sample_models" / "csl" / "heat"
 QUEUES = tuple(f"PE(2,1).in{number}" for number in (5, 6, 7))
 EARLY = 300

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 REDUCTIONS = ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare")
@@ -40,6 +41,7 @@ def test_minus_infinity_has_no_share(tmp_path: Path) -> None:
     on_npu(model.save(tmp_path))
 
 
+@quick(every=3)
 @pytest.mark.parametrize("operator", REDUCTIONS)
 @pytest.mark.parametrize(
     ("shape", "axes", "keeps"),

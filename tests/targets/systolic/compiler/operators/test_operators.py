@@ -12,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from npuviz.targets.systolic.check import check
+from tests.sweeps import quick
 from tests.targets.systolic.slow_simulator import SlowSimulator
 from tests.targets.systolic.true_cases import (
     assert_everything_stored_once,
@@ -244,6 +245,7 @@ def _result_shapes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[tuple[in
     return [np.asarray(value).shape for value in session.run(None, dict(feeds))]
 
 
+@quick("*-NHWC")
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_operator(case: Case, layout: str, tmp_path: Path) -> None:

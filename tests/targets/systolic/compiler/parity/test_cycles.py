@@ -6,6 +6,7 @@ from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.target import TARGET
+from tests.sweeps import quick
 from tests.targets.systolic.parity_data import ONNXIM, ReferenceRow, reference_rows
 
 SIMPLE = [row for row in reference_rows() if row.config.endswith("_dramsimple")]
@@ -18,6 +19,7 @@ def test_there_are_rows() -> None:
     assert sorted(row.cycles for row in DETAILED) == [1936, 9393, 25776, 264315, 426360, 459441]
 
 
+@quick(but=["resnet18map*", "lm_opt125m*"])
 @pytest.mark.parametrize("row", MODELLED, ids=lambda row: f"{row.models_list} {row.cycles}")
 def test_counts_are_exact(row: ReferenceRow) -> None:
     request = LoadRequest(

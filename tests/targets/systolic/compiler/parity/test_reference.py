@@ -1,5 +1,6 @@
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.systolic.parity_data import ReferenceRow, compile_row, count_requests, reference_rows
 from tests.targets.systolic.slow_simulator import SlowSimulator, channel_of
 
@@ -12,6 +13,7 @@ def test_all_rows_are_there() -> None:
     assert [row.cycles for row in FAST] == [1888, 9310]
 
 
+@quick(but=["*resnet18map", "*lm_opt125m"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_counts(row: ReferenceRow) -> None:
     compiled, spec = compile_row(row.config, row.models_list)

@@ -12,6 +12,7 @@ from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.targets.neuroncore.compiler.operators.conv.transpose import Spread
 from npuviz.targets.neuroncore.compiler.operators.conv.weights import pack_groups
 from npuviz.targets.neuroncore.compiler.operators.ranges import even_blocks
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.onnx_models import check, model, node, values
 
 
@@ -44,6 +45,7 @@ def test_conv(
     check(model([node("Conv", "x w b", **attributes)], inputs, stored), inputs)
 
 
+@quick(but=["trn3"])
 @pytest.mark.parametrize("preset", ["inf1", "trn1", "trn3"])
 def test_a_plane_that_does_not_fit_goes_by_rows(preset: str) -> None:
     inputs = {"x": values(1, 33, 200, 130)}

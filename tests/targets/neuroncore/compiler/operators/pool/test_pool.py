@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.onnx_models import check, model, node, values
 
 WINDOWS = [
@@ -109,6 +110,7 @@ def test_max_unpool_undoes_a_pool() -> None:
     check(model(nodes, inputs), inputs, tolerance=0)
 
 
+@quick(every=3)
 @pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("units", [5, 140])

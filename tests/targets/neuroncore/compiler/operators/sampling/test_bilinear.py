@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.onnx_models import check, model, node, values
 
 
+@quick("3-4-1-1-True", "4-6-2-2-False")
 @pytest.mark.parametrize(
     ("channels", "outputs", "groups", "offset_groups", "is_stored"),
     [(3, 4, 1, 1, True), (3, 4, 1, 1, False), (4, 6, 2, 2, True), (4, 6, 2, 2, False), (132, 2, 1, 2, False)],

@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.onnx_models import check
 
 RNG = np.random.default_rng(5)
@@ -27,6 +28,7 @@ def sampling(x: np.ndarray, grid: np.ndarray, mode: str, padding: str, is_aligne
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+@quick(every=5)
 @pytest.mark.parametrize("is_aligned", [0, 1])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
