@@ -7,7 +7,7 @@ from npuviz.targets.wavelet.explain.chains import Chains
 from npuviz.targets.wavelet.explain.hazards import Hazards
 from npuviz.targets.wavelet.explain.places import Places
 from npuviz.targets.wavelet.explain.senders import Senders
-from npuviz.targets.wavelet.explain.waits import Waits
+from npuviz.targets.wavelet.explain.waits import IDLE, Waits
 from npuviz.targets.wavelet.kernels import faults
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.description import Numbering
@@ -111,6 +111,11 @@ class Explainer:
             parts.append(f"{len(others) - room} more wait")
         first = (cycle or waits)[0].node if waits else -1
         return self._places.name(first), "nothing can happen any more: " + "; ".join(parts)
+
+    def has_only_ended_launches(self) -> bool:
+        """Whether nothing is left but PEs whose launched function has ended without unblock_cmd_stream()."""
+        waits = self._waits.all()
+        return bool(waits) and all(wait.who == IDLE for wait in waits)
 
     def endless(self, limit: int) -> tuple[str, str]:
         """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""

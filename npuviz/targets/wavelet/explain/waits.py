@@ -18,13 +18,15 @@ from npuviz.targets.wavelet.view.observe import Observer, held_words
 MOST_ROWS = 1000
 """Waits that are looked at: a wafer may have a million."""
 NUM_PORTS = 5
+IDLE = "idle"
+"""Who waits that a PE has ended a launched function and did not let the host go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """Something that cannot go on.
 
-    who   "main thread", "microthread 2", "idle", "color 3"
+    who   "main thread", "microthread 2", IDLE, "color 3"
     what  what it waits for; `awaited` are the nodes that could bring it or make room, () unknown
     """
 
@@ -185,7 +187,7 @@ class Waits:
         if sources:
             listed = ", ".join(map(str, colors[:4]))
             what += f"; it could get words of color {listed}{self._names(' from ', sources)}"
-        yield Waiting(node, "idle", what, -1, sources)
+        yield Waiting(node, IDLE, what, -1, sources)
 
     def _queues(self, node: int) -> Iterator[Any]:
         places = self._observer.layout(node).queue

@@ -162,6 +162,7 @@ S_ROUTE_REMOVE = 36
 S_FILTER_COLOR = 37  # the color whose filter has id r[b]: filters count by color
 S_QUEUE_STATES = 38  # kind r[b]: mask of empty queues | full ones << 8
 S_FLUSHED = 39  # kind r[b]: mask of queues that were flushed, until S_QUEUE_FLUSH_EXIT
+S_FILTER_GET = 40  # filter of color r[b]: field r[c]
 
 # ---- descriptors: one 64-bit word each
 KIND_NONE = 0

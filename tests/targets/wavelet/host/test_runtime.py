@@ -116,6 +116,26 @@ def test_a_function_that_never_unblocks_is_told(tmp_path):
     assert len(recording.commands) == 2
 
 
+def test_a_last_launch_need_not_unblock(tmp_path, capsys):
+    """A published course begins with a program whose only command is such a launch."""
+    runtime = start(compile_folder(tmp_path, SCALE, SCALE_EXPORTS))
+    runtime.launch("stay", nonblock=False)
+    assert "launch of stay of PEs (0, 0) to (0, 0) has ended without unblock" in capsys.readouterr().err
+    runtime.stop()
+    assert not capsys.readouterr().err
+
+
+def test_a_launch_that_waits_for_a_word_has_not_ended(tmp_path):
+    pe = """const q = @get_input_queue(2); var a = @zeros([1]u32);
+    const in = @get_dsd(fabin_dsd, .{ .extent = 1, .input_queue = q });
+    const to = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{1} -> a[i] });
+    fn main() void { @mov32(to, in, .{ .async = true }); }
+    comptime { @initialize_queue(q, .{ .color = @get_color(4) }); @export_symbol(main); }"""
+    runtime = start(compile_folder(tmp_path, pe, {"main": "fn()void"}))
+    with pytest.raises(DeviceError, match="deadlock"):
+        runtime.launch("main", nonblock=False)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -40,7 +40,7 @@ def converts(source: t.Type, target: t.Type) -> bool:
     """True if a run-time value of `source` converts to `target` without `@as`."""
     if source is target or target is t.ANYTYPE:
         return True
-    if isinstance(source, t.IntegerType) and isinstance(target, t.IntegerType) and source.bits:
+    if isinstance(source, t.IntegerType) and isinstance(target, t.IntegerType) and not source.is_unbounded:
         if source.signed == target.signed:
             return source.bits <= target.bits
         return target.signed and source.bits < target.bits
@@ -118,7 +118,7 @@ def _scalar(value: Scalar, target: t.Type, at: Span) -> Value | None:
     source = value.kind
     if isinstance(target, t.IntegerType) and isinstance(source, t.IntegerType):
         number = value.integer
-        if target.bits == 0 or target.low <= number <= target.high:
+        if target.is_unbounded or target.low <= number <= target.high:
             return Scalar(target, number)
         raise CslError(
             at, f"{number} does not fit in {target}", f"{target} holds {target.low} to {target.high}"
@@ -200,7 +200,7 @@ def _convert_scalar(value: Scalar, target: t.Type, at: Span) -> Value | None:
             if math.isnan(number) or math.isinf(number):
                 raise CslError(at, f"{number} has no integer value")
             number = int(number)
-        elif source is t.COMPTIME_INT and target.bits and not target.low <= number <= target.high:
+        elif source is t.COMPTIME_INT and not target.is_unbounded and not target.low <= number <= target.high:
             raise CslError(
                 at, f"{number} does not fit in {target}", f"{target} holds {target.low} to {target.high}"
             )
@@ -220,7 +220,7 @@ def bits_of(value: Value, at: Span) -> tuple[int, int]:
     """(bits, width) of a sized value. Raises CslError if it has none."""
     if isinstance(value, Scalar):
         kind = value.kind
-        if isinstance(kind, t.IntegerType) and kind.bits:
+        if isinstance(kind, t.IntegerType) and not kind.is_unbounded:
             return value.integer & ((1 << kind.bits) - 1), kind.bits
         if isinstance(kind, t.FloatType) and kind.size:
             return floats.to_bits(kind, float(value.number)), kind.size * 8
@@ -234,7 +234,7 @@ def bits_of(value: Value, at: Span) -> tuple[int, int]:
 def bitcast(value: Value, target: t.Type, at: Span) -> Value:
     """`@bitcast(target, value)`."""
     if isinstance(value, Scalar) and value.kind is t.COMPTIME_INT and isinstance(target, t.IntegerType):
-        fits = target.bits and -(1 << target.bits - 1) <= value.integer < 1 << target.bits
+        fits = not target.is_unbounded and -((1 << target.bits) // 2) <= value.integer < 1 << target.bits
         if fits:
             return Scalar(target, target.wrap(value.integer))
     bits, width = bits_of(value, at)
@@ -254,7 +254,7 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
 
 def widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
     """Whether every number of one sized type is one of the other."""
-    return have.low >= kind.low and have.high <= kind.high and bool(kind.bits) and bool(have.bits)
+    return have.low >= kind.low and have.high <= kind.high and not kind.is_unbounded and not have.is_unbounded
 
 
 def is_matrix(have: t.Type, kind: t.Type) -> bool:

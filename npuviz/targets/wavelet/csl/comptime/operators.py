@@ -46,8 +46,8 @@ def common_type(a: t.Type, b: t.Type) -> t.Type | None:
     if a is b:
         return a
     if isinstance(a, t.IntegerType) and isinstance(b, t.IntegerType):
-        if a.bits == 0 or b.bits == 0:
-            return b if a.bits == 0 else a
+        if a.is_unbounded or b.is_unbounded:
+            return b if a.is_unbounded else a
         if a.signed == b.signed:
             return a if a.bits > b.bits else b
         signed, unsigned = (a, b) if a.signed else (b, a)
@@ -117,7 +117,7 @@ def _unify(symbol: str, a: Scalar, b: Scalar, at: Span) -> t.Type:
         if (
             literal.kind is t.COMPTIME_INT
             and isinstance(sized, t.IntegerType)
-            and (sized.low <= literal.number <= sized.high or not sized.bits)
+            and (sized.low <= literal.number <= sized.high or sized.is_unbounded)
         ):
             return sized
     kind = common_type(a.kind, b.kind)
@@ -151,7 +151,7 @@ def _integers(symbol: str, kind: t.IntegerType, a: int, b: int, at: Span) -> Sca
 
 
 def _bounded(value: int, kind: t.IntegerType, at: Span) -> int:
-    if kind.bits == 0 and value.bit_length() > MAX_COMPTIME_BITS:
+    if kind.is_unbounded and value.bit_length() > MAX_COMPTIME_BITS:
         raise CslError(at, f"a comptime_int has more than {MAX_COMPTIME_BITS} bits")
     return value
 

@@ -49,7 +49,7 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
     for field in node.fields:
         kind = comptime.type_expression(field.type, scope)
         types.append(kind)
-        if node.layout_kind == "packed" and not t.bit_width(kind):
+        if node.layout_kind == "packed" and t.bit_width(kind) < 0:
             hint = "it takes integers, floats, bool, enums, pointers and packed types"
             raise CslError(field.at, f"a packed type has no field of type {kind}", hint)
         if field.default is not None:

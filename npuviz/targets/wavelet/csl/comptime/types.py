@@ -49,16 +49,21 @@ class SimpleType(Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerType(Type):
-    """`iN` / `uN` for numbers `low` to `high`; `comptime_int` has bits 0 (unbounded)."""
+    """`iN` / `uN` for numbers `low` to `high`; `comptime_int` is unbounded and has no room in memory."""
 
     bits: int = 0
     signed: bool = True
     low: int = 0
     high: int = 0
 
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether this is `comptime_int`; `u0` and `i0` have no bits either, and hold 0."""
+        return self.size == 0
+
     def wrap(self, value: int) -> int:
         """`value` reduced to the width (two's complement); unchanged for comptime_int."""
-        if self.bits == 0 or self.low <= value <= self.high:
+        if self.size == 0 or self.low <= value <= self.high:
             return value
         value &= (1 << self.bits) - 1
         return value - (1 << self.bits) if value > self.high else value
@@ -165,7 +170,7 @@ class EnumType(Type):
 
 
 def integer(bits: int, signed: bool) -> IntegerType:
-    """The type iN or uN, N >= 1; in memory the next power of two of bytes (assumed but for 16 and 32)."""
+    """The type iN or uN; in memory the next power of two of bytes (assumed but for 16 and 32)."""
     return _integer(bits, bool(signed))
 
 
@@ -174,7 +179,8 @@ def _integer(bits: int, signed: bool) -> IntegerType:
     size = 1
     while size * 8 < bits:
         size *= 2
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+    half = (1 << bits) // 2
+    low, high = (-half, max(half - 1, 0)) if signed else (0, (1 << bits) - 1)
     name = f"{'i' if signed else 'u'}{bits}"
     return IntegerType(
         name, size, min(4, size), _INTEGER_WORDS.get((size, signed), -1), bits, signed, low, high
@@ -255,18 +261,18 @@ def _anonymous(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool) 
 
 
 def bit_width(kind: Type) -> int:
-    """Bits that a field takes in a packed type; 0 for types that cannot be one."""
+    """Bits that a field takes in a packed type; -1 for types that cannot be one."""
     if isinstance(kind, IntegerType):
-        return kind.bits
+        return -1 if kind.is_unbounded else kind.bits
     if isinstance(kind, EnumType):
         return kind.backing.bits
     if isinstance(kind, StructType):
         if kind.origin is None or kind.origin.layout_kind != "packed":
-            return 0
+            return -1
         return max((first + bits for first, bits in kind.bits), default=8 * kind.size)
     if isinstance(kind, FloatType | PointerType):
         return 8 * kind.size
-    return 1 if kind is BOOL else 0
+    return 1 if kind is BOOL else -1
 
 
 def is_whole_words(kind: Type) -> bool:
@@ -449,7 +455,13 @@ _COMPTIME_ONLY = frozenset(
 def named_type(name: str) -> Type | None:
     """The type that a predefined name denotes (`u16`, `f32`, `color`, `i48`), None if it is none."""
     found = PREDEFINED.get(name)
-    if found is None and len(name) > 1 and name[0] in "iu" and name[1:].isdecimal() and name[1] != "0":
+    if (
+        found is None
+        and len(name) > 1
+        and name[0] in "iu"
+        and name[1:].isdecimal()
+        and (name[1] != "0" or len(name) == 2)
+    ):
         bits = int(name[1:]) if len(name) < 10 else MAX_INTEGER_BITS + 1
         if bits <= MAX_INTEGER_BITS:
             found = PREDEFINED[name] = integer(bits, name[0] == "i")

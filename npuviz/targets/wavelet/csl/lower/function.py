@@ -251,7 +251,7 @@ class FunctionLowering:
         number = field.kind.backing if isinstance(field.kind, t.EnumType) else field.kind
         signed = isinstance(number, t.IntegerType) and number.signed
         if signed or shift + field.width < 8 * word.kind.size:
-            self.emitter.emit(isa.OP_WRAP, register, register, imm=field.width, aux=int(signed))
+            self.wrap(register, t.integer(field.width, signed))
         return Held(field.kind if field.kind.value_type >= 0 else t.integer(field.width, False), register)
 
     def read_bits(self, field: Bits, at: tree.Span, into: int = -1) -> Operand:
@@ -270,6 +270,8 @@ class FunctionLowering:
             self.store(place, operand, at)
             operand = place.at(0, t.integer(8 * field.kind.size, False))
         held = self.hold(operand, at)
+        if not field.width:
+            return
         word, shift = field.word()
         kind = word.kind.value_type
         value, old = self.take(), self.take()
@@ -473,7 +475,10 @@ class FunctionLowering:
 
     def wrap(self, register: int, kind: t.IntegerType) -> None:
         """Reduce a register to the width of an integer type that the instructions do not know."""
-        self.emitter.emit(isa.OP_WRAP, register, register, imm=kind.bits, aux=int(kind.signed))
+        if kind.bits:
+            self.emitter.emit(isa.OP_WRAP, register, register, imm=kind.bits, aux=int(kind.signed))
+        else:
+            self.load_number(kind, 0, register)
 
     # ---- names ----
 

@@ -230,6 +230,18 @@ def _color_of_filter(machine, pe, identity):
 
 
 @kernel
+def _filter_field(machine, pe, color, field):
+    """What S_FILTER_SET sets; 0 where the color has no channel, which is a fault."""
+    place = channel_of(machine, pe, color)
+    if place == 0:
+        return 0
+    rule = CHANNEL(pe, place).filters[0]
+    if field == 0:
+        return rule.counter
+    return rule.limit1 if field == 1 else rule.max_counter
+
+
+@kernel
 def _queue_states(machine, pe, kind):
     states = 0
     for queue in range(8):
@@ -286,6 +298,8 @@ def system_call(machine, pe, number, arguments, t):
         _router_system(machine, pe, number, arguments, t)
     elif number == isa.S_FILTER_COLOR:
         return _color_of_filter(machine, pe, first)
+    elif number == isa.S_FILTER_GET:
+        return _filter_field(machine, pe, first, second)
     elif number == isa.S_QUEUE_STATES:
         return _queue_states(machine, pe, first)
     elif number == isa.S_FLUSHED:

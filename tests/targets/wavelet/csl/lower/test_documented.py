@@ -26,6 +26,7 @@ var buf = @zeros([8]i16);
 const fifo = @allocate_fifo(buf);
 """
 TIMER = """const timer = @import_module("<timer>", .{ .timerCount = 2 });"""
+MATH = """const math = @import_module("<math>");"""
 COLOR = """const red = @get_color(3);
 const config = @import_module("<tile_config>");
 comptime { @set_local_color_config(red, .{ .routes = .{ .rx = WEST, .tx = RAMP } }); }
@@ -168,6 +169,42 @@ CASES = {
         """filters.set_active_limit(0, 5); filters.set_max_counter(0, 4);
         filters.set_counter(0, 1); out[0] = 1;""",
         [1],
+    ),
+    "filters of WSE-3 in half wavelets": (
+        FILTERS,
+        """const state = filters.counter_filter_state;
+        out[0] = @as(i32, filters.get_pass_count(0)); out[1] = @as(i32, filters.get_drop_count(0));
+        filters.set_counter_and_state(0, 0, state.DROP); out[2] = @as(i32, @as(u16, filters.get_state(0)));
+        filters.set_pass_count(0, 4); filters.set_drop_count(0, 6);
+        filters.set_counter_and_state(0, 4, state.DROP);
+        out[3] = @as(i32, filters.get_counter_value(0)); out[4] = @as(i32, filters.get_drop_count(0));
+        filters.set_counter_value(0, 2); filters.set_state(0, state.PASS);
+        out[5] = @as(i32, filters.get_counter_value(0)); out[6] = @as(i32, @as(u16, filters.get_state(0)));
+        filters.set_pass_count(0, 8); out[7] = @as(i32, filters.get_drop_count(0));""",
+        [10, 2, 1, 4, 6, 2, 0, 6],
+    ),
+    "differences that saturate": (
+        MATH,
+        """var a: i16 = -30000; var b: i16 = 30000; var u: u16 = 3; var w: u16 = 5; var l: i32 = 2000000000;
+        out[0] = @as(i32, math.subsat(a, b)); out[1] = @as(i32, math.subsat(b, a));
+        out[2] = @as(i32, math.subsat(u, w)); out[3] = @as(i32, math.subsat(w, u));
+        out[4] = math.subsat(l, 0 - l); out[5] = math.subsat(0 - l, l); out[6] = @as(i32, math.subsat(b, b));
+        var h: f16 = 65504.0; out[7] = @as(i32, math.subsat(h, 0.0 - h));
+        out[8] = @as(i32, math.subsat_f16(0.0 - h, h));
+        var s: f32 = 3.0e38; out[9] = if (math.isFinite(math.subsat_f32(s, 0.0 - s))) 1 else 0;
+        out[10] = if (math.isInf(math.subsat(math.POSITIVE_INF_f32, s))) 1 else 0;
+        out[11] = @as(i32, math.subsat(s, s)); var m: i64 = -9000000000000000000;
+        out[12] = if (math.subsat(m, 0 - m) == @as(i64, 0) - 9223372036854775807 - 1) 1 else 0;""",
+        [-32768, 32767, 0, 2, 2147483647, -2147483648, 0, 65504, -65504, 1, 1, 0, 1],
+    ),
+    "integers without bits": (
+        "const P = packed struct { a: u4, nothing: u0, b: i12, none: i0 };",
+        """var z: u0 = 0; var n: i0 = 0; var p = P{ .a = 5, .nothing = 0, .b = -3, .none = 0 };
+        out[0] = @as(i32, z); p.nothing = z; p.none = n; out[1] = @as(i32, p.b); out[2] = @as(i32, p.a);
+        out[3] = @as(i32, p.nothing); out[4] = @as(i32, p.none); var w: u16 = 7;
+        out[5] = @as(i32, @as(u0, w));
+        @comptime_assert(@as(u0, 0) == 0);""",
+        [0, -3, 5, 0, 0, 0],
     ),
 }
 

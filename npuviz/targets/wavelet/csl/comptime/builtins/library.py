@@ -90,7 +90,7 @@ def _float_function(name: str, numbers: list[float]) -> float:
 
 
 def _count_bits(name: str, kind: t.IntegerType, number: int, at: Span) -> int:
-    if not kind.bits:
+    if kind.is_unbounded:
         raise CslError(at, "a comptime_int has no width", "convert it with @as(u16, ..)")
     number &= (1 << kind.bits) - 1
     if name == "M_CLZ":
@@ -109,7 +109,7 @@ def _type_fact(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         raise CslError(node.at, "@type_fact is reserved for npuviz's own libraries", "import <types>")
     name = string_of(comptime, node.arguments[0], scope)
     kind = comptime.type_expression(node.arguments[1], scope)
-    is_integer = isinstance(kind, t.IntegerType) and kind.bits > 0
+    is_integer = isinstance(kind, t.IntegerType) and not kind.is_unbounded
     facts = {
         "unsigned": int(is_integer and not getattr(kind, "signed", True)),
         "signed": int(is_integer and getattr(kind, "signed", False)),
@@ -117,7 +117,7 @@ def _type_fact(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         "dsd": int(kind in t.DSD_KINDS),
         "dsr": int(kind in t.DSR_FILES),
         "bytes": kind.size,
-        "bits": t.bit_width(kind) or 8 * kind.size,
+        "bits": 8 * kind.size if t.bit_width(kind) < 0 else t.bit_width(kind),
         "align": kind.alignment,
     }
     return Scalar(t.COMPTIME_INT, facts[name])

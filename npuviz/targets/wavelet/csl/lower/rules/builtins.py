@@ -38,6 +38,7 @@ _SYSTEM_RESULTS: dict[int, t.Type] = {
     isa.S_QUEUE_STATUS: t.U16,
     isa.S_CONFIG_GET: t.U16,
     isa.S_FILTER_COLOR: t.U16,
+    isa.S_FILTER_GET: t.U16,
     isa.S_QUEUE_STATES: t.U16,
     isa.S_FLUSHED: t.U16,
     isa.S_TEARDOWN_PENDING: t.U32,
@@ -109,7 +110,7 @@ def _bitcast(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
         raise CslError(node.at, "@bitcast does not take pointers", "use @ptrcast")
     held = f.hold(operand, source.at)
     # A word in a register is extended by its sign; a float or unsigned number is not.
-    if _is_signed(have) == _is_signed(kind) or _bits(kind) == 64:
+    if _is_signed(have) == _is_signed(kind) or _bits(kind) in (0, 64):
         return Held(kind, held.register, held.is_local)
     register = f.target(into)
     f.emitter.emit(isa.OP_WRAP, register, held.register, imm=_bits(kind), aux=int(_is_signed(kind)))

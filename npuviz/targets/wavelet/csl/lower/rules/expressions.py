@@ -135,10 +135,10 @@ def _shift(
     kind = left.type
     if kind is t.COMPTIME_INT and isinstance(want, t.IntegerType):
         left, kind = f.coerce(left, want, at), want
-    if not isinstance(kind, t.IntegerType) or kind.bits == 0:
+    if not isinstance(kind, t.IntegerType) or kind.is_unbounded:
         raise CslError(at, f"{symbol} needs a sized integer on its left side, found {kind}")
     amount = right.type
-    if not isinstance(amount, t.IntegerType) or (amount.signed and amount.bits):
+    if not isinstance(amount, t.IntegerType) or (amount.signed and not amount.is_unbounded):
         raise CslError(at, f"the amount of {symbol} must be unsigned, found {amount}")
     a = f.hold(left, at)
     register, imm = -1, 0
@@ -390,7 +390,7 @@ def _check_exhaustive(kind: t.Type, seen: set[int], fallback: Label | None, at: 
         missing = [name for name, number in kind.members.items() if number not in seen]
         if missing:
             raise CslError(at, f"this switch does not handle {', '.join(missing)}", "add `else => ..`")
-    elif not (isinstance(kind, t.IntegerType) and kind.bits and len(seen) == 1 << kind.bits):
+    elif not (isinstance(kind, t.IntegerType) and not kind.is_unbounded and len(seen) == 1 << kind.bits):
         raise CslError(at, f"this switch does not handle every value of {kind}", "add `else => ..`")
 
 

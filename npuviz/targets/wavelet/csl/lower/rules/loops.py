@@ -76,7 +76,7 @@ def _for(f: FunctionLowering, node: tree.For) -> None:
         if isinstance(operand, Known) and isinstance(operand.value, RangeValue):
             value = operand.value
             kind = value.element
-            if node.inline or (isinstance(kind, t.IntegerType) and kind.bits == 0):
+            if node.inline or (isinstance(kind, t.IntegerType) and kind.is_unbounded):
                 rounds = range(value.start, value.stop, value.step)
                 _check_rounds(node, len(rounds))
                 _unroll(f, node, [Scalar(kind, number) for number in rounds])
@@ -142,7 +142,7 @@ def _counter_of(f: FunctionLowering, node: tree.For, span: Span) -> Counter | No
 def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> int:
     """Lower a loop over a range; returns where its body begins."""
     kind = span.element
-    if not isinstance(kind, t.IntegerType) or kind.bits == 0:
+    if not isinstance(kind, t.IntegerType) or kind.is_unbounded:
         raise CslError(node.iterable.at, f"a run-time @range needs a sized integer type, found {kind}")
     counter = Held(kind, f.take())
     f.hold(span.start, node.at, counter.register)
