@@ -92,6 +92,8 @@ class Opcode(IntEnum):
     # Activation
     ACTIVATION = 24  # DST = op0(SRC0 * scale(ARG0|imm0) + bias(ARG1|imm1)); cmd ReduceCmd; RES read-out
     TABLE_LOAD = 25  # load the activation table set `id`
+    # Vector, v4: imm0 offsets in SRC1, number i in partition i % imm1, column i // imm1
+    INDIRECT_COPY = 31  # DST[p,i] = SRC0[p, offset i]; SCATTER_TARGET: DST[p, offset i] = SRC0[p,i]
     # Vector, Scalar, GpSimd as the cost table allows
     TENSOR_COPY = 32  # DST = SRC0
     TENSOR_COPY_PREDICATED = 33  # DST = SRC0 where SRC1 != 0, else unchanged
@@ -132,8 +134,6 @@ class Opcode(IntEnum):
     QUANTIZE_MX = 61  # DST [P,N/4] = SRC0 [P,N] packed as op0, RES scales
     NC_MATMUL_MX = 62  # DST psum [M,N] (+)= SRC0 [K,M] ^T @ SRC1 [K,N], op0 and op1, scales ARG0 and ARG1
     RNG = 63  # DST = random bits of generator state imm0, imm1
-    # v4: imm0 offsets in SRC1, number i in partition i % imm1, column i // imm1
-    INDIRECT_COPY = 64  # DST[p,i] = SRC0[p, offset i]; SCATTER_TARGET: DST[p, offset i] = SRC0[p,i]
 
 
 OPERAND_POSITIONS = ("dst", "src0", "src1", "arg0", "arg1", "res")

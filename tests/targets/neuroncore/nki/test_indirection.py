@@ -162,3 +162,10 @@ def test_an_offset_beyond_the_tile_is_a_hazard(tmp_path) -> None:
     machine = NeuronMachine(spec, program)
     assert machine.advance(1 << 62, NO_STOPS, None).kind == StopKind.FINISHED
     assert ["index 48 is outside 0..47" in each.text for each in machine.hazards()] == [True]
+
+
+def test_kinds_of_the_trace_have_one_number_each(tmp_path) -> None:
+    call = "nisa.tensor_copy(dst=d, src=a.indirect(index, 20))"
+    machine = NeuronMachine(*loaded(tmp_path, _text(call, 20), _inputs(32, 20), preset="trn3"))
+    numbers = [each.id for each in machine.description.kinds]
+    assert len(set(numbers)) == len(numbers)
