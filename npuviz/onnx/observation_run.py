@@ -17,12 +17,16 @@ from npuviz.onnx.runtime import onnxruntime
 
 
 def main(path: str, limit: str, dtypes: str) -> None:
-    """Print {output: [name of its dtype ("" for what is no array), shape, number or null]} as JSON.
+    """Print what `observed` gives as JSON, with at most `limit` bytes of memory."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
+    print(json.dumps(observed(path, dtypes)))
 
-    limit   bytes of memory at the most
+
+def observed(path: str, dtypes: str) -> dict[str, Any]:
+    """Run a model: {output: [name of its dtype ("" for what is no array), shape, number or None]}.
+
     dtypes  {input: name of its dtype} as JSON; the arrays of inputs lie beside the model as 0.npy, 1.npy, ...
     """
-    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -44,7 +48,7 @@ def main(path: str, limit: str, dtypes: str) -> None:
             answer[value.name] = (result.dtype.name, result.shape, number)
         else:
             answer[value.name] = ("", (), None)
-    print(json.dumps(answer))
+    return answer
 
 
 if __name__ == "__main__":

@@ -185,6 +185,8 @@ def listening(processes: Iterable[psutil.Process]) -> list[str]:
     return found
 
 
+# Quicker: `test_nothing_listens_during_a_sweep`.
+@pytest.mark.sweep
 def test_processes_of_its_own(tmp_path: Path) -> None:
     outcome = run_sweep(plan_of_cores(tmp_path, [1, 2]), SweepOptions(tmp_path / "out", processes=1))
     assert (outcome.executed, outcome.failed) == (2, 0)
@@ -202,8 +204,13 @@ def test_nothing_listens_during_a_sweep(tmp_path: Path) -> None:
         found.append(listening([psutil.Process(), *psutil.Process().children(recursive=True)]))
 
     before = listening([psutil.Process()])
-    run_sweep(plan_of_cores(tmp_path, [1, 2]), SweepOptions(tmp_path / "out", processes=2), Watcher(look))
+    options = SweepOptions(tmp_path / "out", processes=2)
+    outcome = run_sweep(plan_of_cores(tmp_path, [1, 2]), options, Watcher(look))
     assert (numbers, found) == ([2], [before])
+    assert (outcome.executed, outcome.failed) == (2, 0)
+    cycles = outcome.results.columns["cycles"]
+    assert 0 < cycles[1] < cycles[0]
+    assert not workers()
 
 
 def test_the_look_for_listening_sockets_sees_them(tmp_path: Path) -> None:
