@@ -90,6 +90,33 @@ _FOURIER = """
   }
   done();
 """
+_NORMED = (
+    _NORM.replace("512", "256") + " const inverse = 1.0 / math.sqrt_f32(sum / 256.0 + 1.0e-6);"
+    " i = 0; while (i < 256) : (i += 1) { out[i] = u[i] * inverse * y[i]; } done();"
+)
+_DENSITIES = """
+var orbitals = @constants([64]f32, 0.5);
+var weights = @constants([256]f32, 0.25);
+var outer = @zeros([256]f32);
+var sums = @zeros([256]f32);
+var density = @zeros([16]f32);
+"""
+_DENSITY = """
+  for (@range(u16, 16)) |g| { for (@range(u16, 4)) |j| { for (@range(u16, 4)) |k| {
+    outer[g * 16 + j * 4 + k] = orbitals[g * 4 + j] * orbitals[g * 4 + k];
+  } } }
+  for (@range(u16, 16)) |g| { for (@range(u16, 16)) |b| {
+    var sum: f32 = 0.0;
+    for (@range(u16, 16)) |a| { sum += outer[g * 16 + a] * weights[a * 16 + b]; }
+    sums[g * 16 + b] = sum;
+  } }
+  for (@range(u16, 16)) |g| {
+    var sum: f32 = 0.0;
+    for (@range(u16, 16)) |b| { sum += outer[g * 16 + b] * sums[g * 16 + b]; }
+    density[g] = sum;
+  }
+  done();
+"""
 _STENCIL = """
   var z: u16 = 0;
   while (z < 8) : (z += 1) { var r: u16 = 0; while (r < 8) : (r += 1) {
@@ -190,6 +217,8 @@ KERNELS: tuple[tuple[str, int, str, str], ...] = (
      + " i = 0; while (i < 256) : (i += 1) { " + _COUNT + " } done();"),
     ("16 x 16 by 16 x 16 f32", 119197, _ARRAYS, _PRODUCT),
     ("Fourier transform by definition, 64 f32", 145233, _ARRAYS + _TABLES, _FOURIER),
+    ("x w / |x| of 256 f32", 10947, _ARRAYS, _NORMED),
+    ("pair densities, 16 points, 4 orbitals", 128308, _DENSITIES, _DENSITY),
     ("7-point stencil of 8 x 8 x 8 f32", 40497, _ARRAYS, _STENCIL),
     ("8 x 8 x 8 f32, two axes exchanged", 6183, _ARRAYS, _TRANSPOSED),
     _head(838551, 64, 64, 16),
