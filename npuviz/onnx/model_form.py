@@ -20,12 +20,14 @@ class ModelForm:
                      multiply integers no faster
     float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
+    most_padding     zeros before or behind an axis that a convolution lays itself; a Pad of more stays
     """
 
     whole: Callable[[onnx.NodeProto], bool] | None = None
     float_weights: bool = False
     float_products: bool = False
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS
+    most_padding: int = 1 << 30
 
 
 AS_IT_IS = ModelForm()

@@ -5,6 +5,7 @@ The work is split by idea: `draft` takes the file apart, `shape_inference` fixes
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from npuviz.base.progress import NoProgress, Progress
@@ -15,10 +16,12 @@ from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.passes.axis_moves import settle_transposes
+from npuviz.onnx.passes.convolution_parts import settle_convolutions
 from npuviz.onnx.passes.dynamic_products import write_as_floats
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.packed_parts import slice_packed_parts
+from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
 
@@ -72,15 +75,29 @@ def read_model(
     if may_change and store_observed(draft, shapes):
         draft = optimize_draft(draft, float_weights=form.float_weights)
         shapes = infer_shapes(draft, given)
-    if may_change and slice_packed_parts(draft, shapes) | settle_transposes(draft, shapes):
-        draft = optimize_draft(draft, float_weights=form.float_weights)
-        shapes = infer_shapes(draft, given)
+    for settle in (_settle_moves, settle_views, partial(_settle_parts, form)) if may_change else ():
+        if settle(draft, shapes):
+            draft = optimize_draft(draft, float_weights=form.float_weights)
+            shapes = infer_shapes(draft, given)
     progress.report(0.9, "building the graph")
     with reading(path, "graph"):
         known = {} if optimize else uniform_weights(draft.proto, draft.weights)
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")
     return graph
+
+
+Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
+
+
+def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
+    """Take away moves that operators around them need not. Returns whether any went."""
+    return slice_packed_parts(draft, shapes) | settle_transposes(draft, shapes)
+
+
+def _settle_parts(form: ModelForm, draft: Draft, _: Shapes) -> bool:
+    """Make what stands beside convolutions a part of them. Returns whether there was any."""
+    return settle_convolutions(draft, form.most_padding)
 
 
 def _write_out(draft: Draft, given: Given, form: ModelForm, *, is_late: bool) -> bool:

@@ -15,21 +15,12 @@ from onnx import NodeProto, helper
 from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.node_order import names_read, replace_nodes, sort_nodes
 from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
 
 Order = tuple[int, ...]
 """Axes of a tensor in the order in which they are stored."""
 Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 
-_ALONE = frozenset(
-    ("Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor",
-     "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Mish", "Neg", "Not", "Reciprocal",
-     "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish",
-     "Tan", "Tanh", "ThresholdedRelu")
-)  # fmt: skip
-"""Operators of each element by itself."""
-_WITH_NUMBERS = frozenset(("Clip", "QuantizeLinear", "DequantizeLinear"))
-"""Those whose other inputs are single numbers, or are not taken."""
-_PAIRS = frozenset(("Add", "Div", "Max", "Min", "Mul", "Pow", "PRelu", "Sub"))
 MOST_ROUNDS = 256
 """Of looking for a region: each takes a Transpose away."""
 
@@ -172,14 +163,14 @@ class _Region:
             return None
         order = self.orders[name]
         kind = node.op_type
-        if kind in _ALONE and len(node.input) == 1:
+        if kind in ALONE and len(node.input) == 1:
             return _Move(node), order
-        if kind in _WITH_NUMBERS and node.input[0] == name:
+        if kind in WITH_NUMBERS and node.input[0] == name:
             others = [each for each in node.input[1:] if each]
             weights = self._draft.weights
             is_plain = all(each in weights and weights[each].size == 1 for each in others)
             return (_Move(node), order) if is_plain else None
-        if kind in _PAIRS and len(node.input) == 2:
+        if kind in PAIRS and len(node.input) == 2:
             return self._pair(node, order)
         rule = _RULES.get(kind)
         if rule is None or node.input[0] != name:

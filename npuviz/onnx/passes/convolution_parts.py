@@ -1,0 +1,193 @@
+"""What stands beside a convolution and is part of it: zeros laid around its input, a factor and a summand for
+each of its kernels.
+
+Exporters write both as operators of their own. Machines then store what is padded or scaled once more.
+"""
+
+import numpy as np
+from onnx import AttributeProto, NodeProto, helper
+
+from npuviz.onnx.draft import Draft, declare_weight
+from npuviz.onnx.node_order import names_read, replace_nodes
+from npuviz.onnx.parameters import subgraphs
+
+_FIRST_SPATIAL = 2
+_SCALES, _SHIFTS = ("Mul", "Div"), ("Add", "Sub")
+OLDEST_OPSET = 11
+"""From here on, Pad has its sizes as an input."""
+
+
+def settle_convolutions(draft: Draft, most_padding: int) -> bool:
+    """Make Pads before convolutions and products and sums with constants behind them parts of them, in place.
+    Returns whether there were any.
+
+    most_padding  as of ModelForm
+    """
+    graph = draft.proto.graph
+    convolutions = [node for node in graph.node if _is(node, "Conv")]
+    if not convolutions:
+        return False
+    parts = _Parts(draft, most_padding)
+    found = [parts.take_pad(node) for node in convolutions]
+    found += [parts.take_behind(node) for node in convolutions]
+    if any(found):
+        read = names_read(graph)
+        replace_nodes(graph, [node for node in graph.node if any(name in read for name in node.output)])
+    return any(found)
+
+
+def _is(node: NodeProto, *kinds: str) -> bool:
+    return node.op_type in kinds and node.domain in ("", "ai.onnx")
+
+
+class _Parts:
+    """Looks at neighbours of convolutions."""
+
+    def __init__(self, draft: Draft, most_padding: int) -> None:
+        self._draft, self._most_padding = draft, most_padding
+        self._readers: dict[str, list[NodeProto]] = {}
+        self._makers: dict[str, NodeProto] = {}
+        self._held = {value.name for value in draft.proto.graph.output}
+        opsets = {item.domain: item.version for item in draft.proto.opset_import}
+        self._may_pad = opsets.get("", opsets.get("ai.onnx", 0)) >= OLDEST_OPSET
+        for node in draft.proto.graph.node:
+            self._makers.update(dict.fromkeys(node.output, node))
+            for name in dict.fromkeys(node.input):
+                self._readers.setdefault(name, []).append(node)
+            for inner in subgraphs(node):
+                self._held |= names_read(inner)
+
+    # --- before ----------------------------------------------------------------------------------------
+
+    def take_pad(self, node: NodeProto) -> bool:
+        """Let a convolution lay the zeros of the Pad that it reads. Returns whether it does: only where the
+        Pad is not needed by others."""
+        pad = self._makers.get(node.input[0])
+        if pad is None or not self._may_pad or not _is(pad, "Pad") or pad.output[0] in self._held:
+            return False
+        if any(not _takes_pads(reader) or pad.output[0] in list(reader.input)[1:]
+               for reader in self._readers[pad.output[0]]):  # fmt: skip
+            return False
+        ends = self._zeros(pad)
+        if ends is None:
+            return False
+        own = _attribute(node, "pads")
+        held = np.zeros_like(ends) if own is None else np.array(own.ints).reshape(2, -1)
+        if held.shape != ends.shape or (held + ends).max() > self._most_padding:
+            return False
+        _give(node, "pads", (held + ends).reshape(-1).tolist())
+        if _attribute(node, "auto_pad") is not None:
+            _give(node, "auto_pad", "NOTSET")
+        node.input[0] = pad.input[0]
+        return True
+
+    def _zeros(self, pad: NodeProto) -> np.ndarray | None:
+        """How many zeros a Pad lays before and behind each spatial axis; None if it does something else."""
+        mode = _attribute(pad, "mode")
+        ends = self._draft.weights.get(pad.input[1])
+        if ends is None or (mode is not None and mode.s != b"constant") or any(pad.input[3:]):
+            return None
+        if len(pad.input) > 2 and pad.input[2]:
+            value = self._draft.weights.get(pad.input[2])
+            if value is None or np.any(value):
+                return None
+        ends = ends.reshape(2, -1)
+        if np.any(ends < 0) or np.any(ends[:, :_FIRST_SPATIAL]):
+            return None
+        return ends[:, _FIRST_SPATIAL:]
+
+    # --- behind ----------------------------------------------------------------------------------------
+
+    def take_behind(self, node: NodeProto) -> bool:
+        """Fold products and sums with one number for each kernel into a convolution, as many as follow each
+        other. Returns whether there were any."""
+        is_changed = False
+        while self._take_next(node):
+            is_changed = True
+        return is_changed
+
+    def _take_next(self, node: NodeProto) -> bool:
+        made = node.output[0]
+        readers = self._readers.get(made, [])
+        if len(readers) != 1 or made in self._held or not _is(readers[0], *_SCALES, *_SHIFTS):
+            return False
+        behind = readers[0]
+        weights = self._draft.weights.get(node.input[1])
+        has_bias = len(node.input) > 2 and node.input[2]
+        bias = self._draft.weights.get(node.input[2]) if has_bias else None
+        if (
+            weights is None
+            or weights.dtype.kind != "f"
+            or weights.dtype.itemsize > 4
+            or (has_bias and bias is None)
+        ):
+            return False
+        values = self._for_each_kernel(behind, made, weights)
+        if values is None:
+            return False
+        summand = np.zeros(len(weights), np.float32) if bias is None else bias.astype(np.float32)
+        is_first = behind.input[0] == made
+        if behind.op_type == "Sub":
+            factor, summand = (1.0, summand - values) if is_first else (-1.0, values - summand)
+        elif behind.op_type == "Add":
+            factor, summand = 1.0, summand + values
+        elif behind.op_type == "Div" and (not is_first or not np.all(values)):
+            return False
+        else:
+            factor = 1 / values if behind.op_type == "Div" else values
+            summand = summand * factor
+        self._rewrite(node, behind, weights, np.broadcast_to(np.float32(factor), len(weights)), summand)
+        return True
+
+    def _for_each_kernel(self, behind: NodeProto, made: str, weights: np.ndarray) -> np.ndarray | None:
+        """The constant of a product or sum, one number for each kernel; None if it is no such constant."""
+        other = [name for name in behind.input if name != made]
+        constant = self._draft.weights.get(other[0]) if len(other) == 1 else None
+        if constant is None or constant.dtype != weights.dtype or constant.ndim > weights.ndim:
+            return None
+        full = constant.reshape((1,) * (weights.ndim - constant.ndim) + constant.shape)
+        if full.size != full.shape[1] or full.size not in (1, len(weights)):
+            return None
+        values = np.broadcast_to(full.reshape(-1).astype(np.float32), len(weights))
+        return values if np.all(np.isfinite(values)) else None
+
+    def _rewrite(
+        self, node: NodeProto, behind: NodeProto, weights: np.ndarray, factor: np.ndarray, summand: np.ndarray
+    ) -> None:
+        """Give a convolution other weights and what stands behind it makes as its output."""
+        name = behind.output[0]
+        if np.any(factor != 1):
+            scaled = weights.astype(np.float32) * factor.reshape((-1,) + (1,) * (weights.ndim - 1))
+            node.input[1] = self._store(f"{name}__weights", scaled.astype(weights.dtype))
+        given = [*node.input[:2], self._store(f"{name}__bias", summand.astype(weights.dtype))]
+        del node.input[:]
+        node.input.extend(given)
+        # What is gone makes a name that nobody reads.
+        behind.output[0], node.output[0] = f"{name}__gone", name
+        self._makers[name] = node
+
+    def _store(self, name: str, values: np.ndarray) -> str:
+        """A new weight; its name."""
+        while name in self._draft.weights:
+            name += "_"
+        self._draft.weights[name] = values
+        declare_weight(self._draft.proto.graph, name, values)
+        return name
+
+
+def _attribute(node: NodeProto, name: str) -> AttributeProto | None:
+    return next((item for item in node.attribute if item.name == name), None)
+
+
+def _give(node: NodeProto, name: str, value: object) -> None:
+    kept = [item for item in node.attribute if item.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def _takes_pads(node: NodeProto) -> bool:
+    """Whether a node is a convolution whose own pads are numbers that can be added to."""
+    if not _is(node, "Conv"):
+        return False
+    found = _attribute(node, "auto_pad")
+    return found is None or found.s in (b"NOTSET", b"VALID", b"")
