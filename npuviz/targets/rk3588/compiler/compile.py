@@ -19,6 +19,7 @@ from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host,
 from npuviz.targets.rk3588.compiler.host_only import RECURRENT
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
+from npuviz.targets.rk3588.compiler.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
@@ -219,7 +220,7 @@ def _lower_best(builder: Builder, layer: Layer, planner: Planner) -> tuple[int, 
     best: tuple[int, Lower] | None = None
     placed: Lower | None = None
     refused: Exception | None = None
-    for lower in _lowerings_of(layer):
+    for lower in _lowerings_of(builder.graph, layer):
         is_dense = lower is dense.lower_dense
         if best and (best[0] <= host or (is_dense and best[0] <= dense.least_cycles(builder, layer))):
             continue
@@ -253,12 +254,14 @@ def _attempt(builder: Builder, layer: Layer, planner: Planner, lower: Lower) -> 
     return builder.cycles_since(mark)
 
 
-def _lowerings_of(layer: Layer) -> list[Lower]:
+def _lowerings_of(graph: Graph, layer: Layer) -> list[Lower]:
     """What may make tasks of a layer, the best first."""
     if layer.normalisation is not None:
         return [lower_normalisation]
     if layer.activation is not None and layer.activation.node is layer.head:
         return [lower_activation]
+    if is_chain(graph, layer.nodes):
+        return [copies.lower_chain, copies.lower_one_by_one]
     kind = layer.head.op_type
     ways = [ways[kind] for ways in (FAMILIES, logic.OTHER_WAYS) if kind in ways]
     return [*ways, *([dense.lower_dense] if kind in DENSE else [])]

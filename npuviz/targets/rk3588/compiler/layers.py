@@ -14,6 +14,7 @@ from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.host_only import RECURRENT, hangs_on_digits, recurrent_reason
 from npuviz.targets.rk3588.compiler.lookup_table import Function
+from npuviz.targets.rk3588.compiler.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.operator_kinds import (
     CONVERSIONS,
@@ -442,6 +443,9 @@ class Planner:
         if not self._is_of_floats(node.outputs[:1], taken=node.op_type in LOGIC):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
+        moves = chain_of_moves(self.graph, self._only_reader, node, self._kept)
+        if len(moves) > 1:
+            nodes, made = tuple(each.id for each in moves), moves[-1].outputs[0]
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
         inputs = tuple(Stored(tensor) for tensor in operands)
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)

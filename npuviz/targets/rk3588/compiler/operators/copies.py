@@ -61,6 +61,29 @@ def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
     _copy(b, layer, (source, target), turned)
 
 
+def lower_chain(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Views and Transposes as one copy: what each of them does to the order of all axes."""
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    axes: Sequence[Axis] = axes_of(source)
+    for index in layer.nodes:
+        node = b.graph.nodes[index]
+        if node.op_type == "Transpose":
+            shape = b.graph.tensors[node.inputs[0]].shape
+            order = attributes_of(node).integers("perm", list(range(len(shape)))[::-1])
+            parted = split_axes(axes, shape, packing(source.dtype).channels)
+            axes = [axis for number in order for axis in parted[number]]
+    _copy(b, layer, (source, target), axes)
+
+
+def lower_one_by_one(b: Builder, layer: Layer, planner: Planner) -> None:
+    """The same, each a copy of its own."""
+    for index in layer.nodes:
+        node = b.graph.nodes[index]
+        single = Layer(node, (index,), (Stored(node.inputs[0]),), Stored(node.outputs[0]))
+        LOWERINGS[node.op_type](b, single, planner)
+        b.begin_layer()
+
+
 def _copy(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], axes: Sequence[Axis] | None = None) -> None:
     """Copy, and rescale where the result has another scale."""
     source, target = ends

@@ -1,7 +1,7 @@
-"""Operators that only move data: Concat, Split, Slice, Transpose, Expand, and views that must copy."""
+"""Operators that only move data: Concat, Split, Slice, Transpose, Expand, Tile, Gather, and some views."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -12,6 +12,9 @@ from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
 from npuviz.targets.systolic.values.storage import Storage
+
+MAX_MOVES = 256
+"""Assumed: parts of a tensor that are moved one by one, so that a layer keeps a short program."""
 
 
 def _paired(storage: Storage, other: Storage, counts: Sequence[int]) -> tuple[Axis, ...]:
@@ -101,7 +104,7 @@ def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list
 
 
 def lower_slice(lowering: Lowering, node: Node) -> None:
-    """Slice with constant bounds and positive steps."""
+    """Slice with constant bounds; an axis that runs backwards is moved index by index."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     rank = len(source.shape)
     starts = _constants(lowering, node, 1, "starts") or []
@@ -109,17 +112,69 @@ def lower_slice(lowering: Lowering, node: Node) -> None:
     axes = _constants(lowering, node, 3, "axes") or list(range(len(starts)))
     steps = _constants(lowering, node, 4, "steps") or [1] * len(starts)
     offset, strides = 0, list(source.strides())
+    backwards: dict[int, list[int]] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
-            raise CannotLower("it runs backwards", change="a positive step")
-        first, _, _ = slice(start, end, step).indices(source.shape[axis % rank])
-        offset += first * source.strides()[axis % rank]
-        strides[axis % rank] *= step
-    made = tuple(
+        axis %= rank
+        taken = range(*slice(start, end, step).indices(source.shape[axis]))
+        if step < 0:
+            backwards[axis] = list(taken)
+            continue
+        offset += taken.start * source.strides()[axis]
+        strides[axis] *= step
+    if len(backwards) > 1:
+        raise CannotLower("more than one of its axes runs backwards", change="positive steps")
+    made = [
         Axis(count, stride, target)
         for count, stride, target in zip(output.shape, strides, output.strides(), strict=True)
-    )
-    lower_moves(lowering, node, [Move(source.tensor, output.tensor, made, offset)])
+    ]
+    whole = Move(source.tensor, output.tensor, tuple(made), offset)
+    if not backwards:
+        lower_moves(lowering, node, [whole])
+        return
+    ((axis, places),) = backwards.items()
+    lower_moves(lowering, node, _at_places(whole, axis, places, source.strides()[axis]))
+
+
+def _at_places(whole: Move, axis: int, places: Sequence[int], stride: int) -> list[Move]:
+    """A move whose axis goes through places in the source: a part for each run of them at even distances.
+
+    stride  of the axis in the source, whose position in `whole` is 0
+    """
+    runs: list[tuple[int, int, int]] = []
+    for number, place in enumerate(places):
+        first, count, step = runs[-1] if runs else (-1, 0, 0)
+        if count == 1 and place >= places[first]:
+            runs[-1] = first, 2, place - places[first]
+        elif count > 1 and place == places[first] + count * step:
+            runs[-1] = first, count + 1, step
+        else:
+            runs.append((number, 1, 0))
+    if len(runs) > MAX_MOVES:
+        raise CannotLower(f"it is moved in more than {MAX_MOVES} parts", str(len(runs)))
+    target = whole.axes[axis].target
+    return [
+        replace(
+            whole,
+            axes=(*whole.axes[:axis], Axis(count, step * stride, target), *whole.axes[axis + 1 :]),
+            source_offset=whole.source_offset + places[first] * stride,
+            target_offset=whole.target_offset + first * target,
+        )
+        for first, count, step in runs
+    ]
+
+
+def lower_tile(lowering: Lowering, node: Node) -> None:
+    """Tile by constant numbers: every axis is read again as often."""
+    source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
+    repeats = lowering.constant(node.inputs[1]) if len(node.inputs) == 2 else None
+    if repeats is None:
+        raise CannotLower("how often is computed at run time", change="constant repeats")
+    axes: list[Axis] = []
+    for size, count, taken, given in zip(
+        source.shape, repeats.tolist(), source.strides(), output.strides(), strict=True
+    ):
+        axes += [Axis(int(count), 0, given * size), Axis(size, taken, given)]
+    lower_moves(lowering, node, [Move(source.tensor, output.tensor, tuple(axes))])
 
 
 def lower_expand(lowering: Lowering, node: Node) -> None:
@@ -141,30 +196,20 @@ def lower_expand(lowering: Lowering, node: Node) -> None:
 
 
 def lower_gather(lowering: Lowering, node: Node) -> None:
-    """Gather with constant indices that follow each other at equal steps: a slice."""
+    """Gather with constant indices: a slice for each run of them at even distances."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     indices = lowering.constant(node.inputs[1])
     if indices is None:
         raise CannotLower("which rows it takes is known at run time only")
     axis = attributes_of(node).axis(len(source.shape))
-    if indices.ndim > 1 or indices.size == 0:
-        raise CannotLower("indices with more than one axis")
+    if indices.ndim > 1 and not output.is_row_major:
+        raise CannotLower("indices with more than one axis, which do not follow each other in DRAM")
     places = [int(value) % source.shape[axis] for value in indices.reshape(-1)]
-    step = places[1] - places[0] if len(places) > 1 else 1
-    if step < 1 or any(b - a != step for a, b in pairwise(places)):
-        raise CannotLower("indices that do not rise evenly")
-    strides, targets = source.strides(), list(output.strides())
-    if indices.ndim == 0:
-        targets.insert(axis, 0)
-    axes = tuple(
-        Axis(
-            len(places) if position == axis else size,
-            strides[position] * (step if position == axis else 1),
-            targets[position],
-        )
-        for position, size in enumerate(source.shape)
-    )
-    lower_moves(lowering, node, [Move(source.tensor, output.tensor, axes, places[0] * strides[axis])])
+    targets = list(output.strides())
+    targets[axis : axis + indices.ndim] = [targets[axis + indices.ndim - 1] if indices.ndim else 0]
+    axes = tuple(map(Axis, source.shape, source.strides(), targets))
+    whole = Move(source.tensor, output.tensor, axes)
+    lower_moves(lowering, node, _at_places(whole, axis, places, source.strides()[axis]))
 
 
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
@@ -201,6 +246,7 @@ LOWERINGS = {
     "Transpose": lower_transpose,
     "Slice": lower_slice,
     "Expand": lower_expand,
+    "Tile": lower_tile,
     "Gather": lower_gather,
     "DepthToSpace": lower_depth_to_space,
     "SpaceToDepth": lower_depth_to_space,

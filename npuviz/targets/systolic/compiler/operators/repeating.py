@@ -12,9 +12,8 @@ from npuviz.onnx.semantics.resizing import repeats_evenly
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
+from npuviz.targets.systolic.compiler.operators.movement import MAX_MOVES
 
-MAX_MOVES = 256
-"""Parts of a Pad that are moved one by one."""
 _NEAREST = "mode nearest, asymmetric, by whole factors"
 
 

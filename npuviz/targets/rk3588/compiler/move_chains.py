@@ -1,0 +1,39 @@
+"""Views and Transposes one behind the other: one copy, whatever shapes lie in between.
+
+An attention parts the columns of a product into heads and brings these to the front. The tensor in between
+would cut through atoms; from end to end whole atoms go on.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
+
+_FLOATS = ("float32", "float16")
+_MOVES = frozenset((*VIEWS, "Transpose")) - {"Cast"}
+
+
+def is_chain(graph: Graph, nodes: Sequence[int]) -> bool:
+    """Whether nodes of a layer are such moves, more than one."""
+    return len(nodes) > 1 and all(graph.nodes[node].op_type in _MOVES for node in nodes)
+
+
+def chain_of_moves(
+    graph: Graph, only_reader: Callable[[int], Node | None], node: Node, kept: Collection[int]
+) -> list[Node]:
+    """A move and those behind it that alone read what the one before makes; the move only where none of them
+    changes the order of elements, or where it is none.
+
+    only_reader  of a tensor that is no output; kept  nodes that stay alone
+    """
+    found = [node]
+    while found[-1].op_type in _MOVES:
+        reader = only_reader(found[-1].outputs[0])
+        if reader is None or reader.op_type not in _MOVES or reader.inputs[0] != found[-1].outputs[0]:
+            break
+        if reader.id in kept:
+            break
+        if graph.tensors[reader.outputs[0]].dtype not in _FLOATS:
+            break
+        found.append(reader)
+    return found if any(each.op_type == "Transpose" for each in found) else [node]

@@ -1,0 +1,71 @@
+"""Views and Transposes one behind the other are one copy of whole atoms."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.targets.rk3588.compiler.models import Finished, Model, checked, on_npu
+
+
+def _moves(finished: Finished) -> int:
+    nodes = finished.program.graph.nodes
+    return sum(nodes[task.node].op_type in ("Reshape", "Transpose") for task in finished.work)
+
+
+@pytest.mark.parametrize(
+    ("parts", "order", "result", "most"),
+    [
+        ((1, 12, 4, 32), (0, 2, 1, 3), (4, 12, 32), 1),
+        ((1, 12, 4, 32), (0, 2, 3, 1), (4, 32, 12), 8),
+        ((1, 12, 2, 64), (1, 0, 2, 3), (12, 2, 64), 2),
+        ((3, 4, 8, 16), (2, 0, 1, 3), (8, 12, 16), 3),
+    ],
+)
+def test_heads_of_a_product_are_brought_to_the_front(
+    tmp_path: Path, parts: tuple[int, ...], order: tuple[int, ...], result: tuple[int, ...], most: int
+) -> None:
+    """The tensor in between has its heads as channels or its lanes elsewhere: copied by itself it is cut."""
+    model = Model(1, 12, 40)
+    made = model.add("MatMul", "x", model.weight(40, 128))
+    made = model.add("Reshape", made, model.constant(np.array(parts)))
+    made = model.add("Transpose", made, perm=order)
+    made = model.add("Reshape", made, model.constant(np.array(result)))
+    model.add("MatMul", made, model.weight(result[-1], 16))
+    assert _moves(on_npu(model.save(tmp_path))) <= most
+
+
+def test_a_signal_between_products_is_turned_at_once(tmp_path: Path) -> None:
+    """As FSMN writes it: axes of one index around a Transpose."""
+    model = Model(1, 32, 40)
+    made = model.add("MatMul", "x", model.weight(40, 128))
+    made = model.add("Unsqueeze", made, model.constant(np.array([1])))
+    made = model.add("Transpose", made, perm=[0, 3, 2, 1])
+    made = model.conv(made, 128, 128, 3, 1, group=128)
+    made = model.add("Transpose", made, perm=[0, 3, 2, 1])
+    made = model.add("Squeeze", made, model.constant(np.array([1])))
+    model.add("MatMul", made, model.weight(128, 16))
+    assert _moves(on_npu(model.save(tmp_path))) <= 2
+
+
+def test_what_is_read_in_between_is_written(tmp_path: Path) -> None:
+    model = Model(1, 12, 40)
+    made = model.add("MatMul", "x", model.weight(40, 128))
+    parts = model.add("Reshape", made, model.constant(np.array([1, 12, 4, 32])))
+    turned = model.add("Transpose", parts, perm=[0, 2, 1, 3])
+    made = model.add("ReduceMax", parts, model.constant(np.array([3])))
+    turned = model.add("ReduceMax", turned, model.constant(np.array([3])))
+    made = model.add("Transpose", made, perm=[0, 2, 1, 3])
+    model.add("Add", turned, made)
+    checked(model.save(tmp_path))
+
+
+def test_a_chain_that_is_no_copy_is_done_one_by_one(tmp_path: Path) -> None:
+    """Three of twelve channels: an axis that cuts through atoms at both ends, where one end does not."""
+    model = Model(1, 12, 40)
+    made = model.add("MatMul", "x", model.weight(40, 128))
+    made = model.add("Reshape", made, model.constant(np.array([1, 3, 4, 128])))
+    made = model.add("Transpose", made, perm=[0, 3, 1, 2])
+    made = model.add("Reshape", made, model.constant(np.array([1, 128, 12])))
+    model.add("Reshape", made, model.constant(np.array([1, 64, 24])))
+    checked(model.save(tmp_path))
