@@ -9,6 +9,7 @@ from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
 from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
+from npuviz.onnx.passes.contrib.fused import WRITERS as FUSED
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
 from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
@@ -26,6 +27,7 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "RotaryEmbedding": write_rotary,
     "SkipLayerNormalization": write_skip,
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
+    **FUSED,
     **QUANTISED,
     **RECURRENT,
     **DYNAMIC,
