@@ -19,7 +19,6 @@ from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host,
 from npuviz.targets.rk3588.compiler.host_only import RECURRENT
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
-from npuviz.targets.rk3588.compiler.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
@@ -36,6 +35,7 @@ from npuviz.targets.rk3588.compiler.operators import (
     transposed,
 )
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
+from npuviz.targets.rk3588.compiler.operators.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.compiler.partition.costs import Measured, host_cycles_of, weigh
 from npuviz.targets.rk3588.compiler.schedule import turns

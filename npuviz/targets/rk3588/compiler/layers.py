@@ -14,7 +14,6 @@ from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.host_only import RECURRENT, hangs_on_digits, recurrent_reason
 from npuviz.targets.rk3588.compiler.lookup_table import Function
-from npuviz.targets.rk3588.compiler.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.operator_kinds import (
     CONVERSIONS,
@@ -27,6 +26,7 @@ from npuviz.targets.rk3588.compiler.operator_kinds import (
     PRODUCTS,
     VIEWS,
 )
+from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
 from npuviz.targets.rk3588.spec import RknnSpec
