@@ -82,10 +82,6 @@ class BookmarkList:
             self._all = ordered[:MAX_BOOKMARKS]
             self.changed.notify()
 
-    def at_digit(self, digit: int) -> Bookmark | None:
-        """The bookmark that a digit leads to."""
-        return next((each for each in self._all if each.digit == digit), None)
-
 
 def stored(bookmarks: Iterable[Bookmark]) -> list[dict[str, Any]]:
     """Plain values for JSON."""

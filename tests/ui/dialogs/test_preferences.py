@@ -10,6 +10,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QKeySequenceEdit, QLineEdit, QSpinBox
 
 from npuviz.ui.dialogs.preferences.dialog import PreferencesDialog
+from npuviz.ui.dialogs.preferences.keys_table import KEYS as KEYS_COLUMN
 from npuviz.ui.shell.application import scale_everything
 from npuviz.workbench.preferences.choices import (
     CHECKPOINTS,
@@ -111,7 +112,8 @@ def test_the_memory_for_going_back_is_that_of_the_next_file(toy: Driver) -> None
 def test_a_preset_of_keys_and_ones_own(toy: Driver) -> None:
     dialog = shown(toy)
     choose(dialog, KEYS, "gdb")
-    dialog.edit_keys("debug.run_to_end")
+    row = next(n for n, each in enumerate(dialog.table.rows) if each.id == "debug.run_to_end")
+    dialog.view.edit(dialog.table.index(row, KEYS_COLUMN))
     editor = dialog.view.findChild(QKeySequenceEdit)
     assert editor is not None
     editor.setKeySequence(QKeySequence())

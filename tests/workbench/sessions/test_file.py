@@ -147,6 +147,6 @@ def test_a_place_and_a_digit_have_one_bookmark_and_notes_stay() -> None:
     marks.add(Bookmark(7, 9, digit=3))
     assert [each.first for each in marks.all] == [7]
     marks.write(marks.all[0], "  because ")
-    assert marks.at_digit(3) == Bookmark(7, 9, "because", digit=3)
+    assert [*marks.all] == [Bookmark(7, 9, "because", digit=3)]
     marks.remove(Bookmark(1, 1))
     assert told == [1, 1, 1, 1]

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from npuviz.ui.dialogs.preferences.keys_table import KEYS as KEYS_COLUMN
 from npuviz.ui.dialogs.preferences.keys_table import KeyDelegate, KeysTable, key_rows
 from npuviz.ui.kit.parts import choice, fill, line, muted_label, text_button
 from npuviz.ui.kit.table_view import add_copying, make_table, on_key
@@ -149,14 +148,6 @@ class PreferencesDialog(QDialog):
                 widget.setVisible(matches(preference, text))
         rows = key_rows(self._commands.all(), self._keymap, text)
         self.table.show_rows(rows, lambda row: row.id)
-
-    def edit_keys(self, command_id: str) -> None:
-        """Let the user press new keys for a command."""
-        place = next(n for n, row in enumerate(self.table.rows) if row.id == command_id)
-        index = self.table.index(place, KEYS_COLUMN)
-        self.view.scrollTo(index)
-        self.view.setCurrentIndex(index)
-        self.view.edit(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
