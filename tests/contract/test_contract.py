@@ -12,6 +12,7 @@ from tests.contract import checks, event_checks
 from tests.contract.jumping import check_jumping
 from tests.contract.registry import CASES, Case
 from tests.contract.runs import FOREVER, Make, run_recorded, run_straight, run_to
+from tests.sweeps import quick
 from tests.toy.session import make_recorder
 
 CHECKS = [
@@ -37,6 +38,7 @@ CHECKS = [
 ]
 
 
+@quick(but=["systolic cnn with *", "neuroncore transformer on trn1-*"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_promise(case: Case, check: Callable[[Make], None]) -> None:
