@@ -166,6 +166,13 @@ FIGURES: Mapping[str, Figure] = {
         "EXPL glossary: PE starts at about 50 %, and again when it falls below 50 % in such a time",
         "EXPL glossary: as NC-v3",
     ),
+    "kernel_turns_wait": _each(
+        (1, 1, 0, 0),
+        _V1_LIKE_V2,
+        "Assumed, from BENCH on trn1: both versions of rope are as long as if loads began with their turn",
+        "Assumed, from KDA on trn2: rope's first kernel, and mamba whose time does not depend on its width",
+        "Assumed: as NC-v3",
+    ),
     "has_bias_immediate": _each(
         (False, False, True, True),
         "Assumed: as NC-v2",

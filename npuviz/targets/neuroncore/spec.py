@@ -63,7 +63,9 @@ class NeuronSpec:
     kernel_buffers places in SBUF of a tile that a line of an NKI kernel makes in each turn of a loop of
                    independent turns; 0: as many as fit
     kernel_reorder 1: engines take instructions of such turns as they become ready; 0: in the kernel's order
-    kernel_lookahead: among how many instructions of a kernel of generation 2 engines choose
+    kernel_turns_wait 1: a turn of a sequential loop makes its tiles when the turn before has ended
+    kernel_lookahead: among how many instructions engines choose in a kernel of generation 2, and outside of
+                   such turns
     latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
     """
 
@@ -125,6 +127,7 @@ class NeuronSpec:
     limit: Bytes = 4 << 30
     kernel_buffers: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
+    kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_lookahead: Annotated[int, Ge(1), Le(4096)] = field(default=256, repr=False)
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 

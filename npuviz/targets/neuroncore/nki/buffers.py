@@ -6,7 +6,9 @@ where they may depend on each other (`sequential_range`, and `range` in the kern
 `static_range` are unrolled: their tiles lie wherever there is room, as those of generation 2.
 # Assumed: the number is not public. Profiles of trn1 (BENCH) show silu waiting for loads about as long as two
 # buffers make it wait, and both versions of rope as if the loads of a turn began when the turn before has
-# ended; SDK226's performance guide advises to declare tiles inside of the body: they get several buffers.
+# ended. Those of trn2 (KDA, a later compiler) do not show that: rope's first kernel takes 1.2 times what the
+# quickest of independent turns takes, and mamba's turns of 256 columns no longer than those of 512. SDK226's
+# performance guide advises to declare tiles inside of the body: they get several buffers.
 """
 
 from collections import deque
@@ -46,8 +48,9 @@ class Buffers:
     before  channel -> instructions for which whatever writes a new tile waits: those of the turn before
     """
 
-    def __init__(self, per_tile: int) -> None:
+    def __init__(self, per_tile: int, turns_wait: bool) -> None:
         self._per_tile = per_tile
+        self._turns_wait = turns_wait
         self._rings: dict[Site, _Ring] = {}
         self._turn: tuple[object, ...] = ()
         self._turn_keys: dict[Moment, tuple[object, ...]] = {}
@@ -87,14 +90,14 @@ class Buffers:
     def turn(self, moment: Moment, done: Mapping[int, int]) -> None:
         """The next step belongs to this moment; engines have `done` (channel -> instructions) so far.
 
-        What a later turn of a sequential loop makes waits for the turns before.
+        Where turns of a sequential loop wait, what a later one makes waits for those before.
         """
         key = self._turn_keys.get(moment)
         if key is None:
             key = self._turn_keys[moment] = sequential_turn(moment)
         if key == self._turn:
             return
-        is_next = self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
+        is_next = self._turns_wait and self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
         self._turn = key
         self.before = dict(done) if is_next else {}
 

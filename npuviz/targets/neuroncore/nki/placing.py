@@ -55,7 +55,7 @@ class Placing:
         self._ends: dict[int, list[Storage]] = {}
         self._uses: dict[int, list[int]] = {}
         self._spilling = Spilling(self._builder, self._uses)
-        self._buffers = Buffers(spec.kernel_buffers)
+        self._buffers = Buffers(spec.kernel_buffers, bool(spec.kernel_turns_wait))
         self._storages = {each.id: each for each in recording.storages}
         self._now = 0
         self._needed: set[int] = set()
@@ -230,6 +230,7 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
     if any(is_buffered(each, count) for each in recording.storages):
         recording.note(
             f"a tile that a line makes in each turn of a loop has {count} places in SBUF, or one where turns "
-            "depend on each other and wait for each other (assumed: --set kernel_buffers=N)"
+            "depend on each other (assumed: --set kernel_buffers=N); whether those wait for each other is "
+            f"kernel_turns_wait={spec.kernel_turns_wait} (assumed)"
         )
     return found

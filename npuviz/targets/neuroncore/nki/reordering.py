@@ -8,7 +8,10 @@ Vector needs next, Vector begins with the next turn.
 # tiles have places of their own), by estimated times. The profile of adamw on trn1 (BENCH) has Vector at work
 # for 90 % of the time, which the kernel's own order does not allow: it waits for Scalar twice in each turn.
 
-In generation 2 the same holds for all instructions outside of `no_reorder`, as its loops are unrolled.
+In generation 2 the same holds for all instructions outside of `no_reorder`, as its loops are unrolled, and
+in generation 1 for what stands outside of such turns, static_range among it, but not across turns of a
+sequential loop.
+# Ref: SDK226 api/nki/compiler, no_reorder: the compiler may reorder what is not in its scope.
 # Ref: SDK nki/guides/how-to-scheduling-apis.rst: the automatic scheduler may reorder what neither a data
 # dependency nor an added edge orders.
 # Assumed: among how many instructions it chooses; tiles have to fit. 64 and 1024 give the same times as 256
@@ -40,6 +43,7 @@ _ON_PE = frozenset(("matmul", "matmul_mx"))
 _WORD_BYTES = 4
 _TURNS = 2
 """Turns whose instructions an engine may choose from."""
+_FIXED, _UNROLLED, _LOOPED = "fixed", "unrolled", "looped"
 Unit = Engine | str
 """What runs a step: an engine, or a queue."""
 
@@ -48,24 +52,22 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
     """The steps in the order in which engines take them; SBUF holds `capacity` bytes of a partition."""
     found: list[Step] = []
     memory = _Memory(steps, {SBUF: capacity, PSUM: spec.num_psum_banks}, spec.psum_bank_bytes)
-    keys: dict[int, tuple[bool, object]] = {}
+    keys: dict[int, tuple[str, object]] = {}
 
-    def key_of(step: Step) -> tuple[bool, object]:
+    def key_of(step: Step) -> tuple[str, object]:
         if step.is_fixed or step.moment < 0:
-            return False, ()
+            return _FIXED, ()
         if recording.version > 1:
-            return True, ()
+            return _UNROLLED, ()
         known = keys.get(step.moment)
         if known is None:
-            known = keys[step.moment] = (
-                _key(recording.moments[step.moment]) if step.moment >= 0 else (False, ())
-            )
+            known = keys[step.moment] = _key(recording.moments[step.moment])
         return known
 
-    for (is_free, _), group in groupby(steps, key_of):
-        if is_free and recording.version > 1:
+    for (kind, _), group in groupby(steps, key_of):
+        if kind == _UNROLLED:
             found += _Schedule([[step] for step in group], spec, memory, spec.kernel_lookahead).run()
-        elif is_free:
+        elif kind == _LOOPED:
             turns = [
                 list(turn) for _, turn in groupby(group, lambda step: _turn(recording.moments[step.moment]))
             ]
@@ -77,10 +79,10 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
     return found
 
 
-def _key(moment: Moment) -> tuple[bool, object]:
+def _key(moment: Moment) -> tuple[str, object]:
     """Whether turns around a moment are independent, and the turn of a sequential loop that holds them."""
-    is_free = any(loop.over == INDEPENDENT for call in moment.calls for loop in call.loops)
-    return is_free, sequential_turn(moment)
+    is_looped = any(loop.over == INDEPENDENT for call in moment.calls for loop in call.loops)
+    return _LOOPED if is_looped else _UNROLLED, sequential_turn(moment)
 
 
 def _turn(moment: Moment) -> object:

@@ -31,10 +31,32 @@ def nc_matmul(build: Build) -> Plan:
             f"{moving.partitions} x {moving.count} do not give {target.partitions} x {target.count}"
         )
     a, b = build.matrix(stationary), build.matrix(moving)
+    for flag, name, values in (
+        (isa.Flag.STATIONARY_ONEZERO, "stationary", a),
+        (isa.Flag.MOVING_ONEZERO, "moving", b),
+    ):
+        if ins.has(flag):
+            _watch_zeros_and_ones(build, name, values)
     if rows == 2:
         a = _in_rows(build, a, (stationary.partitions * 2, target.partitions))
         b = _in_rows(build, b, (moving.partitions * 2, target.count))
     return product_of(build, target, a.T, b)
+
+
+def _watch_zeros_and_ones(build: Build, name: str, values: np.ndarray) -> None:
+    """Report a tile that its instruction says to hold zeros and ones only, and that does not."""
+    report, number = build.report, build.ins.index
+
+    def check() -> None:
+        wrong = (values != 0) & (values != 1)
+        if wrong.any():
+            report(
+                "not-onezero",
+                f"instruction {number}: is_{name}_onezero, but the tile holds {values[wrong][0]:g} too: the "
+                "chip may take fewer passes than these values need",
+            )
+
+    build.before.append(check)
 
 
 def product_of(build: Build, target: Operand, stationary_rows: np.ndarray, b: np.ndarray) -> Plan:

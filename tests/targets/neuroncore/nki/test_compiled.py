@@ -88,6 +88,24 @@ def test_turns_of_a_sequential_loop_do_not_overlap(tmp_path) -> None:
     assert free < affine * 1.1
 
 
+def test_turns_of_a_sequential_loop_wait_where_the_machine_says_so(tmp_path) -> None:
+    body = (
+        "s = nl.exp(nl.load(a[128 * i:128 * i + 128]))\n"
+        "        nl.store(out[i], nl.square(nl.add(s, nl.multiply(s, s))))"
+    )
+    text, given = _loop("nl.sequential_range", body), {"a": random(128 * TURNS, 1024)}
+    cycles = [
+        _cycles(*loaded(tmp_path, text, given, preset="trn2", **settings))
+        for settings in ({}, {"kernel_turns_wait": "1"})
+    ]
+    assert cycles[0] < 0.9 * cycles[1]
+    trn1 = [
+        _cycles(*loaded(tmp_path, text, given, preset="trn1", **settings))
+        for settings in ({}, {"kernel_turns_wait": "1"})
+    ]
+    assert trn1[0] == trn1[1]
+
+
 def test_results_of_scalar_that_one_addition_reads_lie_in_psum(tmp_path) -> None:
     body = (
         "t = nl.load(a[128 * i:128 * i + 128, 0:512])\n"
@@ -183,6 +201,26 @@ def test_engines_begin_with_the_next_independent_turn_while_they_wait(tmp_path) 
     assert _chain(tmp_path, scope="with ncc.no_reorder():") == kept
     sequential = _chain(tmp_path, "nl.sequential_range", kernel_reorder="0")
     assert _chain(tmp_path, "nl.sequential_range") == sequential
+
+
+def test_engines_take_what_is_ready_of_an_unrolled_loop(tmp_path) -> None:
+    kept = _chain(tmp_path, "nl.static_range", kernel_reorder="0")
+    assert _chain(tmp_path, "nl.static_range") < 0.92 * kept
+    assert _chain(tmp_path, "nl.static_range", kernel_lookahead="1") == kept
+    assert _chain(tmp_path, "nl.static_range", scope="with ncc.no_reorder():") == kept
+
+
+def test_a_row_repeated_over_partitions_is_a_product_like_others(tmp_path) -> None:
+    body = (
+        "t = nl.load(a[128 * i:128 * i + 1, 0:512])\n"
+        "        nl.store(out[i, 0:128, 0:512], t.broadcast_to((128, 512)))"
+    )
+    spec, program = loaded(tmp_path, _loop("nl.affine_range", body), {"a": random(128 * TURNS, 1024)})
+    instructions = program.payload.tables.instructions
+    products = instructions[instructions["opcode"] == Opcode.NC_MATMUL]
+    assert len(products) == TURNS
+    assert not products["flags"].any()
+    assert outputs_of(spec, program)[0].any()
 
 
 def test_a_reordered_kernel_keeps_the_order_of_what_depends_on_each_other(tmp_path) -> None:

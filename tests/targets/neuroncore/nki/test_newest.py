@@ -4,7 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.neuroncore.isa import Flag, Opcode
+from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from tests.targets.neuroncore.nki.running import SECOND, loaded, outputs_of, ran, random
@@ -260,4 +262,38 @@ def test_products_with_zeros_and_ones_say_so(tmp_path) -> None:
     assert isinstance(program.payload, Payload)
     code = program.payload.tables.instructions
     flags = code["flags"][code["opcode"] == Opcode.NC_MATMUL].tolist()
-    assert flags == [Flag.MOVING_ONEZERO | Flag.TRANSPOSE, Flag.STATIONARY_ONEZERO]
+    assert flags == [Flag.MOVING_ONEZERO | Flag.TRANSPOSE, 0]
+
+
+_ONEZERO = """
+@nki.jit
+def kernel(x, y):
+    a = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    b = nl.ndarray(y.shape, dtype=y.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=a, src=x)
+    nisa.dma_copy(dst=b, src=y)
+    p = nl.ndarray((x.shape[1], y.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=p, stationary=a, moving=b, is_SIDE_onezero=True)
+    s = nl.ndarray(p.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=s, src=p)
+    out = nl.ndarray(p.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=s)
+    return out
+"""
+
+
+@pytest.mark.parametrize("side", ["stationary", "moving"])
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
+def test_a_tile_that_is_said_to_hold_zeros_and_ones_is_looked_at(tmp_path, side, kind) -> None:
+    ones = np.eye(32, 16).astype(kind)
+    given = {"x": ones, "y": np.ones((32, 24)).astype(kind)}
+    text = SECOND + _ONEZERO.replace("SIDE", side)
+    assert np.array_equal(ran(tmp_path, text, given), np.ones((16, 24)))
+    name = "x" if side == "stationary" else "y"
+    given[name] = given[name].copy()
+    given[name][5, 5] = 0.5
+    machine = NeuronMachine(*loaded(tmp_path, text, given))
+    assert machine.advance(1 << 62, NO_STOPS, None).kind == StopKind.FINISHED
+    (hazard,) = machine.hazards()
+    assert hazard.kind == "not-onezero"
+    assert f"is_{side}_onezero, but the tile holds 0.5 too" in hazard.text

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from math import prod
 
-from npuviz.targets.neuroncore.isa import Flag
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, name_of
@@ -124,7 +123,11 @@ def topk(val_dst: object, idx_dst: object, src: object, n: object) -> None:
 
 
 def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
-    """A tile [1, ...] repeated over partitions: a product with ones on PE (as profiles of NKI show)."""
+    """A tile [1, ...] repeated over partitions: a product with ones on PE (as profiles of NKI show).
+
+    It takes the passes of any product of its type: on trn2 PE works 0.767 to 0.786 ms at 458,752 rows of
+    mamba (KDA), which is four passes of fp32, not the two of is_stationary_onezero.
+    """
     recording = current()
     shape = (partitions, *source.shape[1:])
     made = recording.new(shape, source.dtype, SBUF, result=True)
@@ -144,7 +147,6 @@ def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
             None,
             PSUM,
             accumulate=False,
-            hints=Flag.STATIONARY_ONEZERO,
         )
         recording.step("tensor_copy", target[:, first:end], (product,), engine=None)
     return made
