@@ -9,6 +9,7 @@ from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
 from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
+from npuviz.onnx.passes.contrib.einsum import WRITERS as EINSUM
 from npuviz.onnx.passes.contrib.fused import WRITERS as FUSED
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
@@ -27,13 +28,14 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "RotaryEmbedding": write_rotary,
     "SkipLayerNormalization": write_skip,
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
+    **EINSUM,
     **FUSED,
     **QUANTISED,
     **RECURRENT,
     **DYNAMIC,
     **SUB_PIXELS,
 }
-_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *RECURRENT, *SUB_PIXELS))
+_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *SUB_PIXELS))
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
 program has them written where the cache lies, instead of a copy of the whole cache."""
@@ -46,9 +48,9 @@ Whole = Callable[[NodeProto], bool]
 
 
 def only_recurrent(node: NodeProto) -> bool:
-    """Recurrent operators, those on 8-bit tensors, transposed convolutions and pads stay as they are, all
-    others are written out."""
-    return node.op_type in RECURRENT or node.op_type in QUANTISED or node.op_type in SUB_PIXELS
+    """Recurrent operators, those on 8-bit tensors, Einsum, transposed convolutions and pads stay as they are,
+    all others are written out."""
+    return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SUB_PIXELS))
 
 
 def but_late(whole: Whole) -> Whole:
