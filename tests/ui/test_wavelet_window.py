@@ -27,6 +27,7 @@ from tests.targets.wavelet.samples import element_of, heat, line_of
 from tests.ui.driver import Driver
 from tests.ui.menus import choose, right_click
 from tests.ui.panel_stage import Stage
+from tests.workbench.toy_registry import toy_file
 
 SIDE = 3
 
@@ -213,3 +214,22 @@ def test_no_key_is_lost_on_the_wafer(driver: Driver) -> None:
         press(Qt.Key.Key_F11)
     driver.idle()
     assert session.cycle == 25
+
+
+def test_another_kind_of_machine_opens_while_panels_are_behind(toy: Driver, tmp_path: Path) -> None:
+    """Panels that the other arrangement brings to the front have not heard of the machine yet."""
+    toy.model.show_opened(Opened(Path("heat"), "heat", OpenOptions(), None, Session(heat(SIDE, SIDE))))
+    toy.idle()
+    docks = toy.window.docks
+    for behind in ("queues", "hazards", "search", "program"):
+        docks.show_panel(behind)
+        QApplication.processEvents()
+    docks.show_panel("breakpoints")
+    docks.show_panel("source")
+    toy.model.step()
+    toy.idle()
+    # What an override raises here fails the test.
+    toy.open(toy_file(tmp_path))
+    assert docks.panels["queues"].isVisible()
+    toy.model.step()
+    toy.idle()

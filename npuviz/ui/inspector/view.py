@@ -98,7 +98,7 @@ class InspectorView(QTextBrowser):
         self._marked: set[Place] = set()
         self._late: set[Place] = set()
         self._colors: dict[str, str] = {}
-        self._struts = ""
+        self._struts = self._group_space = ""
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._write_late)
         self.verticalScrollBar().valueChanged.connect(lambda _value: self._write_late())
@@ -181,6 +181,9 @@ class InspectorView(QTextBrowser):
         """Make the text again, in the colours of now."""
         self._links, self._late = [], set()
         self._colors, fonts = {}, (self._theme.font_ui(), self._theme.font_mono())
+        # In a font of equal widths it would be as wide as two digits.
+        ui_family = self._theme.font_ui().family()
+        self._group_space = f'<span style="font-family:{ui_family}">{NARROW_NO_BREAK}</span>'
         self._struts = "".join(f'<span style="font-family:{f.family()}">{NO_WIDTH}</span>' for f in fonts)
         self.setHtml(self._html())
         self._marked = self._marked_places()
@@ -402,7 +405,7 @@ class InspectorView(QTextBrowser):
         """A value as rich text; `is_whole` keeps it in one line, as numbers always are."""
         text = escape(cell.text).replace(" ", NO_BREAK) if is_whole else _breakable(cell.text)
         if cell.is_number:
-            text = escape(cell.text).replace(THIN_SPACE, NARROW_NO_BREAK).replace(" ", NO_BREAK)
+            text = escape(cell.text).replace(THIN_SPACE, self._group_space).replace(" ", NO_BREAK)
             # Rich text would turn the thin spaces between digits into breaking blanks.
             family = self._theme.font_mono().family()
             text = f'<span style="font-family:{family};white-space:pre-wrap">{text}</span>'

@@ -87,6 +87,7 @@ class Panel(QWidget):
         self.context = context
         self._cycle_due = False
         self._selection_due = False
+        self._opened = context.model.opened
         self._seen_verb = context.model.num_verbs
         self.marks_changes = False
         """Whether what differs from the last time was changed by one step, and deserves a mark."""
@@ -180,10 +181,6 @@ class Panel(QWidget):
         if not self._frame.isActive():
             self._deliver()
 
-    def drop_due(self) -> None:
-        """What was missed belongs to a session that is gone; the window calls this before it rearranges."""
-        self._cycle_due = self._selection_due = False
-
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._deliver(is_coming=True)
@@ -208,7 +205,8 @@ class Panel(QWidget):
         self.catch_up()
 
     def _session_changed(self) -> None:
-        self.drop_due()
+        self._cycle_due = self._selection_due = False
+        self._opened = self.model.opened
         self._seen_verb, self.marks_changes = self.model.num_verbs, False
         self.on_session_changed()
 
@@ -250,6 +248,9 @@ class Panel(QWidget):
 
     def _deliver(self, is_coming: bool = False) -> None:
         if not (self._cycle_due or self._selection_due):
+            return
+        # The window rearranges panels that have not heard yet of what is open now.
+        if self.model.opened is not self._opened:
             return
         # A tab behind another one is "visible" for Qt, but nothing of it is on the screen.
         if not self.isVisible() or not (is_coming or not self.visibleRegion().isEmpty()):

@@ -1,13 +1,16 @@
 """Progress of long work: text, a thin bar and a way to stop it; invisible for the first 300 ms."""
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QLabel, QProgressBar, QWidget
+from PySide6.QtWidgets import QProgressBar, QWidget
 
+from npuviz.ui.kit.elided_label import ElidedLabel
 from npuviz.ui.kit.parts import line, text_button
 
 DELAY_MS = 300
 STEPS = 1000
 WIDTH = 160
+MOST_TEXT = 360
+"""Pixels of a text; a longer one is cut."""
 
 
 class WorkProgress(QWidget):
@@ -18,7 +21,7 @@ class WorkProgress(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("progress")
-        self._text = QLabel(self, textFormat=Qt.TextFormat.PlainText)
+        self._text = ElidedLabel()
         self._text.setObjectName("progress.text")
         self._bar = QProgressBar(self, textVisible=False)
         self._bar.setFixedWidth(WIDTH)
@@ -43,6 +46,7 @@ class WorkProgress(QWidget):
         if self.isHidden() and not self._delay.isActive():
             self._delay.start()
         self._text.setText(text)
+        self._text.setFixedWidth(min(self._text.sizeHint().width() + 1, MOST_TEXT))
         if fraction < 0:
             self._bar.setRange(0, 0)
         else:

@@ -116,9 +116,6 @@ class Docks:
 
     def follow_machine(self) -> None:
         """Another machine is open: hide what it does not have, show what it has beside its neighbours."""
-        # Panels that come to the front now have not heard of the other machine yet.
-        for panel in self.panels.values():
-            panel.drop_due()
         layout = layout_named(self.layout_name)
         places = [cell.panels for row in layout.rows for cell in row.cells] if layout else []
         for panel_id, dock in self._docks.items():

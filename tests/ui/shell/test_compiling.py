@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QLabel
 
 from npuviz.ui.shell.bars import compiling
 from npuviz.ui.shell.bars.compiling import TICK_MS
+from npuviz.ui.shell.bars.status import StatusLine
 from tests.ui.driver import Driver
 
 
@@ -17,3 +18,24 @@ def test_says_what_is_compiled_and_falls_silent_then(toy: Driver, monkeypatch: p
     assert label.text() == "compiling kernels (systolic, window): 12 s"
     found.clear()
     toy.qtbot.waitUntil(lambda: not label.text(), timeout=5 * TICK_MS)
+
+
+def test_a_full_status_line_never_widens_the_window(toy: Driver) -> None:
+    """What matters least goes first, and comes back when there is room again."""
+    window, status = toy.window, toy.window.findChild(StatusLine)
+    assert isinstance(status, StatusLine)
+    window.resize(1000, 700)
+    status.compiling.setText("compiling kernels (machine, window): 23 s")
+    status.speed.setText("82 944 cycles/s (kernels partly uncompiled)")
+    status.work.report(
+        -1.0, "Opening tiny_transformer.onnx: reading and compiling the model, which takes long"
+    )
+    status.work.show()
+    toy.qtbot.waitUntil(lambda: not status.compiling.isVisible())
+    assert window.width() == 1000
+    assert status.cycle.isVisible()
+    assert status.speed.geometry().right() <= status.width()
+    assert window.minimumSizeHint().width() < 1000
+    status.work.end()
+    window.resize(1600, 700)
+    toy.qtbot.waitUntil(lambda: status.compiling.isVisible() and status.speed.isVisible())

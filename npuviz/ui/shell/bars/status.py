@@ -1,6 +1,6 @@
 """The status bar: where the machine is, why it stopped, how fast it went, what was recorded."""
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStatusBar, QWidget
 
@@ -12,6 +12,11 @@ COMPILING_MEANS = (
     "A process of lower priority compiles what simulates or draws fast. "
     "Until then the same is done more slowly, with the same results"
 )
+
+GAP = 8
+"""Pixels beside each label, at least."""
+LEAST_STOP = 80
+"""Pixels that the reason of a stop has before other labels go."""
 
 
 class ClickLabel(QLabel):
@@ -44,6 +49,7 @@ class StatusLine(QStatusBar):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizeGripEnabled(False)
+        self._dropped: list[QLabel] = []
         self.cycle = self._label("status.cycle", "Cycle the machine is at", theme, mono=True)
         self.time = self._label("status.time", "The same as a time", theme, mono=True)
         self.stop = self._label("status.stop", "Why it stopped", theme)
@@ -62,6 +68,37 @@ class StatusLine(QStatusBar):
             "status.hazards", "Hazards up to this cycle; click for the list", self.hazards, at_right=True
         )
         self.faults = self._label("status.faults", "Faults of the simulated chip", theme, at_right=True)
+
+    def minimumSizeHint(self) -> QSize:
+        """No width: a line of texts never widens the window."""
+        return QSize(0, super().minimumSizeHint().height())
+
+    def event(self, event: QEvent) -> bool:
+        """As Qt has it; what has no room any more goes first."""
+        if event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
+            self._make_room()
+        return super().event(event)
+
+    def _make_room(self) -> None:
+        """Hide what matters least as long as the rest would be cut."""
+        needed = [self.cycle, self.faults, self.hazards, self.time, self.events, self.speed, self.compiling]
+        room = self.width() - LEAST_STOP
+        if not self.work.isHidden():
+            room -= self.work.sizeHint().width() + GAP
+        for label in needed:
+            if not label.text():
+                continue
+            # What somebody else has hidden stays so.
+            if label.isHidden() and label not in self._dropped:
+                continue
+            room -= label.sizeHint().width() + 2 * GAP
+            if room < 0:
+                if label not in self._dropped:
+                    self._dropped.append(label)
+                label.hide()
+            elif label in self._dropped:
+                self._dropped.remove(label)
+                label.show()
 
     def clear_all(self) -> None:
         """Nothing is open."""
