@@ -101,7 +101,11 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
         row if is_heading(row) else tuple(_cut(row[i], shrunk[i], measure) for i in columns)
         for row in rows
     )
-    return replace(table, rows=fitted)
+    headers = tuple(
+        fitting(table.headers[i], lambda title, most=shrunk[i]: measure.head(title) <= most) or ELLIPSIS
+        for i in columns
+    )
+    return replace(table, headers=headers, rows=fitted)
 
 
 def column_widths(table: Table, measure: Measure) -> list[int]:

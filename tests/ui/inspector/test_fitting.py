@@ -38,6 +38,16 @@ def test_a_table_fits_its_room_and_keeps_its_numbers(rows: list[tuple[str, str, 
             )
 
 
+def test_a_title_of_a_column_is_cut_with_its_texts() -> None:
+    row = Cell("operator 13"), Cell("64 (below 512)"), Cell("17 %", is_number=True)
+    table = Table(("Line", "Bytes an element of the transfer", "Share"), (row,))
+    found = fit_page(Page("", "", sections=(Section("T", table=table),)), 250, (), PLAIN).sections[0].table
+    assert found is not None
+    shown = (found.headers, *(tuple(cell.text for cell in each) for each in found.rows))
+    assert sum(max(len(row[i]) for row in shown) * CHAR + GAP for i in range(3)) <= 250
+    assert found.headers[1].startswith("Bytes an")
+
+
 def test_what_fits_stays_as_it_is() -> None:
     table = Table(("What", "Length"), ((Cell("ADD"), Cell("1 cycle, 1 ns", is_number=True)),))
     page = Page("", "", sections=(Section("When", table=table),))

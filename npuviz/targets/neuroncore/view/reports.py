@@ -152,7 +152,7 @@ class Reports:
                 each = zip(kinds.tolist(), often.tolist(), strict=True)
                 shapes[name] = sum((self._shapes[kind].times(count) for kind, count in each), DmaShape())
                 counts[name] = len(done)
-        columns = ("Line", "Transfers", "Bytes", "Elements", "Bytes an element", "Of the peak rate")
+        columns = ("Line", "Transfers", "Bytes", "Elements", "Element bytes", "Of peak rate")
         total = sum(shapes.values(), DmaShape())
         title = f"DMA transfers ({format_share(total.efficiency, 0)} of the engines' peak rate)"
         return DetailTable(title, columns, tuple(rows_by_line(shapes, counts, MAX_LINES)))

@@ -82,9 +82,9 @@ def test_transfers_by_line_mark_small_elements(tmp_path: Path) -> None:
     assert dma is not None
     rows = {row[0]: dict(zip(dma.columns, row, strict=True)) for row in dma.rows}
     wide, narrow = rows[f"kernel.py:{LOAD}"], rows[f"kernel.py:{NARROW}"]
-    assert (wide["Transfers"], wide["Elements"], wide["Bytes an element"]) == ("4", "512", "1024")
-    assert (narrow["Bytes"], narrow["Bytes an element"]) == ("8192", "64 (below 512)")
-    shares = [int(each["Of the peak rate"].rstrip("%")) for each in (wide, narrow)]
+    assert (wide["Transfers"], wide["Elements"], wide["Element bytes"]) == ("4", "512", "1024")
+    assert (narrow["Bytes"], narrow["Element bytes"]) == ("8192", "64 (below 512)")
+    shares = [int(each["Of peak rate"].rstrip("%")) for each in (wide, narrow)]
     assert 100 >= shares[0] > 4 * shares[1] > 0
     trigger = found.program.listing
     assert isinstance(trigger, HasDetails)
