@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,14 @@ def variants_of(operator: str, variants: Path, bench: Path, settings: Sequence[s
     return found
 
 
+def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
+    """(pairs, those measured within 5 %, those more than 10 % apart, of which are in order here)."""
+    pairs = [sorted(each, key=lambda v: v.measured) for each in combinations(found, 2)]
+    apart = [each for each in pairs if each[1].measured > 1.1 * each[0].measured]
+    near = sum(each[1].measured < 1.05 * each[0].measured for each in pairs)
+    return len(pairs), near, len(apart), sum(each[0].here < each[1].here for each in apart)
+
+
 def summary(found: Sequence[Variant]) -> str:
     """Rank correlation of those that ran, and the best one's ratio to the first on both sides."""
     ran = [each for each in found[1:] if np.isfinite(each.here)]
@@ -115,7 +124,8 @@ def summary(found: Sequence[Variant]) -> str:
     distance = here / best - 1
     return (
         f"Spearman {rank:.2f} over {len(ran)} of {len(found) - 1} (goal {RANK_LIMIT}); best to first "
-        f"{best:.3f} measured, {here:.3f} here: {distance:+.0%} (goal {RATIO_LIMIT:.0%})"
+        f"{best:.3f} measured, {here:.3f} here: {distance:+.0%} (goal {RATIO_LIMIT:.0%})\n  "
+        "{} pairs, {} within 5 %; {} more than 10 % apart, {} of them in order here".format(*clear_pairs(ran))
     )
 
 
