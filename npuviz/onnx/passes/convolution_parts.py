@@ -13,6 +13,8 @@ from npuviz.onnx.parameters import subgraphs
 
 _FIRST_SPATIAL = 2
 _SCALES, _SHIFTS = ("Mul", "Div"), ("Add", "Sub")
+SMALLEST, LARGEST = 2.0**-14, 65504.0
+"""Normal numbers of float16, in which machines may hold what the file has in float32."""
 OLDEST_OPSET = 11
 """From here on, Pad has its sizes as an input."""
 
@@ -136,7 +138,11 @@ class _Parts:
         else:
             factor = 1 / values if behind.op_type == "Div" else values
             summand = summand * factor
-        self._rewrite(node, behind, weights, np.broadcast_to(np.float32(factor), len(weights)), summand)
+        factors = np.broadcast_to(np.float32(factor), len(weights))
+        scaled = weights.astype(np.float32) * factors.reshape((-1,) + (1,) * (weights.ndim - 1))
+        if not (_keeps_its_bits(weights, scaled) and np.all(np.abs(summand) <= LARGEST)):
+            return False
+        self._rewrite(node, behind, scaled.astype(weights.dtype), summand.astype(weights.dtype))
         return True
 
     def _for_each_kernel(self, behind: NodeProto, made: str, weights: np.ndarray) -> np.ndarray | None:
@@ -151,15 +157,12 @@ class _Parts:
         values = np.broadcast_to(full.reshape(-1).astype(np.float32), len(weights))
         return values if np.all(np.isfinite(values)) else None
 
-    def _rewrite(
-        self, node: NodeProto, behind: NodeProto, weights: np.ndarray, factor: np.ndarray, summand: np.ndarray
-    ) -> None:
+    def _rewrite(self, node: NodeProto, behind: NodeProto, weights: np.ndarray, bias: np.ndarray) -> None:
         """Give a convolution other weights and what stands behind it makes as its output."""
         name = behind.output[0]
-        if np.any(factor != 1):
-            scaled = weights.astype(np.float32) * factor.reshape((-1,) + (1,) * (weights.ndim - 1))
-            node.input[1] = self._store(f"{name}__weights", scaled.astype(weights.dtype))
-        given = [*node.input[:2], self._store(f"{name}__bias", summand.astype(weights.dtype))]
+        if not np.array_equal(weights, self._draft.weights[node.input[1]]):
+            node.input[1] = self._store(f"{name}__weights", weights)
+        given = [*node.input[:2], self._store(f"{name}__bias", bias)]
         del node.input[:]
         node.input.extend(given)
         # What is gone makes a name that nobody reads.
@@ -183,6 +186,13 @@ def _give(node: NodeProto, name: str, value: object) -> None:
     kept = [item for item in node.attribute if item.name != name]
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def _keeps_its_bits(weights: np.ndarray, scaled: np.ndarray) -> bool:
+    """Whether the largest number of each kernel stays normal in float16 when it is scaled."""
+    largest = [np.abs(each.reshape(len(each), -1)).max(axis=1, initial=0) for each in (weights, scaled)]
+    was, is_ = ((size >= SMALLEST) & (size <= LARGEST) for size in largest)
+    return bool(np.all(np.isfinite(scaled)) and np.all(is_ | ~was | (largest[1] == 0)))
 
 
 def _takes_pads(node: NodeProto) -> bool:

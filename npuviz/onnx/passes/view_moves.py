@@ -228,7 +228,7 @@ class _Region:
         shapes = self._graph.shapes
         begin = self._begin.output[0]
         stored = {**self._brought, **self._stored}
-        names = {name: f"{name}__seen" for name in stored}
+        names = {name: self._unused(f"{name}__seen") for name in stored}
         made = {names[name]: (shapes[name][0], shape) for name, shape in stored.items() if name != begin}
         names[begin] = self._begin.input[0]
         before: dict[str, list[NodeProto]] = {}
@@ -251,6 +251,12 @@ class _Region:
             placed[name] = [self._view(names[read], name, (stored[read], shapes[name][1]))]
         self._replace(placed)
         return made
+
+    def _unused(self, name: str) -> str:
+        """A name that no tensor has."""
+        while name in self._graph.shapes:
+            name += "_"
+        return name
 
     def _view(self, source: str, target: str, ends: tuple[Shape, Shape]) -> NodeProto:
         """A tensor in another shape, or under another name where it has that. ends  shapes of both"""

@@ -106,3 +106,13 @@ def test_others_behind_a_convolution_stay(tmp_path: Path, why: str) -> None:
     else:
         nodes[1] = _node("Mul", ["c", "c"], "y")
     assert len(_kinds(tmp_path, nodes, weights, outputs=outputs)) == len(nodes)
+
+
+@pytest.mark.parametrize(("factor", "is_folded"), [(1e-3, True), (1e-7, False), (1e6, False), (0.0, True)])
+def test_a_factor_that_would_leave_no_bits_of_the_kernels_stays(
+    tmp_path: Path, factor: float, is_folded: bool
+) -> None:
+    """Machines that hold kernels as float16 would compute with zeros or infinities."""
+    nodes = [_node("Conv", ["x", "w"], "c"), _node("Mul", ["c", "f"], "y")]
+    weights = {"w": random(6, 4, 3, 3), "f": np.array(factor, np.float32)}
+    assert ("Mul" not in _kinds(tmp_path, nodes, weights)) == is_folded
