@@ -6,6 +6,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.onnx.model_form import AS_IT_IS, ModelForm
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.reference import run_reference
+from npuviz.program.graph import Graph
+
 
 def value(
     name: str, shape: list[int | str | None] | None, kind: int = TensorProto.FLOAT
@@ -62,3 +67,17 @@ def convolution(path: Path) -> Path:
         "lw_shape": np.array([36, 500], np.int64),
     }
     return save(path, nodes, [value("x", ["n", 3, 8, 8])], [value("y", ["n", 500])], weights)
+
+
+def read_the_same(
+    path: Path, shapes: dict[str, tuple[int, ...]], *, form: ModelForm = AS_IT_IS, atol: float = 1e-5
+) -> Graph:
+    """Read a model, after its outputs were held against those of the file as it is."""
+    graph, whole = read_model(path, form=form), read_model(path, optimize=False)
+    given = {name: random(*shape) for name, shape in shapes.items()}
+    found, wanted = (run_reference(each, given, each.outputs) for each in (graph, whole))
+    names = [[one.tensors[tensor].name for tensor in made] for one, made in ((graph, found), (whole, wanted))]
+    assert names[0] == names[1]
+    for one, other in zip(found.values(), wanted.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=atol)
+    return graph

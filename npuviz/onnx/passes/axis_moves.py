@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, helper
 
-from npuviz.onnx.draft import Draft, declare_weight
-from npuviz.onnx.node_order import names_read, replace_nodes, sort_nodes
-from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
+from npuviz.onnx.passes.neighbours import Neighbours, replace_makers, store_weight
 
 Order = tuple[int, ...]
 """Axes of a tensor in the order in which they are stored."""
@@ -91,17 +90,7 @@ class _Region:
 
     def __init__(self, draft: Draft, shapes: Shapes, begin: NodeProto) -> None:
         self._draft, self._shapes, self._begin = draft, shapes, begin
-        self._readers: dict[str, list[NodeProto]] = {}
-        self._makers: dict[str, NodeProto] = {}
-        for node in draft.proto.graph.node:
-            self._makers.update(dict.fromkeys(node.output, node))
-            for name in dict.fromkeys(node.input):
-                self._readers.setdefault(name, []).append(node)
-        self._outputs = {value.name for value in draft.proto.graph.output}
-        self._inner: set[str] = set()
-        for node in draft.proto.graph.node:
-            for inner in subgraphs(node):
-                self._inner |= names_read(inner)
+        self._graph = Neighbours(draft)
         self.moves: list[_Move] = []
         self.orders: dict[str, Order] = {}
         self.brought: dict[str, Order] = {}
@@ -124,9 +113,9 @@ class _Region:
         taken: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if name in self._outputs or name in self._inner:
+            if name in self._graph.held:
                 self._kept.add(name)
-            for node in self._readers.get(name, ()):
+            for node in self._graph.readers.get(name, ()):
                 if _first(node) in taken:
                     continue
                 if _is_transpose(node):
@@ -203,7 +192,7 @@ class _Region:
         """Bytes that Transposes of this region and those that it reads move as it is."""
         found = {node.output[0]: node for node in (self._begin, *self.ends)}
         for name in self.brought:
-            maker = self._makers.get(name)
+            maker = self._graph.makers.get(name)
             if maker is not None and _is_transpose(maker) and self._goes(name):
                 found[name] = maker
         return sum(self._moving(node) for node in found.values())
@@ -231,10 +220,10 @@ class _Region:
 
     def _goes(self, name: str) -> bool:
         """Whether nobody but this region reads what a Transpose makes."""
-        if name in self._outputs or name in self._inner or name in self._kept:
+        if name in self._graph.held or name in self._kept:
             return False
         inside = {move.node.output[0] for move in self.moves} | {end.output[0] for end in self.ends}
-        return all(_first(node) in inside for node in self._readers.get(name, ()))
+        return all(_first(node) in inside for node in self._graph.readers.get(name, ()))
 
     def _stored_shape(self, name: str) -> tuple[int, ...]:
         shape = self._shape(name)
@@ -247,7 +236,7 @@ class _Region:
 
     def _source(self, name: str, order: Order) -> tuple[str, Order]:
         """Where an operand from outside comes from, and the order that is left to make: Transposes cancel."""
-        maker = self._makers.get(name)
+        maker = self._graph.makers.get(name)
         if maker is None or not _is_transpose(maker) or maker.input[0] not in self._shapes:
             return name, order
         return maker.input[0], _through(_order_of(maker, len(order)), order)
@@ -283,7 +272,7 @@ class _Region:
         for end in self.ends:
             name = end.output[0]
             placed[name] = [self._transposed(names[end.input[0]], name, self._left(end), self._shape(name))]
-        self._replace(placed)
+        replace_makers(self._draft, placed, ("Transpose",))
         return made
 
     def _transposed(self, source: str, target: str, order: Order, shape: tuple[int, ...]) -> NodeProto:
@@ -291,7 +280,7 @@ class _Region:
         if order == tuple(range(len(order))):
             return helper.make_node("Identity", [source], [target], name=f"{target}__same")
         if _keeps_order([shape[place] for place in _inverse(order)], order):
-            sizes = self._store(f"{target}__shape", np.array(shape, np.int64))
+            sizes = store_weight(self._draft, f"{target}__shape", np.array(shape, np.int64))
             return helper.make_node("Reshape", [source, sizes], [target], name=f"{target}__view")
         return helper.make_node("Transpose", [source], [target], name=f"{target}__order", perm=order)
 
@@ -302,33 +291,12 @@ class _Region:
         for place, name in enumerate(move.node.input):
             new.input[place] = names.get(name, name)
         for place, values in move.weights.items():
-            new.input[place] = self._store(f"{new.output[0]}__{place}", values)
+            new.input[place] = store_weight(self._draft, f"{new.output[0]}__{place}", values)
         for key, value in move.attributes.items():
             kept = [item for item in new.attribute if item.name != key]
             del new.attribute[:]
             new.attribute.extend([*kept, helper.make_attribute(key, value)])
         return new
-
-    def _store(self, name: str, values: np.ndarray) -> str:
-        """A new weight; its name."""
-        while name in self._draft.weights:
-            name += "_"
-        self._draft.weights[name] = values
-        declare_weight(self._draft.proto.graph, name, values)
-        return name
-
-    def _replace(self, placed: Mapping[str, Sequence[NodeProto]]) -> None:
-        """Put nodes in place of those that make the given tensors."""
-        graph = self._draft.proto.graph
-        replace_nodes(graph, (new for node in graph.node for new in placed.get(_first(node), [node])))
-        sort_nodes(graph)
-        read = names_read(graph)
-        left = [node for node in graph.node if not _is_transpose(node) or node.output[0] in read]
-        made = {name for node in left for name in node.output}
-        replace_nodes(graph, left)
-        infos = [value for value in graph.value_info if value.name in made]
-        del graph.value_info[:]
-        graph.value_info.extend(infos)
 
 
 def _first(node: NodeProto) -> str:

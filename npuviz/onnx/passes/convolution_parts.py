@@ -7,9 +7,9 @@ Exporters write both as operators of their own. Machines then store what is padd
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper
 
-from npuviz.onnx.draft import Draft, declare_weight
+from npuviz.onnx.draft import Draft
 from npuviz.onnx.node_order import names_read, replace_nodes
-from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.passes.neighbours import Neighbours, store_weight
 
 _FIRST_SPATIAL = 2
 _SCALES, _SHIFTS = ("Mul", "Div"), ("Add", "Sub")
@@ -47,28 +47,20 @@ class _Parts:
 
     def __init__(self, draft: Draft, most_padding: int) -> None:
         self._draft, self._most_padding = draft, most_padding
-        self._readers: dict[str, list[NodeProto]] = {}
-        self._makers: dict[str, NodeProto] = {}
-        self._held = {value.name for value in draft.proto.graph.output}
+        self._graph = Neighbours(draft)
         opsets = {item.domain: item.version for item in draft.proto.opset_import}
         self._may_pad = opsets.get("", opsets.get("ai.onnx", 0)) >= OLDEST_OPSET
-        for node in draft.proto.graph.node:
-            self._makers.update(dict.fromkeys(node.output, node))
-            for name in dict.fromkeys(node.input):
-                self._readers.setdefault(name, []).append(node)
-            for inner in subgraphs(node):
-                self._held |= names_read(inner)
 
     # --- before ----------------------------------------------------------------------------------------
 
     def take_pad(self, node: NodeProto) -> bool:
         """Let a convolution lay the zeros of the Pad that it reads. Returns whether it does: only where the
         Pad is not needed by others."""
-        pad = self._makers.get(node.input[0])
-        if pad is None or not self._may_pad or not _is(pad, "Pad") or pad.output[0] in self._held:
+        pad = self._graph.makers.get(node.input[0])
+        if pad is None or not self._may_pad or not _is(pad, "Pad") or pad.output[0] in self._graph.held:
             return False
         if any(not _takes_pads(reader) or pad.output[0] in list(reader.input)[1:]
-               for reader in self._readers[pad.output[0]]):  # fmt: skip
+               for reader in self._graph.readers[pad.output[0]]):  # fmt: skip
             return False
         ends = self._zeros(pad)
         if ends is None:
@@ -110,8 +102,8 @@ class _Parts:
 
     def _take_next(self, node: NodeProto) -> bool:
         made = node.output[0]
-        readers = self._readers.get(made, [])
-        if len(readers) != 1 or made in self._held or not _is(readers[0], *_SCALES, *_SHIFTS):
+        readers = self._graph.readers.get(made, [])
+        if len(readers) != 1 or made in self._graph.held or not _is(readers[0], *_SCALES, *_SHIFTS):
             return False
         behind = readers[0]
         weights = self._draft.weights.get(node.input[1])
@@ -161,21 +153,13 @@ class _Parts:
         """Give a convolution other weights and what stands behind it makes as its output."""
         name = behind.output[0]
         if not np.array_equal(weights, self._draft.weights[node.input[1]]):
-            node.input[1] = self._store(f"{name}__weights", weights)
-        given = [*node.input[:2], self._store(f"{name}__bias", bias)]
+            node.input[1] = store_weight(self._draft, f"{name}__weights", weights)
+        given = [*node.input[:2], store_weight(self._draft, f"{name}__bias", bias)]
         del node.input[:]
         node.input.extend(given)
         # What is gone makes a name that nobody reads.
         behind.output[0], node.output[0] = f"{name}__gone", name
-        self._makers[name] = node
-
-    def _store(self, name: str, values: np.ndarray) -> str:
-        """A new weight; its name."""
-        while name in self._draft.weights:
-            name += "_"
-        self._draft.weights[name] = values
-        declare_weight(self._draft.proto.graph, name, values)
-        return name
+        self._graph.makers[name] = node
 
 
 def _attribute(node: NodeProto, name: str) -> AttributeProto | None:

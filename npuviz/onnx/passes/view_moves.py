@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import NodeProto, helper
 
-from npuviz.onnx.draft import Draft, declare_weight
-from npuviz.onnx.node_order import names_read, replace_nodes, sort_nodes
-from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
+from npuviz.onnx.passes.neighbours import Neighbours, replace_makers, store_weight
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, tuple[int, Shape]]
@@ -49,20 +48,12 @@ def settle_views(draft: Draft, shapes: Shapes) -> bool:
     return is_changed
 
 
-class _Graph:
-    """A draft's nodes by what they read and make."""
+class _Graph(Neighbours):
+    """A draft's nodes by what they read and make, with shapes."""
 
     def __init__(self, draft: Draft, shapes: Shapes) -> None:
-        self.draft, self.shapes = draft, shapes
-        self.readers: dict[str, list[NodeProto]] = {}
-        self.makers: dict[str, NodeProto] = {}
-        self.held = {value.name for value in draft.proto.graph.output}
-        for node in draft.proto.graph.node:
-            self.makers.update(dict.fromkeys(node.output, node))
-            for name in dict.fromkeys(node.input):
-                self.readers.setdefault(name, []).append(node)
-            for inner in subgraphs(node):
-                self.held |= names_read(inner)
+        super().__init__(draft)
+        self.shapes = shapes
 
     def views(self) -> Iterator[NodeProto]:
         """Nodes that give a tensor of known elements another shape."""
@@ -225,7 +216,7 @@ class _Region:
 
     def write(self) -> dict[str, tuple[int, Shape]]:
         """Change the model; types and shapes of what is new."""
-        shapes = self._graph.shapes
+        graph, shapes = self._graph, self._graph.shapes
         begin = self._begin.output[0]
         stored = {**self._brought, **self._stored}
         names = {name: self._unused(f"{name}__seen") for name in stored}
@@ -249,7 +240,7 @@ class _Region:
         for end in self._ends:
             name, read = end.output[0], end.input[0]
             placed[name] = [self._view(names[read], name, (stored[read], shapes[name][1]))]
-        self._replace(placed)
+        replace_makers(graph.draft, placed, _VIEWS)
         return made
 
     def _unused(self, name: str) -> str:
@@ -262,7 +253,7 @@ class _Region:
         """A tensor in another shape, or under another name where it has that. ends  shapes of both"""
         if ends[0] == ends[1]:
             return helper.make_node("Identity", [source], [target], name=f"{target}__same")
-        sizes = self._store(f"{target}__shape", np.array(ends[1], np.int64))
+        sizes = store_weight(self._graph.draft, f"{target}__shape", np.array(ends[1], np.int64))
         return helper.make_node("Reshape", [source, sizes], [target], name=f"{target}__view")
 
     def _rewritten(self, move: _Move, names: Mapping[str, str]) -> NodeProto:
@@ -273,31 +264,8 @@ class _Region:
             new.input[place] = names.get(name, name)
         for place, values in move.weights.items():
             if not np.array_equal(values, self._graph.draft.weights[move.node.input[place]]):
-                new.input[place] = self._store(f"{new.output[0]}__{place}", values)
+                new.input[place] = store_weight(self._graph.draft, f"{new.output[0]}__{place}", values)
         return new
-
-    def _store(self, name: str, values: np.ndarray) -> str:
-        """A new weight; its name."""
-        draft = self._graph.draft
-        while name in draft.weights:
-            name += "_"
-        draft.weights[name] = values
-        declare_weight(draft.proto.graph, name, values)
-        return name
-
-    def _replace(self, placed: Mapping[str, Sequence[NodeProto]]) -> None:
-        """Put nodes in place of those that make the given tensors."""
-        graph = self._graph.draft.proto.graph
-        old = [(node, node.output[0] if node.output else "") for node in graph.node]
-        replace_nodes(graph, (new for node, name in old for new in placed.get(name, [node])))
-        sort_nodes(graph)
-        read = names_read(graph) | self._graph.held
-        left = [node for node in graph.node if node.op_type not in _VIEWS or node.output[0] in read]
-        made = {name for node in left for name in node.output}
-        replace_nodes(graph, left)
-        infos = [value for value in graph.value_info if value.name in made]
-        del graph.value_info[:]
-        graph.value_info.extend(infos)
 
 
 def _in_shape(shape: Shape, whole: Shape, wanted: Shape) -> Shape | None:

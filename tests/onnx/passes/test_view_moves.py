@@ -9,9 +9,8 @@ import pytest
 from onnx import NodeProto, helper
 
 from npuviz.onnx.reader import read_model
-from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
-from tests.onnx.cases import random, save, value
+from tests.onnx.cases import random, read_the_same, save, value
 
 _VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
@@ -26,18 +25,6 @@ def _kinds(graph: Graph) -> list[str]:
 
 def _views(graph: Graph) -> int:
     return sum(kind in _VIEWS for kind in _kinds(graph))
-
-
-def _same(path: Path, shapes: dict[str, tuple[int, ...]]) -> Graph:
-    """The model as it is read, after its outputs were held against those of the file."""
-    graph, whole = read_model(path), read_model(path, optimize=False)
-    given = {name: random(*shape) for name, shape in shapes.items()}
-    found, wanted = (run_reference(each, given, each.outputs) for each in (graph, whole))
-    names = [[one.tensors[tensor].name for tensor in made] for one, made in ((graph, found), (whole, wanted))]
-    assert names[0] == names[1]
-    for one, other in zip(found.values(), wanted.values(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    return graph
 
 
 def _image_model(path: Path, nodes: list[NodeProto], outputs: list[str], **weights: np.ndarray) -> Path:
@@ -64,7 +51,7 @@ def test_operators_between_two_views_work_in_the_first_shape(tmp_path: Path) -> 
         "pads": np.array([0, 1, 2, 0, 0, 1]), "half": np.array(0.5, np.float32),
         "from": np.array([2]), "to": np.array([7]), "axis": np.array([-1]),
     }  # fmt: skip
-    graph = _same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})
+    graph = read_the_same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})
     assert _views(graph) == 0
     assert _kinds(graph) == ["AveragePool", "Mul", "Add", "Relu", "Pad", "Slice", "MaxPool"]
 
@@ -79,7 +66,7 @@ def test_axes_that_a_view_joins_are_parted_for_constants(tmp_path: Path) -> None
     weights = {
         "flat": np.array([3, 64]), "image": np.array([1, 3, 8, 8]), "scale": random(3, 1), "rows": random(64),
     }  # fmt: skip
-    assert _views(_same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})) == 0
+    assert _views(read_the_same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})) == 0
 
 
 def test_what_needs_the_second_shape_keeps_it(tmp_path: Path) -> None:
@@ -93,7 +80,7 @@ def test_what_needs_the_second_shape_keeps_it(tmp_path: Path) -> None:
         _node("Reshape", ["z", "flat"], "y"),
     ]
     weights = {"flat": np.array([24, 8]), "parts": np.array([3, 8, 8]), "scale": random(3, 1, 1)}
-    graph = _same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})
+    graph = read_the_same(_image_model(tmp_path, nodes, ["y"], **weights), {"x": (1, 3, 8, 9)})
     assert [node.name for node in graph.nodes][1:] == ["n_f", "n_h", "n_s", "n_m", "n_z", "n_y"]
 
 
@@ -108,11 +95,11 @@ def test_an_operator_behind_a_product_comes_before_the_view(tmp_path: Path) -> N
     ]
     weights = {"w": random(5, 4, 1, 3), "axis": np.array([2]), "bias": random(5, 1)}
     path = save(tmp_path / "m.onnx", nodes, [value("x", [2, 4, 1, 9])], [value("y", None)], weights)
-    assert _kinds(_same(path, {"x": (2, 4, 1, 9)})) == ["Conv", "Relu", "Reshape", "Softmax"]
+    assert _kinds(read_the_same(path, {"x": (2, 4, 1, 9)})) == ["Conv", "Relu", "Reshape", "Softmax"]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_graphs_compute_the_same(tmp_path: Path, seed: int) -> None:
+def test_random_graphs_compute_theread_the_same(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     known: dict[str, tuple[int, ...]] = {"x": (2, 1, 3, 4), "z": (2, 1, 3, 4)}
     nodes: list[NodeProto] = []
@@ -154,5 +141,5 @@ def test_random_graphs_compute_the_same(tmp_path: Path, seed: int) -> None:
     given = [value(name, list(known[name])) for name in ("x", "z")]
     path = save(tmp_path / "m.onnx", nodes, given, [value(name, list(known[name])) for name in ends], weights)
     onnx.checker.check_model(str(path))
-    graph = _same(path, {name: known[name] for name in ("x", "z")})
+    graph = read_the_same(path, {name: known[name] for name in ("x", "z")})
     assert _views(graph) <= _views(read_model(path, optimize=False))
