@@ -71,7 +71,7 @@ def split_axes(axes: Sequence[Axis], sizes: Sequence[int], group: int) -> list[l
     whole = [Axis(size, 0) for size in sizes]
     found: list[list[Axis]] = [[] for _ in sizes]
     for number, _, axis in _matched(whole, axes, group):
-        found[number].insert(0, axis)
+        found[number].append(axis)
     return found
 
 

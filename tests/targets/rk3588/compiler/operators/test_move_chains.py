@@ -1,10 +1,13 @@
 """Views and Transposes one behind the other are one copy of whole atoms."""
 
+import math
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 
+from tests.sweeps import seeds
 from tests.targets.rk3588.compiler.models import Finished, Model, checked, on_npu
 
 
@@ -69,3 +72,38 @@ def test_a_chain_that_is_no_copy_is_done_one_by_one(tmp_path: Path) -> None:
     made = model.add("Reshape", made, model.constant(np.array([1, 128, 12])))
     model.add("Reshape", made, model.constant(np.array([1, 64, 24])))
     checked(model.save(tmp_path))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 16, 5, 5), 1), ((2, 3, 4, 5), 1), ((1, 4, 12), 1)])
+def test_axes_that_a_view_has_joined_keep_their_order(
+    tmp_path: Path, shape: tuple[int, ...], axis: int
+) -> None:
+    """Channels and positions are one axis behind Flatten, the channels moving slower."""
+    model = Model(*shape)
+    made = model.add("Flatten", "x", axis=axis)
+    model.add("Transpose", made, perm=[1, 0])
+    checked(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("seed", seeds(8, 60, 60))
+def test_random_chains_compute_the_same(tmp_path: Path, seed: int) -> None:
+    """Views and Transposes in any order, from one shape to another."""
+    random = Random(seed)
+    shape = random.choice([(1, 16, 4, 6), (2, 8, 12), (1, 12, 32), (6, 32), (3, 4, 2, 8), (1, 6, 16, 1)])
+    model, made = Model(*shape), "x"
+    for _ in range(random.randrange(2, 6)):
+        if random.random() < 0.5:
+            order = random.sample(range(len(shape)), len(shape))
+            made, shape = model.add("Transpose", made, perm=order), tuple(shape[axis] for axis in order)
+            continue
+        sizes = [1] * random.randrange(1, 5)
+        for factor in factors(math.prod(shape)):
+            sizes[random.randrange(len(sizes))] *= factor
+        made, shape = model.add("Reshape", made, model.constant(np.array(sizes))), tuple(sizes)
+    checked(model.save(tmp_path))
+
+
+def factors(number: int) -> list[int]:
+    """Its primes."""
+    found = next((each for each in (2, 3, 5, 7) if number % each == 0), 0)
+    return [found, *factors(number // found)] if found else []
