@@ -119,7 +119,9 @@ def test_a_script_without_a_host_that_failed(tmp_path, compiled, script, text, c
     assert _run(_folder(tmp_path, compiled, script), capsys) == (1, text, [text])
 
 
-def test_a_chip_that_misbehaves_is_told_as_such(tmp_path, compiled, capsys):
-    folder = _folder(tmp_path, compiled, "cs_python run.py", run=_host().replace('"scale", 3.0, 1', '"stay"'))
-    code, reason, errors = _run(folder, capsys)
-    assert (code, reason.partition(" ")[0], len(errors)) == (3, "deadlock", 1)
+@pytest.mark.parametrize(("then", "failures"), [("pass", 0), ('runner.launch("scale", 3.0, 1)', 1)])
+def test_a_chip_that_misbehaves_is_told_as_such(tmp_path, compiled, then, failures, capsys):
+    """A function that does not unblock further commands; the host fails where it has one."""
+    host = _host(before=then).replace('"scale", 3.0, 1', '"stay"', 1)
+    code, reason, errors = _run(_folder(tmp_path, compiled, "cs_python run.py", run=host), capsys)
+    assert (code, reason.partition(" ")[0], len(errors)) == (3, "deadlock", failures)

@@ -4,10 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npuviz.base.kernels.twins import plain_twin
 from npuviz.sim import stop
 from npuviz.sim.parts import watch_kernels as wk
 from npuviz.sim.parts.kernel_call import KernelCall
 
+may_watch, may_watch_bytes = plain_twin(wk.may_watch), plain_twin(wk.may_watch_bytes)
 NUMBERS = st.integers(0, 300)
 MEMORY = (stop.STOP_MEMORY_READ, stop.STOP_MEMORY_WRITE)
 
@@ -33,12 +35,12 @@ def test_a_filter_lets_through_whatever_a_row_watches(found, subject, low, size)
     span = (low, low + size)
     for test, watched, begin, end, *_ in found:
         if test == stop.STOP_INSTRUCTION:
-            assert not begin <= subject < end or wk.may_watch(machine, test, subject)
+            assert not begin <= subject < end or may_watch(machine, test, subject)
         elif test in MEMORY:
             overlaps = watched == subject and begin < span[1] and end > span[0]
-            assert not overlaps or wk.may_watch_bytes(machine, test, subject, span)
+            assert not overlaps or may_watch_bytes(machine, test, subject, span)
         elif watched in (subject, -1):
-            assert wk.may_watch(machine, test, subject)
+            assert may_watch(machine, test, subject)
 
 
 def test_a_filter_keeps_out_what_no_row_watches():
@@ -51,20 +53,20 @@ def test_a_filter_keeps_out_what_no_row_watches():
         ]
     )
     machine = machine_of(KernelCall(10, table, None, 0))
-    assert [n for n in range(64) if wk.may_watch(machine, stop.STOP_INSTRUCTION, n)] == [5]
-    assert [n for n in range(64) if wk.may_watch(machine, stop.STOP_QUEUE, n)] == [3]
-    assert not any(wk.may_watch(machine, stop.STOP_NODE_END, n) for n in range(64))
+    assert [n for n in range(64) if may_watch(machine, stop.STOP_INSTRUCTION, n)] == [5]
+    assert [n for n in range(64) if may_watch(machine, stop.STOP_QUEUE, n)] == [3]
+    assert not any(may_watch(machine, stop.STOP_NODE_END, n) for n in range(64))
     spans = [(at, at + 4) for at in range(90, 112)]
-    seen = [span[0] for span in spans if wk.may_watch_bytes(machine, stop.STOP_MEMORY_WRITE, 2, span)]
+    seen = [span[0] for span in spans if may_watch_bytes(machine, stop.STOP_MEMORY_WRITE, 2, span)]
     assert seen == list(range(97, 104))
-    assert not wk.may_watch_bytes(machine, stop.STOP_MEMORY_READ, 2, (100, 104))
-    assert not wk.may_watch_bytes(machine, stop.STOP_MEMORY_WRITE, 1, (100, 104))
+    assert not may_watch_bytes(machine, stop.STOP_MEMORY_READ, 2, (100, 104))
+    assert not may_watch_bytes(machine, stop.STOP_MEMORY_WRITE, 1, (100, 104))
 
 
 def test_a_call_without_rows_watches_nothing():
     """Its filters are empty."""
     machine = machine_of(KernelCall(10, stop.NO_STOPS, None, 0))
-    assert not any(wk.may_watch(machine, test, n) for test in range(wk.NUM_TESTS) for n in range(64))
+    assert not any(may_watch(machine, test, n) for test in range(wk.NUM_TESTS) for n in range(64))
 
 
 def test_the_tests_of_stop_rows_have_filters():

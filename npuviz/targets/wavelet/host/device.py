@@ -119,8 +119,9 @@ class Device:
     def _has_ended(self, index: int, reason: StopReason) -> bool:
         """Note a launch whose function has ended on all PEs, without unblock_cmd_stream()."""
         command = self.commands[index]
-        is_launch = command.kind == tables.HOST_LAUNCH and reason.kind is StopKind.DEADLOCK
-        if not is_launch or not self.machine.explainer.has_only_ended_launches():
+        # Commands behind such a launch never begin.
+        may_end = command.kind == tables.HOST_LAUNCH and reason.kind is StopKind.DEADLOCK and not self._ended
+        if not may_end or not self.machine.explainer.has_only_ended_launches():
             return False
         self._ended.add(index)
         self.notice.clear()

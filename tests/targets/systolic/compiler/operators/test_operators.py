@@ -234,7 +234,9 @@ CASES: dict[str, Case] = {
     "gather one": Case("Gather", [(5, 8, 40), constant("i", 3)], {"axis": 1}),
     "gather range": Case("Gather", [(5, 8, 40), constant("i", [1, 3, 5])], {"axis": 1}),
     "gather scattered": Case("Gather", [(5, 8, 40), constant("i", [1, 5, 2, 2, 2, 4, 6])], {"axis": 1}),
-    "gather by two axes": Case("Gather", [(5, 8, 40), constant("i", [[7, -1, 3], [1, 2, 3]])], {"axis": 1}),
+    "gather by two axes": Case(
+        "Gather", [(5, 8, 40), constant("i", np.array([[7, -1, 3], [1, 2, 3]]))], {"axis": 1}
+    ),
     "gather one of many": Case("Gather", [(300, 4), constant("i", [1, 0] * 280)], {"axis": 0}, place="Host"),
     "depth to space": Case("DepthToSpace", [IMAGE], {"blocksize": 2}),
     "depth to space CRD": Case("DepthToSpace", [IMAGE], {"blocksize": 2, "mode": "CRD"}),
