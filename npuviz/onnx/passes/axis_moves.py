@@ -6,7 +6,7 @@ order, and then both go. A region is turned only where that leaves less for Tran
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,14 +14,10 @@ from onnx import NodeProto, helper
 
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
-from npuviz.onnx.passes.neighbours import Neighbours, replace_makers, store_weight
+from npuviz.onnx.passes.neighbours import Neighbours, Shapes, replace_makers, settle_regions, store_weight
 
 Order = tuple[int, ...]
 """Axes of a tensor in the order in which they are stored."""
-Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
-
-MOST_ROUNDS = 256
-"""Of looking for a region: each takes a Transpose away."""
 
 
 def settle_transposes(draft: Draft, shapes: Shapes) -> bool:
@@ -29,21 +25,21 @@ def settle_transposes(draft: Draft, shapes: Shapes) -> bool:
 
     shapes  element type and shape of every tensor
     """
-    known = dict(shapes)
-    refused: set[str] = set()
-    is_changed = False
-    for _ in range(MOST_ROUNDS):
-        graph = draft.proto.graph
-        begins = [node for node in graph.node if _is_transpose(node) and node.output[0] not in refused]
-        if not begins or sum(map(_is_transpose, graph.node)) < 2:
-            break
-        region = _Region(draft, known, begins[0])
-        if region.moved_after() < region.moved_before():
-            known.update(region.write())
-            is_changed = True
-        else:
-            refused.add(begins[0].output[0])
-    return is_changed
+    return settle_regions(draft, shapes, _Graph, _next_region)
+
+
+class _Graph(Neighbours):
+    """A draft's nodes by what they read and make, with shapes."""
+
+    def __init__(self, draft: Draft, shapes: Shapes) -> None:
+        super().__init__(draft)
+        self.shapes = shapes
+        self.turns = [node for node in draft.proto.graph.node if _is_transpose(node)]
+
+
+def _next_region(graph: _Graph, refused: Collection[str]) -> "tuple[str, _Region] | None":
+    begin = next((node for node in graph.turns if node.output[0] not in refused), None)
+    return None if begin is None or len(graph.turns) < 2 else (begin.output[0], _Region(graph, begin))
 
 
 def _is_transpose(node: NodeProto) -> bool:
@@ -88,15 +84,14 @@ class _Region:
     orders  tensor -> order in which the region stores it
     """
 
-    def __init__(self, draft: Draft, shapes: Shapes, begin: NodeProto) -> None:
-        self._draft, self._shapes, self._begin = draft, shapes, begin
-        self._graph = Neighbours(draft)
+    def __init__(self, graph: _Graph, begin: NodeProto) -> None:
+        self._graph, self._draft, self._shapes, self._begin = graph, graph.draft, graph.shapes, begin
         self.moves: list[_Move] = []
         self.orders: dict[str, Order] = {}
         self.brought: dict[str, Order] = {}
         self.ends: list[NodeProto] = []
         self._kept: set[str] = set()
-        if shapes.get(begin.output[0], (0, ()))[0]:
+        if graph.shapes.get(begin.output[0], (0, ()))[0]:
             self._grow()
 
     def _shape(self, name: str) -> tuple[int, ...]:
@@ -187,6 +182,10 @@ class _Region:
         return move, order
 
     # --- what it costs ---------------------------------------------------------------------------------
+
+    def is_better(self) -> bool:
+        """Whether Transposes would move less."""
+        return self.moved_after() < self.moved_before()
 
     def moved_before(self) -> int:
         """Bytes that Transposes of this region and those that it reads move as it is."""

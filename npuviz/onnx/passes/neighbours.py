@@ -1,6 +1,7 @@
 """A draft's nodes by what they read and make, and what passes that move operators write into it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 from onnx import NodeProto
@@ -8,6 +9,23 @@ from onnx import NodeProto
 from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.node_order import names_read, replace_nodes, sort_nodes
 from npuviz.onnx.parameters import subgraphs
+
+Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
+"""Tensor -> element type and shape."""
+MOST_ROUNDS = 256
+"""Of looking at a region."""
+
+
+class Region(Protocol):
+    """Operators that could work in another form, which a pass may write."""
+
+    def is_better(self) -> bool:
+        """Whether the other form has less to move."""
+        ...
+
+    def write(self) -> Mapping[str, tuple[int, tuple[int, ...]]]:
+        """Change the draft; types and shapes of the tensors that are new."""
+        ...
 
 
 class Neighbours:
@@ -28,6 +46,38 @@ class Neighbours:
                 self.readers.setdefault(name, []).append(node)
             for inner in subgraphs(node):
                 self.held |= names_read(inner)
+
+
+Graph = TypeVar("Graph", bound=Neighbours)
+
+
+def settle_regions(
+    draft: Draft,
+    shapes: Shapes,
+    graph_of: Callable[[Draft, Shapes], Graph],
+    find: Callable[[Graph, Collection[str]], tuple[str, Region] | None],
+) -> bool:
+    """Write each region that is better, in place. Returns whether there was any.
+
+    find  the first region that does not begin with one of the given tensors, and the tensor it begins with
+    """
+    known = dict(shapes)
+    refused: set[str] = set()
+    graph: Graph | None = None
+    is_changed = False
+    for _ in range(MOST_ROUNDS):
+        # Who reads what changes only when a region is written.
+        graph = graph or graph_of(draft, known)
+        found = find(graph, refused)
+        if found is None:
+            break
+        begin, region = found
+        if region.is_better():
+            known.update(region.write())
+            is_changed, graph = True, None
+        else:
+            refused.add(begin)
+    return is_changed
 
 
 def store_weight(draft: Draft, name: str, values: np.ndarray) -> str:

@@ -6,7 +6,7 @@ twice. A region is changed only where that leaves fewer views.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,16 +14,13 @@ from onnx import NodeProto, helper
 
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
-from npuviz.onnx.passes.neighbours import Neighbours, replace_makers, store_weight
+from npuviz.onnx.passes.neighbours import Neighbours, Shapes, replace_makers, settle_regions, store_weight
 
 Shape = tuple[int, ...]
-Shapes = Mapping[str, tuple[int, Shape]]
 _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 _PRODUCTS = ("Conv", "ConvTranspose")
 USUAL_AXES = 4
 """Machines take so many in most operators: a region is not brought to a shape of more, unless it has them."""
-MOST_ROUNDS = 256
-"""Of looking for a region: each takes a view away."""
 
 
 def settle_views(draft: Draft, shapes: Shapes) -> bool:
@@ -31,21 +28,12 @@ def settle_views(draft: Draft, shapes: Shapes) -> bool:
 
     shapes  element type and shape of every tensor
     """
-    known = dict(shapes)
-    refused: set[str] = set()
-    is_changed = False
-    for _ in range(MOST_ROUNDS):
-        graph = _Graph(draft, known)
-        begin = next((node for node in graph.views() if node.output[0] not in refused), None)
-        if begin is None:
-            break
-        region = _Region(graph, begin)
-        if region.is_better():
-            known.update(region.write())
-            is_changed = True
-        else:
-            refused.add(begin.output[0])
-    return is_changed
+    return settle_regions(draft, shapes, _Graph, _next_region)
+
+
+def _next_region(graph: "_Graph", refused: Collection[str]) -> "tuple[str, _Region] | None":
+    begin = next((node for node in graph.views() if node.output[0] not in refused), None)
+    return None if begin is None else (begin.output[0], _Region(graph, begin))
 
 
 class _Graph(Neighbours):
