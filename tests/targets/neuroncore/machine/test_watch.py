@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from npuviz.base.kernels.twins import plain_twin
 from npuviz.targets.neuroncore.kernels.updates import touches
 
-SMALL = st.integers(0, 40)
 
-
-@given(SMALL, st.integers(0, 6), st.integers(0, 12), SMALL, st.integers(0, 30), st.tuples(SMALL, SMALL))
+@given(
+    st.integers(0, 4), st.integers(0, 6), st.integers(0, 24), st.integers(0, 12), st.integers(0, 30),
+    st.tuples(st.integers(0, 200), st.integers(0, 12)),
+)  # fmt: skip
 def test_touches_agrees_with_its_partitions_one_by_one(partition, partitions, pitch, low, size, watched):
     """A pitch of zero is a memory without partitions; bytes of neighbours may overlap."""
     access = SimpleNamespace(
