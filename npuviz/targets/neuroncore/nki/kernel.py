@@ -4,6 +4,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -19,6 +20,7 @@ from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.calls.annotations import Annotation
 from npuviz.targets.neuroncore.nki.calls.instances import Instances, NeedsInstances
+from npuviz.targets.neuroncore.nki.calls.keywords import keywords_known
 from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
@@ -120,7 +122,7 @@ class Kernel:
         given = {name: values for name, values in inputs.items() if name not in drawn}
         recording.observer = Observer(spec_in_use(), stores, given, seed)
         programs = list(product(*(range(size) for size in self.grid)))
-        with recording_active(recording):
+        with recording_active(recording), keywords_known() if self.version > 1 else nullcontext():
             try:
                 result = self._recorded(
                     recording, programs, can_wait, lambda: self.function(*bound.args, **bound.kwargs)

@@ -45,6 +45,9 @@ def test_what_is_no_box_or_not_affine_is_refused() -> None:
         lambda: columns % 3,
         lambda: rows * 0.5,
         lambda: bool(rows < 3),
+        lambda: (rows < 3) | (columns < 3),
+        lambda: (rows < 3) ^ True,
+        lambda: ~(rows < 3),
     ):
         with pytest.raises(KernelError):
             wrong()

@@ -20,7 +20,11 @@ _UNROLLED = (
 
 
 class NKIObject:
-    """What kernels derive their own classes from: attributes of the class are fields, which calls give."""
+    """What kernels derive their own classes from: attributes of the class are fields, which calls give.
+
+    A field without a value of its own is None, with and without @dataclass.
+    # Ref: aws-neuron-sdk 81ce03ae, nki/get-started/nki-language-guide.rst, Class Support
+    """
 
     def __init_subclass__(cls) -> None:
         annotations = cls.__annotations__ = inspect.get_annotations(cls)
@@ -28,6 +32,9 @@ class NKIObject:
             is_field = not name.startswith("_") and isinstance(value, _PLAIN)
             if is_field and name not in annotations:
                 annotations[name] = Any
+        for name, kind in annotations.items():
+            if name not in vars(cls) and "ClassVar" not in str(kind):
+                setattr(cls, name, None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = [name for each in reversed(type(self).__mro__) for name in inspect.get_annotations(each)]
@@ -35,6 +42,10 @@ class NKIObject:
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names) or 'none'}")
         for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             setattr(self, name, value)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Follow the fields."""
 
 
 class VirtualRegister:

@@ -219,6 +219,11 @@ class Mask:
     def __rand__(self, other: object) -> "Mask":
         return self & other
 
+    def __or__(self, *_: object) -> "Mask":
+        raise KernelError("masks are joined by & alone", "err_unsupported_expression_in_mask")
+
+    __ror__ = __xor__ = __rxor__ = __invert__ = __or__
+
     def __bool__(self) -> bool:
         raise KernelError(
             "a condition cannot depend on nl.arange", "err_control_flow_condition_depending_on_arange"

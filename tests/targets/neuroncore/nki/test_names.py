@@ -1,0 +1,66 @@
+# What kernels of generation 2 may name without importing it, and the classes that they declare.
+import numpy as np
+import pytest
+
+from npuviz.base.errors import NpuvizError
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, ran, random
+
+MEMORIES = """
+def copied(a):
+    tile = sbuf.view(dtype=a.dtype, shape=a.shape)
+    nisa.dma_copy(dst=tile, src=a)
+    return tile
+
+@nki.jit
+def kernel(a, b):
+    c = sbuf.view(dtype=a.dtype, shape=a.shape)
+    nisa.tensor_tensor(dst=c, data1=copied(a), data2=copied(b), op=nl.add)
+    out = hbm.view(dtype=a.dtype, shape=a.shape)
+    nisa.dma_copy(dst=out, src=c)
+    return out
+"""
+
+
+def test_memories_have_names_in_kernels_of_generation_2(tmp_path) -> None:
+    a, b = random(64, 32), random(64, 32, seed=1)
+    assert (ran(tmp_path, SECOND + MEMORIES, {"a": a, "b": b}) == a + b).all()
+    with pytest.raises(NameError):
+        sbuf  # type: ignore[name-defined]  # noqa: B018, F821
+
+
+def test_generation_1_and_names_of_the_file_stay_as_they_are(tmp_path) -> None:
+    with pytest.raises(NpuvizError, match=r"kernel\.py:\d+.*'sbuf' is not defined"):
+        ran(tmp_path, FIRST + MEMORIES, {"a": random(64, 32), "b": random(64, 32)})
+    own = SECOND + "class sbuf:\n    view = staticmethod(lambda dtype, shape: 1 / 0)\n" + MEMORIES
+    with pytest.raises(NpuvizError, match="division by zero"):
+        ran(tmp_path, own, {"a": random(64, 32), "b": random(64, 32)})
+
+
+@pytest.mark.parametrize("decorator", ["@dataclass\n", ""])
+def test_a_field_without_a_value_is_none(tmp_path, decorator) -> None:
+    text = f"""{SECOND}
+from dataclasses import dataclass
+
+{decorator}class Sizes(nl.NKIObject):
+    rows: int
+    unused: int
+    columns: int
+    factor: float = 3.0
+    doubled = 0
+
+    def __post_init__(self):
+        self.doubled = 2 * self.rows
+
+@nki.jit
+def kernel(x):
+    sizes = Sizes(rows=64, columns=32)
+    assert sizes.unused is None and sizes.doubled == 128
+    tile = nl.ndarray((sizes.rows, sizes.columns), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=sizes.factor)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+    x = random(64, 32)
+    assert np.allclose(ran(tmp_path, text, {"x": x}), 3 * x)
