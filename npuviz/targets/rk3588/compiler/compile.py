@@ -16,7 +16,6 @@ from npuviz.targets.rk3588.compiler.activation_functions import activation_funct
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
-from npuviz.targets.rk3588.compiler.host_only import RECURRENT
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
@@ -30,6 +29,7 @@ from npuviz.targets.rk3588.compiler.operators import (
     pooling,
     products,
     quantising,
+    recurrent,
     rows,
     single,
     transposed,
@@ -51,6 +51,7 @@ FAMILIES: Mapping[str, Lower] = {
     **logic.LOWERINGS,
     **pooling.LOWERINGS,
     **quantising.LOWERINGS,
+    **recurrent.LOWERINGS,
     **rows.LOWERINGS,
     **single.LOWERINGS,
     **transposed.LOWERINGS,
@@ -64,6 +65,7 @@ _COMPOSED = frozenset(
         *inverses.LOWERINGS.values(),
         *logic.LOWERINGS.values(),
         *logic.OTHER_WAYS.values(),
+        *recurrent.LOWERINGS.values(),
         *rows.LOWERINGS.values(),
     )
 )
@@ -107,7 +109,7 @@ def _is_known(node: Node) -> bool:
     kind = node.op_type
     if kind in _NOT_IN_RUNTIME:
         return False
-    return kind in (*FAMILIES, *logic.OTHER_WAYS, *DENSE, *VIEWS, *LIMITS, *RECURRENT, *LOOPS) or (
+    return kind in (*FAMILIES, *logic.OTHER_WAYS, *DENSE, *VIEWS, *LIMITS, *LOOPS) or (
         activation_function(kind, attributes_of(node)) is not None
     )
 

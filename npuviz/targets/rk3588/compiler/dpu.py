@@ -10,7 +10,7 @@ dpu_word, rdma_word = writer("DPU"), writer("DPU_RDMA")
 """Words of the DPU and of what reads memory for it: (register, field=value ...)."""
 
 ALU_MAX, ALU_MIN, ALU_ADD = 0, 1, 2
-DIVIDE = 3
+DIVIDE, SUBTRACT = 3, 4
 ABSOLUTE, NEGATIVE, FLOOR, CEIL = 5, 6, 7, 8
 """Codes of EW_CFG. Ref: XML."""
 MULTIPLY = -1

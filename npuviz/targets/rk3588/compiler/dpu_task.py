@@ -111,9 +111,19 @@ def _image_address(second: Buffer | None, image: int) -> int:
     return second.address + (0 if single else image * image_bytes(second.shape, second.dtype))
 
 
-def with_table(words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool) -> list[Word]:
-    """The words of a task whose results go through a table; `fills` writes its entries, too."""
+def with_table(
+    words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool, keeps_operand: bool = False
+) -> list[Word]:
+    """The words of a task whose results go through a table; `fills` writes its entries, too.
+
+    keeps_operand  EW joins its operand before it looks up
+    """
     switch = table.switch_words(to_half=to_half)
+    if keeps_operand:
+        own = dpu_word("EW_CFG")
+        (config,) = (word for word in words if (word.target, word.offset) == (own.target, own.offset))
+        looks = replace(config, value=config.value & ~dpu_word("EW_CFG", lut_bypass=1).value)
+        switch = (looks, *(word for word in switch if word.offset != own.offset))
     replaced = table.written | {(word.target, word.offset) for word in switch}
     kept = [word for word in words if (word.target, word.offset) not in replaced]
     return [*kept, *(table.fill if fills else table.limits), *switch]

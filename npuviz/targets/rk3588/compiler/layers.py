@@ -12,7 +12,7 @@ from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.host_only import RECURRENT, hangs_on_digits, recurrent_reason
+from npuviz.targets.rk3588.compiler.host_only import hangs_on_digits
 from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.operator_kinds import (
@@ -24,9 +24,11 @@ from npuviz.targets.rk3588.compiler.operator_kinds import (
     PAIRS,
     POOLS,
     PRODUCTS,
+    RECURRENT,
     VIEWS,
 )
 from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
+from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -92,18 +94,6 @@ class Layer:
         """How the head's results are scaled: before its table, where it has one."""
         taken = self.activation.taken if self.activation is not None else None
         return taken or self.output.quantisation
-
-
-def matrix_fits(spec: RknnSpec, taken: int, given: int) -> bool:
-    """Whether a matrix of fp16 over all elements is read in less than half the time that reaching the Host
-    takes: where the Host works before or behind, it is cheaper. taken, given  elements, as memory holds
-    them"""
-    return matrix_cycles(spec, taken, given) < spec.to_cycles(spec.host_call_ns) / 2
-
-
-def matrix_cycles(spec: RknnSpec, taken: int, given: int) -> float:
-    """How long a matrix of fp16 over all elements is read. taken, given  elements, as memory holds them"""
-    return 2 * taken * given / spec.bytes_per_cycle
 
 
 def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
@@ -192,8 +182,6 @@ class Planner:
                 kinds,
                 "float32 tensors, or QuantizeLinear and DequantizeLinear with constant scales around it",
             )
-        if node.op_type in RECURRENT:
-            return recurrent_reason(self.graph, node, self._spec)
         return lacking(node, "the NPU has")
 
     # --- what belongs together -----------------------------------------------------------------------
@@ -263,6 +251,9 @@ class Planner:
             operands = [tensor for tensor in names if not self.is_constant(tensor)]
         elif kind == "Concat":
             operands = names
+        elif kind in RECURRENT:
+            states = [tensor for tensor in names[5:7] if not self.is_constant(tensor)]
+            operands = [*names[:1], *states]
         elif kind in VIEWS or kind in POOLS or kind in OTHERS or self.is_activation(node):
             operands = names[:1]
         elif kind in DENSE:
@@ -440,6 +431,10 @@ class Planner:
         """The operator in fp16."""
         if not self._is_of_floats(operands, taken=node.op_type in (*LOGIC, "Cast")):
             return None
+        inputs = tuple(Stored(tensor) for tensor in operands)
+        if node.op_type in RECURRENT:
+            ends = tuple(Stored(tensor) for tensor in node.outputs if tensor >= 0)
+            return Layer(node, (node.id,), inputs, ends[0], others=ends[1:])
         if not self._is_of_floats(node.outputs[:1], taken=node.op_type in LOGIC):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
@@ -447,7 +442,6 @@ class Planner:
         if len(moves) > 1:
             nodes, made = tuple(each.id for each in moves), moves[-1].outputs[0]
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
-        inputs = tuple(Stored(tensor) for tensor in operands)
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
 
     def _is_of_floats(self, tensors: Sequence[int], *, taken: bool) -> bool:

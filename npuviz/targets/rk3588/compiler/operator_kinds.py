@@ -15,6 +15,7 @@ OTHERS = (
 """Operators of one tensor and constants."""
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 LIMITS = ("Relu", "Clip")
+RECURRENT = ("RNN", "GRU", "LSTM")
 LOGIC = ("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Where", "Xor")
 """Operators of booleans and floats, with as many operands as they have."""
 DENSE = frozenset(

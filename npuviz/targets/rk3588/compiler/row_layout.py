@@ -3,11 +3,11 @@ and pictures."""
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.normalisation import OPERATORS as NORMALISATIONS
-from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
+from npuviz.targets.rk3588.compiler.operator_kinds import RECURRENT, VIEWS
 
 _MOVERS = (*VIEWS, "Transpose")
 """Operators whose result may lie in another way than what they read: they copy."""
-_ALONG_CHANNELS = ("MatMul", "Gemm", *NORMALISATIONS)
+_ALONG_CHANNELS = ("MatMul", "Gemm", *RECURRENT, *NORMALISATIONS)
 """Operators that want their last axis as channels, as means along that do."""
 _ALONG_AXES = ("Softmax", "LogSoftmax")
 """Operators that want their axis as channels."""

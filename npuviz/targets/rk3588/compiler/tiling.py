@@ -100,7 +100,7 @@ def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
 
 
 def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
-    group, item = packing(base.in_dtype).kernels, numpy_dtype(base.in_dtype).itemsize
+    group, item = packing(base.in_dtype).kernels, numpy_dtype(base.out_dtype).itemsize
     groups = -(-base.kernels // group)
     cores = min(spec.cores, groups)
     found: list[Tile] = []

@@ -95,21 +95,11 @@ def test_limits(tmp_path: Path, low: float | None, high: float | None, limit: fl
 
 @pytest.mark.parametrize(
     ("operator", "reason"),
-    [
-        ("Tan", "no lowering"),
-        ("Softmax", "maximum or mean of the same tensor"),
-        ("LSTM", "each of its steps is 7 tasks, one behind the other, and takes longer than on the Host"),
-    ],
+    [("Tan", "no lowering"), ("Softmax", "maximum or mean of the same tensor")],
 )
 def test_the_note_says_why(tmp_path: Path, operator: str, reason: str) -> None:
     model = Model(6, 6)
-    inputs = ["x"]
-    if operator == "LSTM":
-        inputs = [model.add("Unsqueeze", "x", model.constant(np.array([1])))]
-        inputs += [model.weight(1, 32, 6), model.weight(1, 32, 8)]
-        model.add(operator, *inputs, hidden_size=8)
-    else:
-        model.add(operator, *inputs)
+    model.add(operator, "x")
     reasons = checked(model.save(tmp_path)).host_reasons
     assert any(reason in text for text in reasons), reasons
 

@@ -22,8 +22,9 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import ALU_ADD
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
-from npuviz.targets.rk3588.compiler.layers import Layer, Planner, matrix_cycles, matrix_fits
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
+from npuviz.targets.rk3588.compiler.partition.matrices import matrix_cycles, matrix_fits
 from npuviz.targets.rk3588.compiler.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape

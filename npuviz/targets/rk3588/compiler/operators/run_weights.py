@@ -53,7 +53,7 @@ def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
     shapes = [b.graph.tensors[tensor].shape for tensor in node.inputs[:2]]
     if min(len(shape) for shape in shapes) < 2:
         raise CannotLower("a product with a vector", change="a matrix of one row or column")
-    one, two = (_operand(b, layer, planner, tensor) for tensor in node.inputs[:2])
+    one, two = (operand_cube(b, layer, planner, tensor) for tensor in node.inputs[:2])
     first = rows_of(b, layer, one, shapes[0], [0 if turns[0] else len(shapes[0]) - 1])
     second = rows_of(b, layer, two, shapes[1], [len(shapes[1]) - 1])
     target = cube_of(b, layer, layer.output)
@@ -78,7 +78,7 @@ def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
     _finish(b, layer, planner, made, target, is_gemm)
 
 
-def _operand(b: Builder, layer: Layer, planner: Planner, tensor: int) -> Buffer:
+def operand_cube(b: Builder, layer: Layer, planner: Planner, tensor: int) -> Buffer:
     """An operand as a cube; a constant is laid out as one."""
     found = next((stored for stored in layer.inputs if stored.tensor == tensor), None)
     if found is not None:
@@ -120,7 +120,7 @@ def operands_at_run(
     weights, bias = tensors
     kernels = numbers.shape[0]
     like = Buffer("", 0, 0, "feature", shape=(1, kernels), dtype=HALF)
-    source = _operand(b, layer, planner, weights)
+    source = operand_cube(b, layer, planner, weights)
 
     def laid_out(packed: np.ndarray) -> Buffer:
         name = f"{layer.head.name or layer.head.op_type} weights"
