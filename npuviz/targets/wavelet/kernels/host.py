@@ -29,6 +29,7 @@ from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
     CHANNEL,
     COMMAND_STATE,
+    ENDED,
     FAR,
     MAIN,
     QUEUE,
@@ -265,10 +266,10 @@ def _may_start(machine, index):
 
 @kernel
 def _is_at_work(machine, pe, t):
-    """Whether a task of a PE runs, or is the next to start; one that waits in an operation does not count."""
+    """Whether a task of a PE runs, or is to start; one that waits in an operation does not count."""
     if pe.task >= 0:
         return (pe.threads >> MAIN) & 1 == 0 and pe.map_wait == 0
-    return may_start(pe) and pick_task(machine, pe, t) != NO_TASK
+    return pe.timed >> ENDED != 0 or (may_start(pe) and pick_task(machine, pe, t) != NO_TASK)
 
 
 @kernel

@@ -25,7 +25,7 @@ def forget(machine: WaveletMachine) -> None:
     b = b[b > 0]
     s[b + sk.BLOCK.stalled] = 0
     s[b + sk.BLOCK.tested] = s[b + sk.BLOCK.threads]
-    s[b + sk.BLOCK.timed] = s[b + sk.BLOCK.threads]
+    s[b + sk.BLOCK.timed] |= s[b + sk.BLOCK.threads]
     s[b + sk.BLOCK.shut] = 0
     for place in range(pk.NUM_COLORS):
         s[b + sk.BLOCK.due + place] = 0

@@ -6,6 +6,7 @@ from npuviz.sim.parts.watch_kernels import is_recording, is_watched
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import operand_bytes
 from npuviz.targets.wavelet.kernels.causes import begin_thread, end_main_wait, record_issue
+from npuviz.targets.wavelet.kernels.dsd.completion import complete_early
 from npuviz.targets.wavelet.kernels.dsd.fifo import elements_free, elements_held
 from npuviz.targets.wavelet.kernels.dsd.operand import (
     Element,
@@ -202,6 +203,7 @@ def start_operation(machine, pe, operation, t):
         return False
     waited = pe.map_wait < 0
     pe.map_wait = 0
+    complete_early(machine, pe, number)
     thread = thread_of(program, pe, number)
     op = operation.operation
     _settings(machine, pe, thread, operation, dsr)

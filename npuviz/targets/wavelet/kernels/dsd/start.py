@@ -339,7 +339,6 @@ def set_up(machine, pe, thread, op, number):
     """Complete a thread whose operands are set: length, rate, queues. Returns its number of elements."""
     program = machine.program
     thread.op = op
-    thread.half = CODE(program, pe.code).half
     destination = thread.operands[0]
     first = thread.operands[1]
     thread.reduces = 0
@@ -357,6 +356,7 @@ def set_up(machine, pe, thread, op, number):
     count = _count(machine.wafer, pe, thread)
     thread.total = count
     thread.left = count
+    thread.lag = program.complete if count > 0 else 0
     thread.finished = 1
     thread.wait = WAIT_NONE
     _set_rate(program, thread)

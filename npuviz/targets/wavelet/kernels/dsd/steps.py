@@ -1,4 +1,4 @@
-"""DSD operations under way: set-up, steps of a few elements, completion. One step takes the datapath.
+"""DSD operations under way: steps of a few elements. One step takes the datapath.
 
 An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
 """
@@ -12,7 +12,8 @@ from npuviz.sim.parts.watch_kernels import (
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels.arithmetic.elements import element
 from npuviz.targets.wavelet.kernels.arithmetic.wraps import note_wrapped_word
-from npuviz.targets.wavelet.kernels.causes import end_thread, note_gap, note_let
+from npuviz.targets.wavelet.kernels.causes import note_gap
+from npuviz.targets.wavelet.kernels.dsd.completion import finish_operation, shorten_lag
 from npuviz.targets.wavelet.kernels.dsd.fifo import (
     FIFO_ENDS,
     FIFO_GOES_ON,
@@ -24,23 +25,19 @@ from npuviz.targets.wavelet.kernels.dsd.fifo import (
 )
 from npuviz.targets.wavelet.kernels.dsd.operand import (
     Element,
-    is_inside,
     pop_queue,
     read_fabric,
     read_fifo,
     read_line,
     read_memory,
-    save_address,
     send_word,
     watch_target,
     write_fifo,
     write_line,
     write_memory,
 )
-from npuviz.targets.wavelet.kernels.dsd.start import release, thread_of
+from npuviz.targets.wavelet.kernels.dsd.start import thread_of
 from npuviz.targets.wavelet.kernels.faults import FAULT_SOURCE
-from npuviz.targets.wavelet.kernels.memory import store_16, store_32
-from npuviz.targets.wavelet.kernels.processor.task import activate, block
 from npuviz.targets.wavelet.kernels.program_records import CODE, RATE
 from npuviz.targets.wavelet.kernels.records import (
     CHANNEL,
@@ -48,8 +45,6 @@ from npuviz.targets.wavelet.kernels.records import (
     FLAG_PAIR,
     FLAG_PAIR_ANY,
     FLAG_TRANSFORM,
-    FLAG_ZERO_FIRST,
-    FLAG_ZERO_SECOND,
     IS_PLAIN,
     IS_SIGNED,
     KIND_BITS,
@@ -61,7 +56,6 @@ from npuviz.targets.wavelet.kernels.records import (
     KIND_RING,
     KIND_SHAPE,
     KIND_VALUE,
-    MAIN,
     MARK_CONTROL,
     ONE,
     QUEUE,
@@ -73,13 +67,9 @@ from npuviz.targets.wavelet.kernels.records import (
 from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry, room_for
 from npuviz.targets.wavelet.kernels.router.swap import swap_has_room
 from npuviz.targets.wavelet.kernels.taps import (
-    WORK_ELEMENT,
-    WRITE_MEMORY,
     is_tapped,
     tap_element,
     tap_plain,
-    tap_work,
-    touch,
 )
 from npuviz.targets.wavelet.kernels.time.events import band_of, fault, has_fault, step_from
 from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
@@ -213,7 +203,7 @@ def _meets_control(wafer, pe, thread, t):
 @kernel
 def _elements(machine, pe, thread, count, t):
     """Compute and store `count` elements one after the other."""
-    op, half = thread.op, thread.half
+    op, half = thread.op, CODE(machine.program, pe.code).half
     operands = thread.operands
     destination, first, second, third = operands[0], operands[1], operands[2], operands[3]
     is_fused = machine.program.fused
@@ -255,75 +245,6 @@ def _elements(machine, pe, thread, count, t):
 
 
 @kernel
-def _clear_source(machine, pe, thread, t):
-    """Clear the memory of a source as the `zero` field of a fabric destination asks."""
-    wafer = machine.wafer
-    flags = thread.operands[0].flags
-    operand = thread.operands[1]
-    if flags & FLAG_ZERO_SECOND and thread.operands[2].kind != KIND_NOTHING:
-        operand = thread.operands[2]
-    if operand.kind != KIND_LINE:
-        return
-    address = operand.base
-    for _ in range(thread.total - thread.left):
-        if is_inside(pe, address, operand.bytes):
-            if is_watched(machine):
-                touched = (address, address + operand.bytes, mark_of(thread.line))
-                watch_bytes(machine, pe.node, STOP_MEMORY_WRITE, touched, t)
-                if is_tapped(machine):
-                    tap_work(machine, pe.node, WORK_ELEMENT, ZERO, thread.line)
-                    touch(machine, pe.node, WRITE_MEMORY, address, operand.bytes)
-            if operand.bytes == 2:
-                store_16(wafer, pe.memory, address, ZERO)
-            else:
-                store_32(wafer, pe.memory, address, ZERO)
-        address += operand.step
-
-
-@kernel
-def finish_operation(machine, pe, number, by_control, span):
-    """The end of an operation: settings of its completion act, its thread is free. span: of its last step."""
-    wafer, program = machine.wafer, machine.program
-    t, end = span
-    thread = thread_of(program, pe, number)
-    for i in range(4):
-        operand = thread.operands[i]
-        kind = operand.kind
-        if kind == KIND_INPUT and QUEUE(wafer, operand.record).thread == number:
-            release(wafer, pe, operand)
-        elif kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
-            save_address(wafer, operand)
-    clears = thread.operands[0].flags & (FLAG_ZERO_FIRST | FLAG_ZERO_SECOND)
-    if clears and thread.operands[0].kind == KIND_OUTPUT:
-        _clear_source(machine, pe, thread, t)
-    pe.threads &= ~(1 << number)
-    if by_control and thread.control == 2:
-        activate(machine, pe, thread.control_id, thread.line)
-        note_let(pe, t, number)
-    elif by_control and thread.control == 3:
-        block(pe, thread.control_kind, thread.control_id, ZERO)
-        note_let(pe, t, number)
-    else:
-        if thread.activate >= 0:
-            activate(machine, pe, thread.activate, thread.line)
-        if thread.unblock >= 0:
-            block(pe, thread.unblock_kind, thread.unblock, ZERO)
-        if thread.activate >= 0 or thread.unblock >= 0:
-            note_let(pe, t, number)
-    # The trace ends with the cycle in which the last step was issued.
-    shown = t + 1
-    if thread.start < shown:
-        end_thread(machine, pe, number, thread, shown)
-    if number == MAIN:
-        pe.ready = end
-        pe.complete = end + program.complete
-        pe.drain = end + program.drain
-        pe.run_start = shown
-        if thread.result >= 0:
-            wafer[thread.result] = thread.finished
-
-
-@kernel
 def _watch_memory(machine, pe, thread, count, t):
     """Test stop rows about memory read by a step, and lines it writes; `_elements` sees other writes."""
     mark = mark_of(thread.line)
@@ -349,11 +270,12 @@ def _special_step(machine, pe, thread, number, t):
     """
     wafer = machine.wafer
     control = _meets_control(wafer, pe, thread, t)
+    if control == 0 and thread.op != isa.D_DFILT:
+        return 0
+    step_from(pe, number, t + 1)
     if control == 2:
         finish_operation(machine, pe, number, ONE, (t, t + 1))
     elif control == 0:
-        if thread.op != isa.D_DFILT:
-            return 0
         operand = thread.operands[1]
         if operand.kind != KIND_INPUT:
             operand = thread.operands[2]
@@ -361,7 +283,6 @@ def _special_step(machine, pe, thread, number, t):
             fault(wafer, pe.node, FAULT_SOURCE, thread.op)
             return 1
         pop_queue(wafer, pe, QUEUE(wafer, operand.record), operand.queue, t)
-    step_from(pe, number, t + 1)
     return 1
 
 
@@ -443,6 +364,7 @@ def step_operation(machine, pe, number, t):
     band = band_of(wafer, pe)
     band.beats += 1
     if t > thread.expected:
+        shorten_lag(thread, t)
         note_gap(machine, pe, number, thread, t)
     thread.expected = t + 1
     if thread.left <= 0:

@@ -2,9 +2,10 @@
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.kernels.causes import last_thread, note_let
+from npuviz.targets.wavelet.kernels.dsd.completion import complete_ended, finish_operation
 from npuviz.targets.wavelet.kernels.dsd.dispatch import cursor_ready
 from npuviz.targets.wavelet.kernels.dsd.start import thread_of
-from npuviz.targets.wavelet.kernels.dsd.steps import can_step, finish_operation, step_operation
+from npuviz.targets.wavelet.kernels.dsd.steps import can_step, step_operation
 from npuviz.targets.wavelet.kernels.isa import OP_MAP_WRITE
 from npuviz.targets.wavelet.kernels.processor.scalar import scalar_step
 from npuviz.targets.wavelet.kernels.processor.system import queue_level
@@ -20,6 +21,7 @@ from npuviz.targets.wavelet.kernels.records import (
     BLOCK,
     BUSY_THREAD,
     CHANNEL,
+    ENDED,
     FAR,
     FLUSH_DONE,
     FLUSH_TASK,
@@ -240,6 +242,12 @@ def processor_step(machine, seat, t):
             again = _next_arrival(program, pe, t)
             if again < wake:
                 wake = again
+    if pe.timed >> ENDED:
+        # A task that may start has started: what is activated now counts once more.
+        again = complete_ended(machine, pe, t)
+        _start_next(machine, pe, t)
+        if again < wake:
+            wake = again
     main = False
     if pe.task >= 0 and (pe.threads >> MAIN) & 1 == 0:
         if pe.ready > t:
@@ -275,6 +283,15 @@ def processor_step(machine, seat, t):
         wake_processor(wafer, pe, wake)
 
 
+@kernel
+def _start_next(machine, pe, t):
+    """Start a task if none runs and one can."""
+    if pe.task < 0 and pe.ready <= t and may_start(pe):
+        pick = pick_task(machine, pe, t)
+        if pick != NO_TASK:
+            start_task(machine, pe, pick, t)
+
+
 @spliced
 def _run_main(machine, pe, threads, t):
     """The main thread has the datapath; returns when to look again."""
@@ -298,10 +315,7 @@ def _run_thread(machine, pe, number, t):
     pe.busy += cycles
     if (pe.threads >> number) & 1 and (pe.tested >> number) & 1 == 0:
         _note_wait(machine, pe, number)
-    if pe.task < 0 and pe.ready <= t and may_start(pe):
-        pick = pick_task(machine, pe, t)
-        if pick != NO_TASK:
-            start_task(machine, pe, pick, t)
+    _start_next(machine, pe, t)
     # A step may have made room, data or a task for others.
     return t + (cycles if cycles > 0 else 1)
 
