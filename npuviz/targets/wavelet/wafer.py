@@ -9,6 +9,8 @@ from npuviz.targets.wavelet.kernels import isa
 
 TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
 """Word addresses of the time stamp counter and of what starts it, as the machine has them."""
+MAX_SIDE = 1500
+"""Columns and rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
 
 
 @dataclass(frozen=True, slots=True)

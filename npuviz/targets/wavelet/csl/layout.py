@@ -23,10 +23,8 @@ from npuviz.targets.wavelet.csl.routes import channel_of
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall
-from npuviz.targets.wavelet.wafer import Channel
+from npuviz.targets.wavelet.wafer import MAX_SIDE, Channel
 
-MAX_SIDE = 1500
-"""Columns and rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
 MAX_ARGUMENTS = 15
 
 

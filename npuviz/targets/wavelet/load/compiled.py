@@ -8,7 +8,6 @@ from pathlib import Path
 from npuviz.base.errors import FormatError
 from npuviz.targets.wavelet import isa
 from npuviz.targets.wavelet.load.archive import read_record, write_record
-from npuviz.targets.wavelet.load.wafer_check import check_commands, check_wafer
 from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 WAFER_FILE = "npuviz-wafer.npz"
@@ -55,6 +54,9 @@ def load_wafer(folder: Path) -> Wafer:
         raise FormatError(
             folder, expected=f"a compiled program ({WAFER_FILE})", hint="compile it with `npuviz csl cslc`"
         )
+    # Its limits are those of the kernels, which the compiler that saves a wafer need not load.
+    from npuviz.targets.wavelet.load.wafer_check import check_wafer
+
     path = folder / WAFER_FILE
     wafer = read_record(path, "wafer", FORMAT_VERSION, Wafer)
     check_wafer(wafer, path)
@@ -71,6 +73,8 @@ def load_run(folder: Path) -> Recording | None:
     path = folder / RUN_FILE
     if not path.is_file():
         return None
+    from npuviz.targets.wavelet.load.wafer_check import check_commands
+
     recording = read_record(path, "run", FORMAT_VERSION, Recording)
     check_commands(recording.commands, path)
     return recording

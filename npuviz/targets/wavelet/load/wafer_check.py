@@ -12,12 +12,12 @@ import numpy as np
 
 from npuviz.base.errors import FormatError
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.targets.wavelet.csl.layout import MAX_SIDE
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.load.code_check import MOST_REGISTERS, Wrong, wrong_code, wrong_operation
 from npuviz.targets.wavelet.wafer import (
     HOST_COPY_IN,
     HOST_PORT_OUT,
+    MAX_SIDE,
     STREAMS_IN,
     TIMER,
     TIMER_CONTROL,

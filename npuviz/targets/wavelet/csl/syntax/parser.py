@@ -1,15 +1,18 @@
-"""CSL text to syntax tree: Lark's LALR parser with contextual lexing, built once per process."""
+"""CSL text to syntax tree: Lark's LALR parser with contextual lexing, its tables made once per computer."""
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, cast
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.exceptions import VisitError
 
+from npuviz.base.kernels.helper import CACHE_VARIABLE
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.builder import TreeBuilder
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -19,6 +22,9 @@ MAX_TEXT = 4_000_000
 """Characters of a file; longer ones are refused."""
 QUOTED = 60
 """Characters of a line that an error shows."""
+
+TABLES_FILE = "csl-grammar.tables"
+"""What Lark made of the grammar, beside the compiled kernels."""
 
 _lock = threading.Lock()
 
@@ -58,6 +64,9 @@ def _parser() -> tuple[Lark, TreeBuilder]:
         keep_all_tokens=True,
         maybe_placeholders=False,
         transformer=cast(Any, builder),
+        # To make the tables takes longer than to compile most programs. Lark makes those again that are
+        # damaged or of another grammar.
+        cache=str(Path(os.environ[CACHE_VARIABLE]) / TABLES_FILE),
     )
     return lark, builder
 

@@ -1,7 +1,11 @@
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from lark.load_grammar import load_grammar
 
+from npuviz.base.kernels.helper import CACHE_VARIABLE
 from npuviz.targets.wavelet.csl.syntax import parser, tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
@@ -266,3 +270,24 @@ def test_deeply_nested_parentheses_parse() -> None:
 def test_too_long_texts_are_refused() -> None:
     with pytest.raises(CslError, match="at most"):
         parser.parse(" " * (parser.MAX_TEXT + 1), "t.csl", 0)
+
+
+def test_tables_are_made_once_and_damaged_ones_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    made = 0
+
+    def load(*arguments: Any) -> Any:
+        nonlocal made
+        made += 1
+        return load_grammar(*arguments)
+
+    monkeypatch.setattr("lark.lark.load_grammar", load)
+    file, fresh = tmp_path / parser.TABLES_FILE, parser._parser.__wrapped__
+    parsers: list[Any] = []
+    monkeypatch.setattr(parser, "_parser", lambda: parsers[-1])
+    for damage, count in ((None, 1), (None, 1), (100, 2), (0, 3), (None, 3)):
+        if damage is not None:
+            file.write_bytes(file.read_bytes()[:damage])
+        parsers.append(fresh())
+        assert shape(expression("1 + 2 * a")) == "(1 + (2 * a))"
+        assert made == count
