@@ -19,6 +19,7 @@ class ModelForm:
     float_weights    whether weights behind DequantizeLinear are stored as floats, which suits machines that
                      multiply integers no faster
     float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
+    float_recurrence  weights of a direction up to which a DynamicQuantizeLSTM becomes an LSTM of floats
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
     most_padding     zeros before or behind an axis that a convolution lays itself; a Pad of more stays
     """
@@ -26,6 +27,7 @@ class ModelForm:
     whole: Callable[[onnx.NodeProto], bool] | None = None
     float_weights: bool = False
     float_products: bool = False
+    float_recurrence: int = 0
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS
     most_padding: int = 1 << 30
 

@@ -17,7 +17,8 @@ from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.convolution_parts import settle_convolutions
-from npuviz.onnx.passes.dynamic_products import write_as_floats
+from npuviz.onnx.passes.dynamic_products import write_as_floats, write_float_lstms
+from npuviz.onnx.passes.lengths import settle_lengths
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.packed_parts import slice_packed_parts
@@ -66,9 +67,13 @@ def read_model(
         if not decide(draft, given):
             break
         draft = optimize_draft(draft, float_weights=form.float_weights)
+    if may_change and settle_lengths(draft, given):
+        draft = optimize_draft(draft, float_weights=form.float_weights)
     if may_change and _write_out(draft, given, form, is_late=True):
         draft = optimize_draft(draft, float_weights=form.float_weights)
     if may_change and form.float_products and write_as_floats(draft):
+        draft = optimize_draft(draft, float_weights=form.float_weights)
+    if may_change and write_float_lstms(draft, form.float_recurrence):
         draft = optimize_draft(draft, float_weights=form.float_weights)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)

@@ -1,4 +1,4 @@
-"""Products with operands that are rounded to 8 bits at run time, written as products of floats.
+"""Products and LSTMs with operands that are rounded to 8 bits at run time, written with floats.
 
 A machine whose scales lie in its program cannot find one while it runs. It can leave the rounding out:
 weights become the floats that they stand for, and the other operand keeps the machine's own type.
@@ -13,6 +13,7 @@ from onnx import NodeProto, helper
 from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.node_order import replace_nodes
 
+_LSTM = "DynamicQuantizeLSTM"
 NOT_ROUNDED = "are not rounded to 8 bits"
 """How the assumption says that a product's operand keeps the machine's type."""
 _FLOAT_FORMS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
@@ -52,6 +53,48 @@ def write_as_floats(draft: Draft) -> bool:
         f"operands of {len(found)} products {NOT_ROUNDED} as the file does at run time: "
         "they keep the machine's type"
     )
+    return True
+
+
+def write_float_lstms(draft: Draft, most_weights: int) -> bool:
+    """Replace a DynamicQuantizeLSTM of ONNX Runtime by an LSTM of floats, in place: its weights become the
+    numbers that they stand for. Returns whether anything changed.
+
+    most_weights  of a direction; larger ones stay
+    """
+    nodes = draft.proto.graph.node
+    found = [
+        place
+        for place, node in enumerate(nodes)
+        if node.op_type == _LSTM and _float_lstm(draft, node, most_weights)
+    ]
+    if found:
+        draft.assumptions.append(
+            f"states and inputs of {len(found)} DynamicQuantizeLSTM {NOT_ROUNDED} as the file does at run "
+            "time: they keep the machine's type"
+        )
+    return bool(found)
+
+
+def _float_lstm(draft: Draft, node: NodeProto, most_weights: int) -> bool:
+    """Make an LSTM of one node, whose weights lie turned and have a scale for all or one a column."""
+    names = [node.input[place] for place in (1, 2, 8, 9, 10, 11)]
+    held = [draft.weights.get(name) for name in names]
+    if len(node.input) != 12 or any(each is None for each in held):
+        return False
+    arrays = [each for each in held if each is not None]
+    directions = arrays[0].shape[0]
+    if sum(each.size for each in arrays[:2]) > most_weights * directions:
+        return False
+    for place, codes, scales, points in ((1, arrays[0], *arrays[2:4]), (2, arrays[1], *arrays[4:])):
+        steps, zeros = (np.reshape(each, (directions, 1, -1)).astype(np.float32) for each in (scales, points))
+        real = ((codes.astype(np.float32) - zeros) * steps).swapaxes(1, 2)
+        name = f"{node.name or node.output[0]}/weights{place}"
+        draft.weights[name] = np.ascontiguousarray(real, np.float32)
+        declare_weight(draft.proto.graph, name, draft.weights[name])
+        node.input[place] = name
+    node.op_type, node.domain = "LSTM", ""
+    del node.input[8:]
     return True
 
 

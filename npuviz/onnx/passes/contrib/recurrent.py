@@ -1,4 +1,4 @@
-"""LSTM and GRU step by step: the products with the inputs of all steps at once, then a step for each.
+"""RNN, GRU and LSTM step by step: the products with the inputs of all steps at once, then a step for each.
 
 Of the forms that exporters write: usual activations, no clip, no peepholes, sequences of one length. An LSTM
 of ONNX Runtime's quantiser rounds the inputs of all steps at once, and the state before each, to 8 bits.
@@ -17,8 +17,19 @@ MAX_STEPS = 512
 
 MIN_WEIGHTS = 1 << 15
 """Of a direction: with fewer, a step is over so soon that beginning its operators takes longer than a Host
-does for all (measured on the systolic machine: 15,360 weights 2.8 times slower, 36,864 1.2 times faster)."""
+does for all. Measured on the systolic machine: 15,360 weights of an LSTM take 2.8 times as long, 28,224 of a
+GRU 1.3 times, 36,864 of an LSTM a 1.2th."""
 
+FEW_STEPS = 4
+"""Of all directions: so many take less than reaching the Host does (measured there: one of 24,576 weights a
+third of the time)."""
+
+MIN_RNN_WEIGHTS = 1 << 13
+"""The same of an RNN, whose step has three operators (measured there: two of 50,160 and four of 23,232
+weights a 1.1th)."""
+
+_PLAIN = {b"tanh": "Tanh", b"relu": "Relu", b"sigmoid": "Sigmoid"}
+"""Functions of an RNN without factors of their own."""
 _DYNAMIC_FROM = 11
 """The operator set that has DynamicQuantizeLinear."""
 Product = Callable[[str, np.ndarray, str], str]
@@ -52,6 +63,15 @@ def write_gru(writer: Writer, node: NodeProto) -> None:
     _write(writer, node, 3, _gru_step, (5,))
 
 
+def write_rnn(writer: Writer, node: NodeProto) -> None:
+    """RNN of the standard, with one function of those below in both directions."""
+    chosen = writer.attribute("activations", [b"Tanh"])[:1]
+    if chosen[0].lower() not in _PLAIN:
+        raise CannotWrite
+    _refuse_others(writer, chosen)
+    _write(writer, node, 1, _rnn_step, (5,))
+
+
 def _refuse_others(writer: Writer, usual: list[bytes]) -> None:
     """Raise CannotWrite for a form without a rule here."""
     direction = writer.attribute("direction", b"forward")
@@ -72,7 +92,6 @@ def _write(
     """states  positions of the inputs with the states before the first step
     steps      "W" and "R" -> positions of scale and zero point of weights of 8 bits, which are stored turned
     """
-    del node
     sizes = writer.shape(writer.given(0))
     weights, again = writer.known(writer.given(1)), writer.known(writer.given(2))
     if steps:
@@ -83,7 +102,8 @@ def _write(
     directions, hidden = again.shape[0], again.shape[2]
     if weights.shape != (directions, gates * hidden, sizes[2]) or again.shape[1] != gates * hidden:
         raise CannotWrite
-    if weights[0].size + again[0].size < (writer.dynamic_weights if steps else MIN_WEIGHTS):
+    least = writer.dynamic_weights if steps else fewest_weights(node.op_type, rows * directions)
+    if weights[0].size + again[0].size < least:
         raise CannotWrite
     if not 0 < rows * directions <= MAX_STEPS or not batch:
         raise CannotWrite
@@ -98,8 +118,12 @@ def _write(
     wholes: list[str] = []
     for number in range(directions):
         product = _in_eight_bits(writer, steps, number) if steps else _in_floats(writer)
-        step = make_step(writer, (again[number], product), bias[number], number)
-        inputs = _inputs(writer, (weights[number], product), bias[number, : gates * hidden], (number, rows))
+        own, late = bias[number].reshape(2, gates * hidden)
+        step = make_step(writer, (again[number], product), late, number)
+        summed = own + late
+        if node.op_type == "GRU" and writer.attribute("linear_before_reset", 0):
+            summed[2 * hidden :] = own[2 * hidden :]
+        inputs = _inputs(writer, (weights[number], product), summed, (number, rows))
         state = tuple(each[number] for each in begins)
         found: list[str] = []
         order = range(rows - 1, -1, -1) if number or is_reverse else range(rows)
@@ -114,6 +138,13 @@ def _write(
     for position in range(len(states)):
         if writer.wanted(1 + position):
             writer.add("Concat", [each[position] for each in ends], writer.wanted(1 + position), axis=0)
+
+
+def fewest_weights(kind: str, steps: int) -> int:
+    """Weights of a direction from which on the steps are written out. steps  of all directions"""
+    if steps <= FEW_STEPS:
+        return 0
+    return MIN_RNN_WEIGHTS if kind == "RNN" else MIN_WEIGHTS
 
 
 def _first_states(writer: Writer, position: int, shape: tuple[int, int, int]) -> list[str]:
@@ -180,14 +211,11 @@ def _lstm_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.nda
     """Gates lie in the order input, output, forget, cell."""
     again, product = weights
     hidden = again.shape[1]
-    rest = bias[4 * hidden :]
-    constant = writer.constant(f"Rb{number}", rest) if rest.any() else ""
+    del bias
 
     def step(given: str, state: tuple[str, ...]) -> tuple[str, ...]:
         before, cell = state
         gates = writer.add("Add", [given, product(before, again, f"R{number}")])
-        if constant:
-            gates = writer.add("Add", [gates, constant])
         doors, new = writer.split(gates, [3 * hidden, hidden], -1)
         enter, leave, keep = writer.split(writer.add("Sigmoid", [doors]), [hidden] * 3, -1)
         added = writer.add("Mul", [enter, writer.add("Tanh", [new])])
@@ -197,33 +225,51 @@ def _lstm_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.nda
     return step
 
 
-def _gru_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, number: int) -> Step:
-    """Gates lie in the order update, reset, hidden."""
-    again, _ = weights
-    hidden = again.shape[1]
-    is_reset_late = bool(writer.attribute("linear_before_reset", 0))
-    first = writer.constant(f"R{number}", again[: 2 * hidden].T)
-    last = writer.constant(f"Rh{number}", again[2 * hidden :].T)
-    first_bias = writer.constant(f"Rb{number}", bias[3 * hidden : 5 * hidden])
-    last_bias = writer.constant(f"Rbh{number}", bias[5 * hidden :])
-    one = writer.constant("one", np.ones(1, again.dtype))
+def _rnn_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, number: int) -> Step:
+    again, product = weights
+    function = _PLAIN[writer.attribute("activations", [b"Tanh"])[0].lower()]
+    del bias
 
     def step(given: str, state: tuple[str, ...]) -> tuple[str, ...]:
-        (before,) = state
-        doors, new = writer.split(given, [2 * hidden, hidden], -1)
-        product = writer.add("Add", [writer.add("MatMul", [before, first]), first_bias])
-        opened = writer.add("Sigmoid", [writer.add("Add", [doors, product])])
-        update, reset = writer.split(opened, [hidden, hidden], -1)
-        source = before if is_reset_late else writer.add("Mul", [reset, before])
-        product = writer.add("Add", [writer.add("MatMul", [source, last]), last_bias])
-        if is_reset_late:
-            product = writer.add("Mul", [reset, product])
-        new = writer.add("Tanh", [writer.add("Add", [new, product])])
-        kept = writer.add("Mul", [update, before])
-        return (writer.add("Add", [writer.add("Mul", [writer.add("Sub", [one, update]), new]), kept]),)
+        summed = writer.add("Add", [given, product(state[0], again, f"R{number}")])
+        return (writer.add(function, [summed]),)
 
     return step
 
 
-WRITERS: dict[str, Callable[[Writer, NodeProto], Any]] = {"LSTM": write_lstm, "GRU": write_gru}
+def _gru_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, number: int) -> Step:
+    """Gates lie in the order update, reset, hidden. New values n become n + update * (state - n)."""
+    again, _ = weights
+    hidden = again.shape[1]
+    is_reset_late = bool(writer.attribute("linear_before_reset", 0))
+    first = writer.constant(f"R{number}", (again if is_reset_late else again[: 2 * hidden]).T)
+    last = "" if is_reset_late else writer.constant(f"Rh{number}", again[2 * hidden :].T)
+    late = bias[2 * hidden :]
+    constant = writer.constant(f"Rbh{number}", late) if is_reset_late and late.any() else ""
+
+    def step(given: str, state: tuple[str, ...]) -> tuple[str, ...]:
+        (before,) = state
+        doors, new = writer.split(given, [2 * hidden, hidden], -1)
+        product, rest = writer.add("MatMul", [before, first]), ""
+        if is_reset_late:
+            product, rest = writer.split(product, [2 * hidden, hidden], -1)
+            rest = writer.add("Add", [rest, constant]) if constant else rest
+        opened = writer.add("Sigmoid", [writer.add("Add", [doors, product])])
+        update, reset = writer.split(opened, [hidden, hidden], -1)
+        if is_reset_late:
+            rest = writer.add("Mul", [reset, rest])
+        else:
+            rest = writer.add("MatMul", [writer.add("Mul", [reset, before]), last])
+        new = writer.add("Tanh", [writer.add("Add", [new, rest])])
+        kept = writer.add("Mul", [update, writer.add("Sub", [before, new])])
+        return (writer.add("Add", [new, kept]),)
+
+    return step
+
+
+WRITERS: dict[str, Callable[[Writer, NodeProto], Any]] = {
+    "LSTM": write_lstm,
+    "GRU": write_gru,
+    "RNN": write_rnn,
+}
 DYNAMIC: dict[str, Callable[[Writer, NodeProto], Any]] = {"DynamicQuantizeLSTM": write_dynamic_lstm}

@@ -2,12 +2,16 @@
 
 from npuviz.base.progress import Progress
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS, ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
+
+_FORM = ModelForm(float_recurrence=MIN_DYNAMIC_WEIGHTS)
+"""An LSTM with fewer weights of 8 bits would be the Host's, rounded at every step."""
 
 
 def compile_request(
@@ -18,7 +22,6 @@ def compile_request(
     spec, notes = make_spec(request.preset, request.config, names.own(request.settings))
     dimensions = names.dimensions(request.settings)
     with names.hints(dimensions):
-        graph = read_model(
-            request.path, dimensions, given=Given(request.inputs, request.seed), progress=progress
-        )
+        given = Given(request.inputs, request.seed)
+        graph = read_model(request.path, dimensions, given=given, form=_FORM, progress=progress)
     return spec, notes, compile_graph(graph, spec, progress)

@@ -31,6 +31,7 @@ _WHOLE = frozenset(
             "GroupQueryAttention",
             "LSTM",
             "MultiHeadAttention",
+            "RNN",
             "RotaryEmbedding",
         ),
         *("ConvTranspose", "Pad"),
@@ -39,7 +40,12 @@ _WHOLE = frozenset(
 """Operators that the NPU runs as they are, or the Host: most of their parts would be its too."""
 _MOST_PADDING = 15
 """4 bits. Ref: XML, CNA PAD_CON0. More lies in memory, where the Pad may write it as well."""
-_FORM = ModelForm(whole=lambda node: node.op_type in _WHOLE, float_products=True, most_padding=_MOST_PADDING)
+_FORM = ModelForm(
+    whole=lambda node: node.op_type in _WHOLE,
+    float_products=True,
+    float_recurrence=1 << 40,
+    most_padding=_MOST_PADDING,
+)
 
 
 def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:

@@ -9,7 +9,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
-from npuviz.onnx.passes.contrib.recurrent import MAX_STEPS, MIN_WEIGHTS
+from npuviz.onnx.passes.contrib.recurrent import FEW_STEPS, MAX_STEPS, fewest_weights
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -125,11 +125,12 @@ def _lacking(graph: Graph, node: Node) -> HostReason:
         return lacking(node, "the cores have")
     held = [graph.tensors[tensor].shape for tensor in node.inputs[1:3] if tensor >= 0]
     weights = sum(math.prod(shape[1:]) for shape in held)
-    if weights < MIN_WEIGHTS:
+    least = fewest_weights(node.op_type, MAX_STEPS)
+    if weights < least:
         return HostReason(
             "each of its steps is over on the Host before the cores have begun its operators",
             f"{weights:,} weights a direction",
-            f"{MIN_WEIGHTS:,} weights or more",
+            f"{least:,} weights or more, or at most {FEW_STEPS} steps",
         )
     return HostReason(
         "its steps are not written out: too many, a form without a rule, or sizes that are not known",

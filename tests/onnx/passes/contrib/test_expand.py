@@ -211,7 +211,7 @@ def test_sums_that_are_normalised(tmp_path: Path, operator: str) -> None:
 
 
 @quick(every=5)
-@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
+@pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("is_late", [0, 1])
 @pytest.mark.parametrize("opset", [11, 21])
@@ -219,7 +219,8 @@ def test_recurrent_operators_step_by_step(
     tmp_path: Path, operator: str, direction: str, is_late: int, opset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recurrent, "MIN_WEIGHTS", 0)
-    gates, directions = (4 if operator == "LSTM" else 3), (2 if direction == "bidirectional" else 1)
+    monkeypatch.setattr(recurrent, "MIN_RNN_WEIGHTS", 0)
+    gates, directions = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator], (2 if direction == "bidirectional" else 1)
     weights = {
         "w": floats(directions, gates * 6, 5),
         "r": floats(directions, gates * 6, 6),
@@ -245,6 +246,45 @@ def test_recurrent_operators_step_by_step(
         name = graph.tensors[tensor].name
         np.testing.assert_allclose(found[tensor], expected[name], rtol=2e-5, atol=2e-5, err_msg=name)
     assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [operator]
+
+
+@pytest.mark.parametrize(("operator", "steps", "is_written"), [("GRU", 4, True), ("GRU", 5, False)])
+def test_few_steps_are_written_out_whatever_their_weights(
+    tmp_path: Path, operator: str, steps: int, is_written: bool
+) -> None:
+    node = helper.make_node(operator, ["x", "w", "r"], ["y"], hidden_size=6)
+    weights = {"w": floats(1, 18, 5), "r": floats(1, 18, 6)}
+    arrays = {"x": floats(steps, 1, 5)}
+    file, _ = model(tmp_path, node, arrays, weights, 1)
+    graph = read_model(file, given=Given(arrays), form=ModelForm(whole=lambda _: False))
+    assert (operator not in {each.op_type for each in graph.nodes}) == is_written
+
+
+@pytest.mark.parametrize("is_by_column", [False, True])
+def test_quantised_recurrent_operators_in_floats(tmp_path: Path, is_by_column: bool) -> None:
+    """Weights become what they stand for, and the operator says that nothing is rounded at run time."""
+    generator, shape = np.random.default_rng(6), (2, 24) if is_by_column else (2,)
+    codes = [generator.integers(0, 255, (2, rows, 24)).astype(np.uint8) for rows in (5, 6)]
+    weights = {
+        "w": codes[0], "r": codes[1], "b": floats(2, 48),
+        "ws": generator.uniform(0.005, 0.01, shape).astype(np.float32), "wz": np.full(shape, 128, np.uint8),
+        "rs": generator.uniform(0.005, 0.01, shape).astype(np.float32), "rz": np.full(shape, 120, np.uint8),
+    }  # fmt: skip
+    arrays = {"x": floats(4, 2, 5)}
+    node = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "", "", "", "ws", "wz", "rs", "rz"],
+        ["y", "y_h", "y_c"], domain="com.microsoft", direction="bidirectional", hidden_size=6,
+    )  # fmt: skip
+    file, expected = model(tmp_path, node, arrays, weights, 3)
+    graph = read_model(file, given=Given(arrays), form=ModelForm(float_recurrence=1 << 20))
+    assert [each.op_type for each in graph.nodes] == ["LSTM"]
+    assert "not rounded to 8 bits" in graph.assumptions[-1]
+    found = run_reference(graph, arrays, graph.outputs)
+    for tensor in graph.outputs:
+        name = graph.tensors[tensor].name
+        np.testing.assert_allclose(found[tensor], expected[name], atol=0.02, err_msg=name)
+    larger = read_model(file, given=Given(arrays), form=ModelForm(float_recurrence=100))
+    assert [each.op_type for each in larger.nodes] == [node.op_type]
 
 
 @quick("False-forward", "True-bidirectional")
