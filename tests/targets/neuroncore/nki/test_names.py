@@ -64,3 +64,22 @@ def kernel(x):
 """
     x = random(64, 32)
     assert np.allclose(ran(tmp_path, text, {"x": x}), 3 * x)
+
+
+@pytest.mark.parametrize("header", [SECOND, FIRST])
+def test_ranges_are_subscripts_of_generation_2(tmp_path, header) -> None:
+    text = f"""{header}
+@nki.jit
+def kernel(x):
+    rows, columns = nl.affine_range(4, 100), range(0, 30, 2)
+    out = nl.ndarray((96, 15), dtype=x.dtype, buffer=nl.shared_hbm)
+    assert len(rows) == 96
+    nl.store(out, nl.load(x[rows, columns]))
+    return out
+"""
+    x = random(100, 32)
+    if header == FIRST:
+        with pytest.raises(NpuvizError, match=r"kernel\.py:\d+: an index is made of"):
+            ran(tmp_path, text, {"x": x})
+    else:
+        assert (ran(tmp_path, text, {"x": x}) == x[4:100, 0:30:2]).all()

@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.nki.calls.ordering import no_reorder as no_reorde
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Grid, Index, MultiGrid, arange
-from npuviz.targets.neuroncore.nki.record.loops import turns, turns_traced_once
+from npuviz.targets.neuroncore.nki.record.loops import Turns, turns
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.scopes import shared_memory_text
@@ -146,14 +146,14 @@ class constants:
 # --- loops and programs ------------------------------------------------------------------------------
 
 
-def affine_range(*bounds: int, **named: Any) -> Iterator[int]:
+def affine_range(*bounds: int, **named: Any) -> Turns:
     """Turns that do not depend on each other; in generation 1 what they do in Python happens once."""
-    return turns_traced_once(_bounds(bounds, named), "affine_range")
+    return Turns(_bounds(bounds, named), "affine_range")
 
 
-def sequential_range(*bounds: int, **named: Any) -> Iterator[int]:
+def sequential_range(*bounds: int, **named: Any) -> Turns:
     """Turns in order; in generation 1 what they do in Python happens once."""
-    return turns_traced_once(_bounds(bounds, named), "sequential_range")
+    return Turns(_bounds(bounds, named), "sequential_range")
 
 
 def static_range(*bounds: int, **named: Any) -> Iterator[int]:

@@ -42,6 +42,20 @@ def turns(values: range) -> Iterator[LoopIndex]:
         yield index
 
 
+class Turns:
+    """The turns of a loop of `name`; a subscript of generation 2 takes it as the slice of its values."""
+
+    def __init__(self, values: range, name: str) -> None:
+        self.values = values
+        self._name = name
+
+    def __iter__(self) -> Iterator[LoopIndex]:
+        return turns_traced_once(self.values, self._name)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
 def range_of_kernel(*bounds: int) -> Iterator[int]:
     """`range` of a loop in a kernel of generation 1."""
     return turns_traced_once(range(*bounds), "range")

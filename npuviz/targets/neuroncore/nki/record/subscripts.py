@@ -5,6 +5,8 @@ from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Grid, Index, Mask, broadcast_shape, whole
+from npuviz.targets.neuroncore.nki.record.loops import Turns
+from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
 
@@ -12,7 +14,7 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
     """The view that a subscript names. Raises KernelError."""
     items: list[Any] = []
     for item in key if isinstance(key, tuple) else (key,):
-        items += list(item) if isinstance(item, Grid) else [item]
+        items += list(item) if isinstance(item, Grid) else [_as_slice(item)]
     if any(isinstance(item, Mask | bool) for item in items):
         return _masked(tensor, items)
     if any(item is Ellipsis for item in items):
@@ -34,6 +36,17 @@ def subscripted(tensor: Tensor, key: object) -> Tensor:
     made = _by_slices(tensor, items + [slice(None)] * (tensor.ndim - len(items)))
     made.is_element = made.size == 1 and not any(isinstance(item, slice) for item in items)
     return made
+
+
+def _as_slice(item: object) -> object:
+    """The elements that a range goes through, which generation 2 takes as a subscript.
+
+    # Ref: aws-neuron/nkipy b91c980, examples/playground/simple_nki_kernel.py
+    """
+    values = item.values if isinstance(item, Turns) else item
+    if not isinstance(values, range) or current().version == 1:
+        return item
+    return slice(values.start, values.stop, values.step)
 
 
 def _known_offset(tensor: Tensor, item: Tensor) -> int:
