@@ -61,7 +61,12 @@ class Kernel:
     """A function of nki.jit. Called inside another kernel it is part of that; else it runs on the machine."""
 
     def __init__(
-        self, function: Callable[..., Any], version: int, grid: tuple[int, ...] = (), mode: str = "auto"
+        self,
+        function: Callable[..., Any],
+        version: int,
+        grid: tuple[int, ...] = (),
+        mode: str = "auto",
+        platform: str = "",
     ) -> None:
         _check_kind(function)
         functools.update_wrapper(self, function)
@@ -69,11 +74,12 @@ class Kernel:
         self.version = version
         self.grid = grid
         self.mode = mode
+        self.platform = platform
 
     def __getitem__(self, grid: Any) -> "Kernel":
         """The kernel on a grid of instances."""
         sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
-        return Kernel(self.function, self.version, sizes, self.mode)
+        return Kernel(self.function, self.version, sizes, self.mode, self.platform)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, or be part of the kernel that runs."""
@@ -306,7 +312,7 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
     Arguments that it writes change in place.
     """
-    spec = spec_in_use()
+    spec = spec_in_use(kernel.platform)
     traced = trace_on(kernel, args, kwargs, spec)
     lowered = lower_traced(traced, spec, NoProgress())
     for text in traced.recording.notes:

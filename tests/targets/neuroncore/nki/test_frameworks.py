@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.base.errors import UsageError
 from npuviz.targets.neuroncore.nki.command import environment
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, random
@@ -144,3 +145,33 @@ def test_packages_of_devices_that_are_installed_stay(tmp_path: Path, monkeypatch
     (tmp_path / "torch_xla" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "framework_shims" not in environment()["PYTHONPATH"]
+
+
+VERSION = """
+@nki.jit(platform_target={platform!r})
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), float(nisa.get_nc_version().value)))
+    return out
+"""
+
+
+@pytest.mark.parametrize("header", [FIRST, SECOND])
+@pytest.mark.parametrize(
+    ("platform", "override", "version"),
+    [(None, "", 3), ("trn1", "", 2), ("gen2", "gen4", 4), (None, "trn3", 4), (None, "inf2", 2)],
+)
+def test_scripts_choose_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: str, platform: str, override: str, version: int
+) -> None:
+    (tmp_path / "kernels.py").write_text(header + VERSION.format(platform=platform))
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", override)
+    with stand_ins():
+        assert imported(tmp_path / "kernels.py").kernel(np.zeros((4, 4), np.float32))[0, 0] == version
+
+
+def test_an_unknown_machine_of_a_script_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kernels.py").write_text(SECOND + VERSION.format(platform=None))
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn9")
+    with stand_ins(), pytest.raises(UsageError, match="NEURON_PLATFORM_TARGET_OVERRIDE 'trn9': expected one"):
+        imported(tmp_path / "kernels.py").kernel(np.zeros((4, 4), np.float32))

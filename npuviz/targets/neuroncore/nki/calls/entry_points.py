@@ -11,20 +11,24 @@ from npuviz.targets.neuroncore.nki.record.recording import current
 
 
 def _decorator(default_mode: str) -> Callable[..., Any]:
-    def jit(func: Any = None, mode: str = default_mode, **_: Any) -> Any:
+    def jit(func: Any = None, mode: str = default_mode, platform_target: Any = None, **_: Any) -> Any:
         """Make a kernel of a function."""
         if func is None:
-            return functools.partial(jit, mode=mode)
-        return func if isinstance(func, Kernel) else Kernel(func, 1, mode=mode)
+            return functools.partial(jit, mode=mode, platform_target=platform_target)
+        return func if isinstance(func, Kernel) else _kernel(func, 1, mode, platform_target)
 
     return jit
 
 
-def jit_second(fn: Any = None, mode: str = "auto", **_: Any) -> Any:
+def jit_second(fn: Any = None, mode: str = "auto", platform_target: Any = None, **_: Any) -> Any:
     """Make a kernel of a function of generation 2."""
     if fn is None:
-        return functools.partial(jit_second, mode=mode)
-    return fn if isinstance(fn, Kernel) else Kernel(fn, 2, mode=mode)
+        return functools.partial(jit_second, mode=mode, platform_target=platform_target)
+    return fn if isinstance(fn, Kernel) else _kernel(fn, 2, mode, platform_target)
+
+
+def _kernel(function: Any, version: int, mode: str, platform: Any) -> Kernel:
+    return Kernel(function, version, mode=mode, platform=str(platform or ""))
 
 
 jit_first = _decorator("auto")
@@ -61,7 +65,7 @@ class _Measured(Kernel):
 
     def __getitem__(self, grid: Any) -> "_Measured":
         made = super().__getitem__(grid)
-        return _Measured(made.function, made.version, made.grid, made.mode)
+        return _Measured(made.function, made.version, made.grid, made.mode, made.platform)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = super().__call__(*args, **kwargs)
@@ -74,8 +78,9 @@ def benchmark(kernel: Any = None, **_: Any) -> Any:
     """A kernel whose `benchmark_result.nc_latency` is its simulated time."""
     if kernel is None:
         return functools.partial(benchmark)
-    inner = kernel.function if isinstance(kernel, Kernel) else kernel
-    return _Measured(inner, 1, kernel.grid if isinstance(kernel, Kernel) else ())
+    if isinstance(kernel, Kernel):
+        return _Measured(kernel.function, 1, kernel.grid, platform=kernel.platform)
+    return _Measured(kernel, 1)
 
 
 def baremetal(kernel: Any = None, **_: Any) -> Any:
