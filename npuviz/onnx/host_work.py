@@ -42,11 +42,16 @@ FUNCTION_OPERATIONS = 10
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """Arithmetic operations (a multiply-add is two), bytes read and written, operators called."""
+    """Arithmetic operations (a multiply-add is two), bytes read and written, operators called.
+
+    held_bytes, turns  what each of several turns reads again: from memory, where no cache holds it
+    """
 
     operations: int
     num_bytes: int
     calls: int
+    held_bytes: int = 0
+    turns: int = 1
 
     @property
     def text(self) -> str:
@@ -73,7 +78,8 @@ def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = 
     graphs = [value for value in node.attributes.values() if isinstance(value, bytes)]
     bodies = [onnx.GraphProto.FromString(value) for value in graphs] if node.op_type in _CONTROL else []
     if not bodies:
-        return HostWork(_operations(graph, node), moved, 1)
+        held, steps = _held(graph, node, size)
+        return HostWork(_operations(graph, node), moved, 1, held, steps)
     read = [graph.tensors[index] for index in node.inputs if index >= 0]
     known = {tensor.name: tensor.num_elements for tensor in read}
     own = node.inputs[: len(node.inputs) - int(node.attributes.get("captured_inputs", 0))]
@@ -109,6 +115,17 @@ def _moved(node: Node, size: Callable[[int], int]) -> int:
     if node.op_type in _PICKING and node.op_type != "TopK" and read:
         read[0] = min(read[0], written)
     return written + sum(read)
+
+
+def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, int]:
+    """Weights of the state that each step of a recurrent operator reads, and its steps of all directions."""
+    again = node.inputs[2] if node.op_type in _RECURRENT and len(node.inputs) > 2 else -1
+    sizes: tuple[int, ...] = graph.tensors[again].shape if again >= 0 else ()
+    if not sizes:
+        return 0, 1
+    directions = max(1, sizes[0])
+    steps = graph.tensors[node.inputs[0]].shape[:1]
+    return size(again) // directions, directions * max(1, sum(steps))
 
 
 def _kept_in_place(graph: Graph, node: Node, size: Callable[[int], int]) -> int:
@@ -208,6 +225,7 @@ class Processor:
     call_ns      from the accelerator to it and back
     operator_ns  more for each further operator that it calls on the way
     operations_per_ns, bytes_per_ns  of one core
+    cache_bytes  that its last cache holds; what is larger comes from memory again each time
     """
 
     name: str
@@ -215,8 +233,11 @@ class Processor:
     operator_ns: float
     operations_per_ns: float
     bytes_per_ns: float
+    cache_bytes: int = 1 << 62
 
     def nanoseconds(self, work: HostWork) -> float:
         """Time of one Host call."""
-        busy = max(work.operations / self.operations_per_ns, work.num_bytes / self.bytes_per_ns)
+        again = (work.turns - 1) * work.held_bytes if work.held_bytes > self.cache_bytes else 0
+        moved = work.num_bytes + again
+        busy = max(work.operations / self.operations_per_ns, moved / self.bytes_per_ns)
         return self.call_ns + (work.calls - 1) * self.operator_ns + busy

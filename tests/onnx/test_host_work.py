@@ -80,6 +80,15 @@ def test_the_slower_of_arithmetic_and_memory_counts() -> None:
     assert processor.nanoseconds(HostWork(0, 0, 101)) == 2000
 
 
+def test_weights_beyond_the_cache_come_from_memory_at_every_step(tmp_path: Path) -> None:
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=8, direction="bidirectional")]
+    weights = {"w": np.zeros((2, 32, 4), np.float32), "r": np.zeros((2, 32, 8), np.float32)}
+    (found,) = _works(tmp_path, nodes, {"x": (FLOAT, [5, 1, 4])}, {"y": (FLOAT, [5, 2, 1, 8])}, weights)
+    assert (found.held_bytes, found.turns) == (32 * 8 * 4, 10)
+    small, large = (Processor("P", 0.0, 0.0, 1e9, 2.0, size) for size in (1023, 1024))
+    assert small.nanoseconds(found) - large.nanoseconds(found) == 9 * 1024 / 2
+
+
 def test_an_attention_multiplies_with_all_keys_and_writes_the_new_rows_of_its_cache(tmp_path: Path) -> None:
     names = ["q", "k", "v", "pk", "pv", "lengths", "total"]
     node = helper.make_node(

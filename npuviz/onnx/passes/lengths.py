@@ -99,9 +99,10 @@ def _shortened(draft: Draft, node: NodeProto, steps: int, shape: tuple[int, ...]
     if steps == shape[0]:
         return [node]
     cut = f"{prefix}/steps"
-    bounds = {"starts": [0], "ends": [steps], "axes": [0]}
+    bounds: dict[str, list[int]] = {"starts": [0], "ends": [steps], "axes": [0]}
     if opset_of(draft.proto) < _SLICE_INPUT_OPSET:
-        before = helper.make_node("Slice", [node.input[0]], [cut], f"{prefix}/Slice", **bounds)
+        before = helper.make_node("Slice", [node.input[0]], [cut], f"{prefix}/Slice")
+        before.attribute.extend(helper.make_attribute(name, of) for name, of in bounds.items())
     else:
         names = [_constant(draft, f"{prefix}/{name}", np.array(of, np.int64)) for name, of in bounds.items()]
         before = helper.make_node("Slice", [node.input[0], *names], [cut], f"{prefix}/Slice")

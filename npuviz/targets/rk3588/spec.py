@@ -45,6 +45,7 @@ SOURCES: Mapping[str, str] = {
     "host_operator_ns": "Assumed: 2 us until an inference runtime has called its next operator",
     "host_operations_per_ns": "Arm: two 128-bit multiply-adds (16 operations) a cycle at 2.4 GHz",
     "host_bytes_per_ns": "RK1: 17 to 22 GB/s of memory bandwidth measured; the lower bound is taken",
+    "host_cache_bytes": "Linux: rk3588-base.dtsi, l3_cache: 3 MiB for all cores",
     "host_processor": "Rockchip: the faster half of the RK3588's cores; that one runs them is assumed",
 }
 """Where each figure is from; "Assumed" where no public source was found."""
@@ -59,7 +60,8 @@ class RknnSpec:
     keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
     host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
               it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core,
-              and bytes of the NPU's layouts converted
+              its last cache, beyond which weights of recurrent operators come from memory at every step, and
+              bytes of the NPU's layouts converted
     partition "least-time": what both can run goes where the whole takes least; "most-npu": to the NPU
     submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
@@ -92,6 +94,7 @@ class RknnSpec:
     host_operations_per_ns: Rate = 38.4
     host_bytes_per_ns: Rate = 17.0
     host_convert_bytes_per_ns: Rate = 0.26
+    host_cache_bytes: Annotated[int, Ge(0), Le(1 << 40)] = 3 << 20
     host_processor: str = "Cortex-A76 at 2.4 GHz"
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"

@@ -1,9 +1,27 @@
-"""What stays on the Host because it hangs on digits that fp16 has not."""
+"""What stays on the Host: large LSTMs of 8 bits, and what hangs on digits that fp16 has not."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.operator_kinds import PAIRS, VIEWS
+from npuviz.targets.rk3588.spec import RknnSpec
+
+DYNAMIC_LSTM = "DynamicQuantizeLSTM"
+
+
+def dynamic_lstm_reason(graph: Graph, node: Node, spec: RknnSpec) -> HostReason:
+    """With the times of one step of one direction: the NPU would read its weights in fp16, from DDR."""
+    shape = graph.tensors[node.inputs[2]].shape
+    weights = math.prod(shape[1:])
+    npu = 2 * weights / spec.bytes_per_cycle * 1e9 / spec.npu_hz
+    return HostReason(
+        "its state is rounded to 8 bits at run time, and the NPU would read its weights again at every step",
+        f"{npu:,.0f} ns a step, {2 * weights / spec.host_operations_per_ns:,.0f} ns on the Host",
+        "at most half as many hidden values, or an LSTM of floats",
+    )
+
 
 _INTO_ROUND = frozenset((*PAIRS, "Clip", "ReduceMax", "ReduceMin"))
 """Operators through which a rounded number is followed back."""

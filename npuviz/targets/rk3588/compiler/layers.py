@@ -12,7 +12,7 @@ from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
-from npuviz.targets.rk3588.compiler.host_only import hangs_on_digits
+from npuviz.targets.rk3588.compiler.host_only import DYNAMIC_LSTM, dynamic_lstm_reason, hangs_on_digits
 from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.operator_kinds import (
@@ -182,6 +182,8 @@ class Planner:
                 kinds,
                 "float32 tensors, or QuantizeLinear and DequantizeLinear with constant scales around it",
             )
+        if node.op_type == DYNAMIC_LSTM:
+            return dynamic_lstm_reason(self.graph, node, self._spec)
         return lacking(node, "the NPU has")
 
     # --- what belongs together -----------------------------------------------------------------------

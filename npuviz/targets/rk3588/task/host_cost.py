@@ -68,4 +68,5 @@ def processor_of(spec: RknnSpec) -> Processor:
         spec.host_operator_ns,
         spec.host_operations_per_ns,
         spec.host_bytes_per_ns,
+        spec.host_cache_bytes,
     )

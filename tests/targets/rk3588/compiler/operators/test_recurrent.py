@@ -146,3 +146,13 @@ def test_what_takes_longer_is_the_hosts(tmp_path: Path) -> None:
     finished = checked(model.save(tmp_path))
     assert "LSTM" in finished.nodes_on_host()
     assert any("the Host is faster" in reason and "cycles here" in reason for reason in finished.host_reasons)
+
+
+@pytest.mark.parametrize(("cache", "is_host"), [("100", False), ("1000000", True)])
+def test_a_host_whose_cache_is_too_small_reads_the_weights_again(
+    tmp_path: Path, cache: str, is_host: bool
+) -> None:
+    model = layer("LSTM", 16, 1, 24, 96)
+    model.add("Round", model.nodes[-1].output[0])
+    finished = checked(model.save(tmp_path), {"host_cache_bytes": cache, "host_bytes_per_ns": "5"})
+    assert ("LSTM" in finished.nodes_on_host()) == is_host
