@@ -1,8 +1,11 @@
 """`npuviz explain`: predictions against runs, what-if questions, bundles."""
 
 import json
+import pickle
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +104,27 @@ def test_any_setting_may_be_asked_for_and_is_run(
     assert "run again" in explanation_text(found).split("what if")[1]
 
 
-# Quicker: those above in this process, `races` in tests/contract/test_races.py in two.
+def test_what_processes_are_given_and_give_back_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `in_processes` does with it is tested by `races`, tests/contract/test_races.py."""
+    asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))
+    here = explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress())
+    handed: list[int] = []
+
+    def in_processes(work: Any, tasks: Sequence[Any], count: int) -> Iterator[Any]:
+        handed.extend((len(tasks), count))
+        for task in tasks:
+            run, given = pickle.loads(pickle.dumps((work, task)))
+            yield pickle.loads(pickle.dumps(run(given)))
+
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.WORTH_A_PROCESS", 0.0)
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.default_jobs", lambda: 2)
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.in_processes", in_processes)
+    assert explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress()) == here
+    assert handed[0] > 1
+    assert handed[1] == 2
+
+
+# Quicker: the one above in this process.
 @pytest.mark.sweep
 def test_runs_in_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))

@@ -7,6 +7,7 @@ error; with NUMBA_DISABLE_JIT=1 there are no kernels but plain functions.
 """
 
 import contextlib
+import gc
 import os
 import sys
 import threading
@@ -87,6 +88,17 @@ def light_optimisation() -> Generator[None]:
         config.OPT = before
 
 
+@contextlib.contextmanager
+def seldom_collected() -> Generator[None]:
+    """Look for garbage less often: numba makes millions of objects, most of which live until it is done."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 1000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 class Entry:
     """A kernel that Python calls, cached on disk. Kernels may call it as well.
 
@@ -134,7 +146,7 @@ class Entry:
 
     def compile(self, types: tuple[Any, ...]) -> None:
         """Compile for arguments of these types, or load that from the cache."""
-        with light_optimisation() if self._is_light else contextlib.nullcontext():
+        with seldom_collected(), light_optimisation() if self._is_light else contextlib.nullcontext():
             self._kernel.compile(types)
 
     def await_ready(self, *args: Any) -> None:

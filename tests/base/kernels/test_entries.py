@@ -1,5 +1,6 @@
 """Kernels that Python calls, from an empty cache: plain at once, compiled when a helper has done that."""
 
+import gc
 import importlib
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -229,3 +231,14 @@ def test_a_cache_folder_that_cannot_be_is_replaced_for_this_run(tmp_path: Path) 
     folder = Path(run.stdout.strip())
     assert tmp_path not in folder.parents
     assert not folder.exists()
+
+
+def test_compiling_looks_for_garbage_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    entry = object.__new__(entries.Entry)
+    entry._kernel = SimpleNamespace(compile=lambda _: seen.append(gc.get_threshold()[0]))
+    entry._is_light = False
+    before = gc.get_threshold()
+    entry.compile(())
+    assert seen == [100_000]
+    assert gc.get_threshold() == before != (100_000, 50, 1000)

@@ -1,14 +1,18 @@
 """Sharing out onnx's cases over processes, and the page about them."""
 
 import json
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
 
+from npuviz.workbench.onnx_backend import suite
 from npuviz.workbench.onnx_backend.cases import (
     CaseResult,
     is_rounding,
@@ -29,7 +33,60 @@ RESULTS = {
 }
 
 
-# Quicker: `test_a_begun_case_is_known`.
+class Here:
+    """In the place of a process of the suite: it has ended when it has begun."""
+
+    begun = 0
+
+    def __init__(self, command: list[str]) -> None:
+        Here.begun += 1
+        self.status = 0
+        try:
+            suite._main(command[-1])
+        except MemoryError:
+            self.status = -9
+
+    def wait(self, timeout: float) -> int:
+        return self.status
+
+
+def test_what_ran_is_not_repeated_and_what_died_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a run that was cut off: one case is done, one began, and one kills its process."""
+    names = [f"test_{letter}" for letter in "abcd"]
+    ran: list[str] = []
+
+    def run_case(case: Any, operator: str, options: ExecutionOptions) -> CaseResult:
+        ran.append(case.name)
+        if case.name == "test_c":
+            raise MemoryError
+        return CaseResult(case.name, operator, False, "pass", (), 0.5, 7)
+
+    monkeypatch.setattr(suite, "load_cases", lambda: [SimpleNamespace(name=name) for name in names])
+    machine = SimpleNamespace(warm_up=lambda _: None)
+    monkeypatch.setattr(suite, "choose_onnx_target", lambda _: machine)
+    monkeypatch.setattr(suite, "single_operators", lambda _: {})
+    monkeypatch.setattr(suite, "operator_of", lambda case, _: case.name)
+    monkeypatch.setattr(suite, "run_case", run_case)
+    monkeypatch.setattr(
+        suite, "subprocess", SimpleNamespace(Popen=Here, TimeoutExpired=subprocess.TimeoutExpired)
+    )
+    share = tmp_path / "share-0.jsonl"
+    kept = CaseResult("test_a", "Abs", False, "pass", (), 1.25, 77)
+    share.write_text(json.dumps({"begun": "test_a"}) + "\n" + json.dumps(asdict(kept)) + '\n{"beg')
+    results = run_suite(tmp_path, ExecutionOptions(), pattern="test_[a-d]", jobs=1, resumes=True)
+    assert ran == ["test_b", "test_c", "test_d"]
+    assert results["test_a"] == kept
+    assert [results[name].category for name in names] == ["pass", "pass", "fail", "pass"]
+    assert results["test_c"].reasons == ("the process ended with status -9",)
+    assert Here.begun == 2
+    ran.clear()
+    assert run_suite(tmp_path, ExecutionOptions(), pattern="test_[a-d]", jobs=1, resumes=True) == results
+    assert ran == []
+
+
+# Quicker: the one above in this process.
 @pytest.mark.sweep
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     pattern = r"^test_(abs|neg_example|relu)$"
