@@ -4,7 +4,6 @@ import ast
 import ctypes
 import importlib
 import importlib.util
-import os
 import sys
 import sysconfig
 import threading
@@ -14,11 +13,12 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Never, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.targets.neuroncore.nki.absent import is_taken_as_missing, missing_packages
+from npuviz.targets.neuroncore.nki.exits import exits_raise
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 
 SHIMS = Path(__file__).parent / "shims"
@@ -75,7 +75,7 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
     thread = threading.Thread(target=run, name="kernel", daemon=True)
     started = time.monotonic()
     shown: Any = _NeverClosed(sys.stderr)
-    with redirect_stdout(shown), redirect_stderr(shown), _exits_raise(thread):
+    with redirect_stdout(shown), redirect_stderr(shown), exits_raise(thread):
         thread.start()
         try:
             while thread.is_alive():
@@ -109,24 +109,6 @@ class _NeverClosed:
     def close(self) -> None:
         """Write what waits, and stay open."""
         self._stream.flush()
-
-
-@contextmanager
-def _exits_raise(thread: threading.Thread) -> Generator[None]:
-    """Let `os._exit` and `os.abort` raise SystemExit in a thread, instead of taking npuviz with them."""
-    at_once, abort, process = os._exit, os.abort, os.getpid()
-
-    def ended(end: Callable[[], Never], status: object) -> Never:
-        if threading.current_thread() is thread and os.getpid() == process:
-            raise SystemExit(status)
-        end()
-
-    os._exit = lambda status: ended(lambda: at_once(status), status)
-    os.abort = lambda: ended(abort, "abort")
-    try:
-        yield
-    finally:
-        os._exit, os.abort = at_once, abort
 
 
 def _running_line(thread: threading.Thread, path: Path) -> str:
