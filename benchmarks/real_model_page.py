@@ -4,13 +4,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-_CELLS = 13
+_CELLS, _HOST_CELLS = 13, 4
 _TARGET, _CYCLES = 5, 8
 
 
 def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
-    """ "model, target" -> the cells of its row, its cycles (None without any), and what is said of its
-    deviations."""
+    """ "model, target" -> the cells of its row, its cycles (None without any), and what is said of its Host
+    share and deviations."""
     found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
@@ -21,6 +21,9 @@ def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
             found[f"{cells[0]}, {target}"] = {
                 "cells": cells, "cycles": cycles, "reasons": [], "is_earlier": True
             }  # fmt: skip
+        elif len(cells) == _HOST_CELLS and f"{cells[0]}, {cells[1]}" in found and cells[2].endswith("%"):
+            share = int(cells[2].removesuffix("%")) / 100
+            found[f"{cells[0]}, {cells[1]}"] |= {"host": share, "host_text": cells[3]}
         elif line.startswith("- **"):
             name, _, rest = line.removeprefix("- **").partition("** on ")
             target, _, reason = rest.partition(": ")

@@ -8,6 +8,8 @@ PAGE = """\
 | one | OCR | fp32 | 1,337 | 20 | rk3588 | 1.0 | 20 | 1,000 | 2 % | right | right | 1 |
 | one | OCR | fp32 | 1,337 | 20 | systolic * | 1.0 | 20 | - | - | - | - | - |
 
+| one | rk3588 | 12% | Softmax 8%: it is faster there; Pad 2%: no lowering |
+
 - **one** on systolic: exit 2: it does not fit: 3 bytes
 """
 
@@ -18,6 +20,8 @@ def test_rows_and_reasons() -> None:
         "one, rk3588": 1000,
         "one, systolic": None,
     }
+    assert found["one, rk3588"]["host"] == 0.12
+    assert found["one, rk3588"]["host_text"] == "Softmax 8%: it is faster there; Pad 2%: no lowering"
     assert found["one, systolic"]["reasons"] == ["exit 2: it does not fit: 3 bytes"]
 
 

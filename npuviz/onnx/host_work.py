@@ -123,9 +123,8 @@ def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, in
     sizes: tuple[int, ...] = graph.tensors[again].shape if again >= 0 else ()
     if not sizes:
         return 0, 1
-    directions = max(1, sizes[0])
-    steps = graph.tensors[node.inputs[0]].shape[:1]
-    return size(again) // directions, directions * max(1, sum(steps))
+    directions, steps = sum(sizes[:1]) or 1, sum(graph.tensors[node.inputs[0]].shape[:1]) or 1
+    return size(again) // directions, directions * steps
 
 
 def _kept_in_place(graph: Graph, node: Node, size: Callable[[int], int]) -> int:
