@@ -90,8 +90,7 @@ class FabricShape:
         return f"{self.element}({column - self.program.column},{row - self.program.row})"
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(NamedTuple):
     """A queue of an element: entries in it and entries that fit (0: no limit)."""
 
     name: str
@@ -100,8 +99,7 @@ class Level:
     color: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Glance:
+class Glance(NamedTuple):
     """What fits into the drawing of one element.
 
     task    what it runs now ("recv_task"), "" if nothing

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -53,8 +53,7 @@ class Region:
         return self.size_bytes * self.banks
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEntry:
+class QueueEntry(NamedTuple):
     """One entry of a queue, head first: its text and the instruction it carries (-1: none).
 
     word  id of the word of a fabric that it is (npuviz.sim.fabric), -1 for other entries
@@ -66,8 +65,7 @@ class QueueEntry:
     word: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(NamedTuple):
     """An interval that the trace does not hold yet: under way, or ended but not retired.
 
     planned_end  -1 if it is not known; it may lie before now
@@ -81,8 +79,7 @@ class Activity:
     instruction: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnitState:
+class UnitState(NamedTuple):
     """A unit now: a word for what it does, the reason if it waits, and the instruction it holds."""
 
     unit: int

@@ -1,6 +1,6 @@
 """Questions to a trace, in memory or on disk. The cost follows the pixels asked for."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
 from typing import Any, Literal
@@ -196,11 +196,17 @@ class TraceReader:
         row = _covering(view, cycle)
         return _row(view, row) if row >= 0 else None
 
-    def has_start(self, track: int, cycle: int) -> bool:
-        """Tell whether the interval that covers a cycle begins there."""
+    def has_starts(self, tracks: Sequence[int], cycles: Sequence[int]) -> list[bool]:
+        """Tell of tracks, each with a cycle, whether the interval that covers the cycle begins there."""
+        # Most of what is asked for has not come yet.
+        last = self._source.last_starts(tracks)
+        return [
+            end >= cycle and self._begins_at(track, cycle)
+            for track, cycle, end in zip(tracks, cycles, last, strict=True)
+        ]
+
+    def _begins_at(self, track: int, cycle: int) -> bool:
         view = self._source.interval_view(track)
-        if not len(view.start) or view.start[-1] < cycle:
-            return False
         row = _covering(view, cycle)
         return row >= 0 and int(view.start[row]) == cycle
 

@@ -1,6 +1,6 @@
 """What a reader reads from: a store in memory or a bundle on disk."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +55,10 @@ class TraceSource(Protocol):
 
     def interval_view(self, track: int) -> IntervalView:
         """One interval track as it is now."""
+        ...
+
+    def last_starts(self, tracks: Sequence[int]) -> list[int]:
+        """Start of the last interval of each of some interval tracks, -1 where there is none."""
         ...
 
     def instructions_of(self, track: int) -> np.ndarray:

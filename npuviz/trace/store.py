@@ -6,7 +6,7 @@ Recording costs one copy. Splitting rows into tracks waits until a reader comes,
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,8 @@ class TraceStore:
         self._causes = CauseSeries()
         self._lifetimes = [LifetimeSeries(memory, resolve) for memory in range(len(schema.memory_names))]
         self._horizon = 0
+        self._last_end = 0
+        self._last_starts = [-1] * len(schema.tracks)
         self._max_waiting = max_raw_blocks()
         self._raw_lock = threading.Lock()
         self._waiting: list[np.ndarray] = []
@@ -113,6 +115,7 @@ class TraceStore:
                 if count < len(series):
                     series.truncate(count)
                     self._instructions[track].truncate(count)
+                    self._last_starts[track] = int(series.start.written()[-1]) if count else -1
             for counter in self._counters.values():
                 counter.truncate(int(np.searchsorted(counter.cycle.written(), np.int64(cycle))))
             self._flows.truncate(cycle)
@@ -120,6 +123,7 @@ class TraceStore:
             for lifetimes in self._lifetimes:
                 lifetimes.truncate(cycle)
             self._splitter.forget_from(cycle)
+            self._last_end = self._find_last_end()
             self._horizon = min(self._horizon, cycle)
 
     # -- splitting --------------------------------------------------------------------------------
@@ -141,7 +145,7 @@ class TraceStore:
             while waiting:
                 # A block is freed as soon as its rows are in their columns.
                 for batch in self._splitter.split(waiting.pop()):
-                    self._absorb_batch(batch)
+                    self._last_end = max(self._last_end, self._absorb_batch(batch))
 
     def _expect(self, pages: list[np.ndarray]) -> None:
         counts = self._splitter.count_by_track(pages)
@@ -151,21 +155,29 @@ class TraceStore:
                 self._intervals[track].expect(int(counts[track]))
                 self._instructions[track].expect(int(counts[track]))
 
-    def _absorb_batch(self, batch: SplitRows) -> None:
-        flow_key = self._splitter.flow_key
+    def _absorb_batch(self, batch: SplitRows) -> int:
+        """Add rows to their columns; returns the end of the last event among them."""
+        flow_key, end = self._splitter.flow_key, 0
         for key, place in batch.groups():
             first, second, third = batch.first[place], batch.second[place], batch.third[place]
             if key in self._intervals:
                 self._intervals[key].append(first, second, batch.code[place])
                 self._instructions[key].append(third)
+                self._last_starts[key] = int(first[-1])
+                end = max(end, int(second[-1]))
             elif key in self._counters:
                 self._counters[key].append(first, second)
+                end = max(end, int(first[-1]) + 1)
             elif key == flow_key:
                 self._flows.append(first, second, third)
+                end = max(end, int(first.max()) + 1)
             elif key == self._splitter.cause_key:
                 self._causes.append(cause_columns(first, second, third, batch.code[place]))
             else:
-                self._lifetimes[key - flow_key - 1].append(first, second, third, batch.code[place])
+                lifetimes = self._lifetimes[key - flow_key - 1]
+                lifetimes.append(first, second, third, batch.code[place])
+                end = max(end, lifetimes.last_end)
+        return end
 
     # -- readers: TraceSource ---------------------------------------------------------------------
 
@@ -189,12 +201,16 @@ class TraceStore:
         """The horizon, or the end of the last event beyond it."""
         with self._column_lock:
             self.absorb()
-            ends = [int(s.end.written()[-1]) for s in self._intervals.values() if len(s)]
-            ends += [int(c.cycle.written()[-1]) + 1 for c in self._counters.values() if c.cycle.used]
-            ends += [series.last_end for series in self._lifetimes]
-            if len(self._flows):
-                ends.append(int(self._flows.view()["cycle"][-1]) + 1)
-            return max([self._horizon, *ends])
+            return max(self._horizon, self._last_end)
+
+    def _find_last_end(self) -> int:
+        """The end of the last event in the columns."""
+        ends = [int(s.end.written()[-1]) for s in self._intervals.values() if len(s)]
+        ends += [int(c.cycle.written()[-1]) + 1 for c in self._counters.values() if c.cycle.used]
+        ends += [series.last_end for series in self._lifetimes]
+        if len(self._flows):
+            ends.append(int(self._flows.view()["cycle"][-1]) + 1)
+        return max(ends, default=0)
 
     @property
     def num_intervals(self) -> int:
@@ -230,6 +246,12 @@ class TraceStore:
                 return nodes, chosen
 
             return self._intervals[track].view(details)
+
+    def last_starts(self, tracks: Sequence[int]) -> list[int]:
+        """Start of the last interval of each of some interval tracks, -1 where there is none."""
+        with self._column_lock:
+            self.absorb()
+            return [self._last_starts[track] for track in tracks]
 
     def instructions_of(self, track: int) -> np.ndarray:
         """Instruction of every row of an interval track (int64, -1 none), read-only."""

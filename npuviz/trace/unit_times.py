@@ -9,6 +9,7 @@ three sum to the cycles looked at. Lanes without a unit frame what units did and
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,8 +42,7 @@ class UnitTime:
         return self.busy / self.cycles if self.cycles else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class UnderWay:
+class UnderWay(NamedTuple):
     """An interval that the trace does not hold yet; `end` may lie behind the cycles looked at."""
 
     track: int
@@ -184,7 +184,7 @@ def _chosen_kinds(number: int, waits: frozenset[int], is_wait: bool) -> np.ndarr
 
 def _covered_before(view: IntervalView, cycle: int, chosen: np.ndarray, columns: np.ndarray) -> int:
     """Cycles before `cycle` that intervals of chosen kinds cover."""
-    count = int(view.start.searchsorted(cycle))
+    count = int(view.start.searchsorted(cycle)) if cycle > 0 else 0
     if not count:
         return 0
     block = count // BLOCK

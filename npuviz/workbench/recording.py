@@ -31,14 +31,15 @@ def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
 
 def under_way(machine: Machine | None, reader: TraceReader | None) -> list[UnderWay]:
     """What a machine that stands still has under way and the trace does not hold, up to now."""
-    found: list[UnderWay] = []
     if machine is None or reader is None:
-        return found
-    for each in machine.activities():
-        end = machine.cycle if each.planned_end < 0 else min(each.planned_end, machine.cycle)
-        if not reader.has_start(each.track, each.start):
-            found.append(UnderWay(each.track, each.start, end, each.kind, each.node, each.instruction))
-    return found
+        return []
+    found, now = machine.activities(), machine.cycle
+    is_known = reader.has_starts([each.track for each in found], [each.start for each in found])
+    return [
+        UnderWay(track, start, now if planned < 0 else min(planned, now), kind, node, instruction)
+        for (track, start, planned, kind, node, instruction), known in zip(found, is_known, strict=True)
+        if not known
+    ]
 
 
 class ProgramResolver:

@@ -110,9 +110,9 @@ def test_single_rows(seed: int, size: int, track: int, cycle: int) -> None:
     here = [i for i in everything if i[0] <= cycle < i[1]]
     found = reader.at(track, cycle)
     assert (found is None) == (not here)
-    assert reader.has_start(track, cycle) == (bool(here) and here[0][0] == cycle)
-    for start in {i[0] for i in everything if i[1] > i[0]}:
-        assert reader.has_start(track, start)
+    assert reader.has_starts([track], [cycle])[0] == (bool(here) and here[0][0] == cycle)
+    starts = list({i[0] for i in everything if i[1] > i[0]})
+    assert all(reader.has_starts([track] * len(starts), starts))
     if found is not None:
         assert (found["start"], found["end"], found["kind"], found["instruction"]) == here[0]
     later = [i for i in everything if i[0] > cycle]

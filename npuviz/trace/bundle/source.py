@@ -155,6 +155,11 @@ class BundleSource:
 
             return series.view(details)
 
+    def last_starts(self, tracks: Sequence[int]) -> list[int]:
+        """Start of the last interval of each of some interval tracks, -1 where there is none."""
+        starts = [self.interval_view(track).start for track in tracks]
+        return [int(start[-1]) if len(start) else -1 for start in starts]
+
     def instructions_of(self, track: int) -> np.ndarray:
         """Instruction of every row of an interval track (int64, -1 none), read-only."""
         with self._lock:

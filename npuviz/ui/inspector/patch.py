@@ -93,10 +93,9 @@ def document_tables(document: QTextDocument) -> list[QTextTable]:
     return [frame for frame in document.rootFrame().childFrames() if isinstance(frame, QTextTable)]
 
 
-def reaches_into(table: QTextTable, place: Place, top: float, bottom: float) -> bool:
-    """Whether a value stands, in part at least, between two heights of the document."""
-    block = table.cellAt(0, place.column).firstCursorPosition().block()
-    box = table.document().documentLayout().blockBoundingRect(block)
+def reaches_into(table: QTextTable, top: float, bottom: float) -> bool:
+    """Whether a table stands, in part at least, between two heights of the document."""
+    box = table.document().documentLayout().frameBoundingRect(table)
     return box.bottom() >= top and box.top() <= bottom
 
 

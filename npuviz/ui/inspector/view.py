@@ -215,11 +215,9 @@ class InspectorView(QTextBrowser):
             return False
         top = self.verticalScrollBar().value()
         bottom = top + self.viewport().height()
-        seen = [
-            (place, cells)
-            for place, cells in changes
-            if reaches_into(tables[place.table], place, top, bottom)
-        ]
+        numbers = {place.table for place, _ in changes}
+        in_sight = {number for number in numbers if reaches_into(tables[number], top, bottom)}
+        seen = [(place, cells) for place, cells in changes if place.table in in_sight]
         self._marked = marked
         self._late = {place for place, _ in changes} - {place for place, _ in seen}
         self._write(tables, seen)

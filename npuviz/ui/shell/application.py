@@ -12,6 +12,7 @@ from PySide6.QtCore import QEvent, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
+from npuviz.base.collection import set_aside
 from npuviz.base.errors import NpuvizError
 from npuviz.ui.shell.main_window import MainWindow
 from npuviz.ui.theme.style import apply_theme
@@ -21,6 +22,9 @@ from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.preferences.choices import FONT, MONO, SCALE, THEME, preferred
 from npuviz.workbench.resources import resource_path
 from npuviz.workbench.settings import Settings
+
+REST_MS = 3000
+"""So long after a file was opened, the objects that it brought are left out of the search for garbage."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,14 @@ class Application:
         self.windows: list[MainWindow] = []
         apply_theme(self.qt, self.theme)
         self.theme.changed.connect(self._theme_changed)
+        self._rest = QTimer(self.qt, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self._set_aside)
 
     def new_window(self) -> MainWindow:
         """An empty window; the caller shows it."""
         window = MainWindow(self.theme, self.settings, self._open_other)
         self.windows.append(window)
+        window.model.session_changed.connect(self._rest.start)
         window.closed.connect(lambda: self._forget(window))
         return window
 
@@ -66,10 +73,19 @@ class Application:
             window.close()
         self.qt.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
+    def _set_aside(self) -> None:
+        """Leave what open files brought out of the search for garbage, once nothing is under way."""
+        if any(window.model.is_busy for window in self.windows):
+            self._rest.start()
+        else:
+            set_aside()
+
     def _forget(self, window: MainWindow) -> None:
         if window in self.windows:
             self.windows.remove(window)
             window.deleteLater()
+        if not self.windows:
+            self._rest.stop()
 
     def _open_other(self, path: Path, options: OpenOptions, is_named: bool) -> None:
         window = self.new_window()

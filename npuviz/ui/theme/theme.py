@@ -59,6 +59,7 @@ class Theme(QObject):
         self._name = ""
         self._families = ("", "")
         self._fonts: dict[tuple[object, ...], QFont] = {}
+        self._system_font = QGuiApplication.font()
         self._load()
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._apply_if_different)
 
@@ -135,24 +136,31 @@ class Theme(QObject):
     def font_ui(self, size: int = SIZE_BODY, bold: bool = False) -> QFont:
         """The system's font at a size in pixels."""
         weight = QFont.Weight.DemiBold if bold else QFont.Weight.Normal
-        return self._font(self._families[0], QGuiApplication.font(), (size, weight))
+        return self._font(size, weight)
 
     def font_mono(self, size: int = SIZE_BODY) -> QFont:
         """A font whose digits have equal width, for cycles, addresses and bytes."""
-        fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
-        return self._font(self._families[1], fixed, (size, None))
+        return self._font(size, None)
 
-    def _font(self, family: str, system: QFont, look: tuple[int, QFont.Weight | None]) -> QFont:
+    def _font(self, size: int, weight: QFont.Weight | None) -> QFont:
+        """A font of the user interface with a weight, or the one of equal widths, which has none."""
         # Copies of one font share what Qt has found out about it: a new one is looked up at every text.
-        key = family, system.key(), *look
+        key = self._families, size, weight
+        system = QGuiApplication.font()
+        if system != self._system_font:
+            self._system_font = system
+            self._fonts.clear()
         found = self._fonts.get(key)
         if found is None:
-            found = self._fonts[key] = QFont(system)
+            is_mono = weight is None
+            fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont) if is_mono else system
+            found = self._fonts[key] = QFont(fixed)
+            family = self._families[1 if is_mono else 0]
             if family:
                 found.setFamily(family)
-            found.setPixelSize(look[0])
-            if look[1] is not None:
-                found.setWeight(look[1])
+            found.setPixelSize(size)
+            if weight is not None:
+                found.setWeight(weight)
         return QFont(found)
 
     @property

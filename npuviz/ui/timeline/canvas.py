@@ -1,6 +1,6 @@
 """The picture of a timeline: minimap, ruler, headers and tracks, painted by pixels."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,14 +21,14 @@ from npuviz.ui.timeline.marks import MarksPainter
 from npuviz.ui.timeline.measure import measure
 from npuviz.ui.timeline.raster import Frame, NameOf, TimelineRaster
 from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
-from npuviz.ui.timeline.state import Arrow, OpenSlice, Picked, Range, TimelineState
+from npuviz.ui.timeline.state import Arrow, Picked, Range, TimelineState
 from npuviz.ui.timeline.style import TimelineStyle
 from npuviz.ui.timeline.tooltip import slice_name
 from npuviz.workbench.sessions.bookmarks import Bookmark
 
 TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12
-MINIMAP_MS, MINIMAP_LAG = 150, 20
+MINIMAP_MS, MINIMAP_LAG = 150, 8
 """So soon the minimap follows a run, and the part of the run by which it may be behind until then."""
 
 
@@ -169,9 +169,9 @@ class TimelineCanvas(Canvas):
             state.viewport = state.viewport.revealed(cycle, max(state.end_cycle, cycle))
         self.update()
 
-    def set_open_slices(self, slices: Iterable[OpenSlice]) -> None:
+    def set_under_way(self, rows: Sequence[UnderWay]) -> None:
         """What is under way at the cursor."""
-        self.state.open_slices = tuple(slices)
+        self.state.under_way = rows
         self.update()
 
     def set_arrows(self, arrows: Iterable[Arrow]) -> None:
@@ -418,9 +418,8 @@ class TimelineCanvas(Canvas):
         behind = self.state.end_cycle - self._minimap_end
         is_close = 0 <= behind * MINIMAP_LAG <= self._minimap_end
         if kept is not None and key != known and known[0] == key[0] and is_close:
-            # All tracks are read for it: steps do not wait for a picture that differs by a pixel or two.
-            if not self._minimap_soon.isActive():
-                self._minimap_soon.start()
+            # All tracks are read for it: it is made at rest, where it differs by a pixel or two.
+            self._minimap_soon.start()
             return kept
         if kept is None or key != known:
             assert self._raster is not None
@@ -462,5 +461,5 @@ class TimelineCanvas(Canvas):
             return
         wanted = set(state.range.tracks)
         tracks = [track for track in self.tracks if track.id in wanted]
-        rows = [UnderWay(each.track, each.start, each.end, each.kind) for each in state.open_slices]
-        state.measurement = measure(state.index, tracks, state.range.first, state.range.last, rows)
+        cycles = state.range.first, state.range.last
+        state.measurement = measure(state.index, tracks, *cycles, state.under_way)

@@ -1,13 +1,15 @@
-"""Everything drawn over the tracks: cursor, guide, ranges, bookmarks, picked slice, arrows, open slices."""
+"""Everything drawn over the tracks: cursor, guide, ranges, bookmarks, the picked slice, arrows, open ends."""
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QLinearGradient, QPainter, QPainterPath, QPen, QPolygonF
 
+from npuviz.trace.unit_times import UnderWay
 from npuviz.ui.kit.colors import translucent
 from npuviz.ui.theme.theme import Theme
+from npuviz.ui.timeline.index import Categories
 from npuviz.ui.timeline.rows import Row
-from npuviz.ui.timeline.state import Arrow, OpenSlice, TimelineState
+from npuviz.ui.timeline.state import Arrow, TimelineState
 
 FADE_ALPHA = 96
 PATH_HEIGHT = 4.0
@@ -37,8 +39,7 @@ class MarksPainter:
     def paint(self, painter: QPainter, state: TimelineState, width: int, height: int) -> None:
         """Draw all marks of a frame in their order."""
         self._future(painter, state, width, height)
-        for open_slice in state.open_slices:
-            self._open_slice(painter, state, open_slice, height)
+        self._under_way(painter, state, height)
         self._spans(painter, state, height)
         if state.path is not None:
             self._path(painter, state, state.path, (width, height))
@@ -68,16 +69,20 @@ class MarksPainter:
     def _row_box(self, state: TimelineState, row: Row) -> tuple[float, float]:
         return row.top - state.scroll + 2, row.height - 4
 
-    def _open_slice(self, painter: QPainter, state: TimelineState, item: OpenSlice, bottom: int) -> None:
+    def _under_way(self, painter: QPainter, state: TimelineState, height: int) -> None:
+        """What the trace does not hold yet, of the rows in sight: a fabric has much that is not."""
+        in_sight = {row.track: row for row in state.layout.between(state.scroll, state.scroll + height)}
+        for item in state.under_way:
+            row = in_sight.get(item.track)
+            if row is not None and state.index is not None:
+                self._slice_under_way(painter, state, item, row, state.index.categories)
+
+    def _slice_under_way(
+        self, painter: QPainter, state: TimelineState, item: UnderWay, row: Row, categories: Categories
+    ) -> None:
         """A slice that is not recorded yet; one that goes on fades out behind the cursor."""
-        row = state.layout.of_track(item.track)
-        if row is None or state.index is None:
-            return
-        if row.bottom <= state.scroll or row.top >= state.scroll + bottom:
-            return
         left = max(state.viewport.x_of(item.start), -4.0)
         right = max(state.viewport.x_of(item.end), left + 1)
-        categories = state.index.categories
         role = categories.roles[item.kind] if item.kind < len(categories.roles) else "control"
         color = self._theme.color(role)
         if not categories.is_work[item.kind]:
@@ -90,7 +95,7 @@ class MarksPainter:
             gradient.setColorAt(1, translucent(color, 0))
             painter.fillRect(QRectF(right, top, OPEN_END_PIXELS, height), QBrush(gradient))
         name = categories.names[item.kind]
-        names = state.index.reader.schema.node_names
+        names = state.index.reader.schema.node_names if state.index is not None else ()
         if 0 <= item.node < len(names) and categories.is_work[item.kind]:
             name = f"{name}  {names[item.node]}"
         room = right - max(left, 0.0) - 8

@@ -18,7 +18,7 @@ from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
 from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place, leading_tracks
-from npuviz.ui.timeline.state import OpenSlice, Picked, Range
+from npuviz.ui.timeline.state import Picked, Range
 from npuviz.ui.timeline.view import TimelineView
 from npuviz.workbench.selection import Selection, selected
 
@@ -92,7 +92,7 @@ class TimelinePanel(Panel):
         self.view.set_cursor_cycle(
             self.model.cycle if has_machine else -1, reveal=was_visible or not self.model.is_running
         )
-        self._show_open_slices()
+        self.view.set_under_way(self.model.under_way)
         self.view.refresh_data()
         picked = self.view.state.picked
         if picked is not None and not self.model.is_running:
@@ -100,7 +100,7 @@ class TimelinePanel(Panel):
 
     def on_running_changed(self, running: bool) -> None:
         if running:
-            self.view.set_open_slices(())
+            self.view.set_under_way(())
         else:
             self._lead()
             if not self.model.is_step:
@@ -217,11 +217,6 @@ class TimelinePanel(Panel):
         leading = leading_tracks(tracks, shares)
         if leading != self.view.options.leading:
             self.view.set_options(replace(self.view.options, leading=leading))
-
-    def _show_open_slices(self) -> None:
-        self.view.set_open_slices(
-            OpenSlice(row.track, row.start, row.end, row.kind, row.node) for row in self.model.under_way
-        )
 
     def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
         """Unit that executes each instruction, -1 where nobody knows."""

@@ -199,11 +199,13 @@ class TimelineRaster:
         tracks = tuple(member for member in row.members if self.index.is_interval(member))
         if not tracks:
             return
-        indices = [self.index.track(track) for track in tracks]
-        num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
-        if pixels is self._pixels and num_slices > DENSE_SLICES * columns.count * len(tracks):
-            self._paint_dense(tracks, columns, band, background, background)
-            return
+        # Most tracks of a fabric are empty.
+        indices = [index for track in tracks if len((index := self.index.track(track)).start)]
+        if pixels is self._pixels:
+            num_slices = sum(index.count_between(columns.first, columns.end) for index in indices)
+            if num_slices > DENSE_SLICES * columns.count * len(tracks):
+                self._paint_dense(tracks, columns, band, background, background)
+                return
         count = len(self._style.table)
         sums = np.zeros((columns.count + 1, count), dtype=np.float64)
         for index in indices:

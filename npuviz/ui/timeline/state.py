@@ -1,9 +1,11 @@
 """What a timeline shows beside the trace: marks, ranges, what is picked. Plain data without drawing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from npuviz.trace.unit_times import UnderWay
 from npuviz.ui.kit.viewport import Viewport
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.measure import Measurement
@@ -49,22 +51,12 @@ class Arrow:
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSlice:
-    """Something that the trace does not hold yet; `end` is the cursor at most."""
-
-    track: int
-    start: int
-    end: int
-    kind: int
-    node: int
-
-
 @dataclass
 class TimelineState:
     """Everything that painters and gestures share.
 
     cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
+    under_way  what the trace does not hold yet, up to the cursor
     estimated  tracks whose intervals are assumptions
     path       SEGMENT_DTYPE rows that are marked, oldest first, None: none
     bookmarks  places that are kept; mark is a temporary one, which goes when the next is made
@@ -90,7 +82,7 @@ class TimelineState:
     mark: tuple[int, int] | None = None
     arrows: tuple[Arrow, ...] = ()
     arrow: int = 0
-    open_slices: tuple[OpenSlice, ...] = ()
+    under_way: Sequence[UnderWay] = ()
     estimated: frozenset[int] = frozenset()
 
     def slice_at(self, track: int, cycle: float) -> Picked | None:

@@ -381,10 +381,10 @@ def test_what_is_under_way_is_open_and_ends_in_the_trace(stage: Stage) -> None:
         stage.moved()
         going_on = [a for a in session.machine.activities() if a.start < session.cycle]
         assert session.trace is not None
-        for item in view.state.open_slices:
+        for item in view.state.under_way:
             recorded = session.trace.at(item.track, item.start)
             assert recorded is None or recorded["start"] != item.start
-        if going_on and not view.state.open_slices:
+        if going_on and not view.state.under_way:
             pytest.fail("an activity is neither recorded nor drawn")
 
 

@@ -170,9 +170,9 @@ class FabricViews:
     def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
         """What the elements of an area do now, in a few words, by their (column, row)."""
         nodes, rows, columns = self._nodes_in(area)
-        states = self.element_states(area)
+        states, off = self.element_states(area), Glance(OFF)
         found = {
-            (column, row): Glance(OFF)
+            (column, row): off
             for row in range(area.row, area.row + area.rows)
             for column in range(area.column, area.column + area.columns)
         }

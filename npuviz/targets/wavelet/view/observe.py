@@ -19,6 +19,8 @@ from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNC
 
 NUM_LINKS = 4
 """Of a router, beside the ramp."""
+NODES_AT_ONCE = 4096
+"""Nodes of which many records are read together."""
 UNITS_AT_ONCE = 64
 """Main threads that are read together while units are asked for one by one."""
 MEMORY_BYTES = 49_152
@@ -153,15 +155,12 @@ class Observer:
 
     def _any_of(self, nodes: np.ndarray, places: int, number: int, word: int) -> np.ndarray:
         """Where `word` of one of `number` records is not 0 whose places stand in layouts from `places` on."""
-        s, words = self._engine.state, self._engine.words
-        blocks = s[int(self.wafer.nodes) + nodes]
-        layouts = words[self._nodes + nodes * pk.NODE.num_words + pk.NODE.layout]
-        found = np.zeros(len(nodes), np.bool_)
-        for each in range(number):
-            at = words[layouts + places + each]
+        s, found = self._engine.state, np.zeros(len(nodes), np.bool_)
+        for first in range(0, len(nodes), NODES_AT_ONCE):
+            at = self.places_of(nodes[first : first + NODES_AT_ONCE], places, number)
             # Word 0 of the state is read where there is none.
-            has = (at > 0) & (blocks > 0)
-            found |= has & (s[np.where(has, blocks + at + word, 0)] != 0)
+            holds = (at > 0) & (s[at + word * (at > 0)] != 0)
+            found[first : first + NODES_AT_ONCE] = holds.any(axis=1)
         return found
 
     # --- queues ----------------------------------------------------------------------------------------
@@ -185,13 +184,15 @@ class Observer:
         yield self._host_state()
         mains: list[MainThread] = []
         nodes = [pe.node for pe in self._numbering.watched]
-        held = self.held_at(np.array(nodes, np.int64)).tolist()
+        held: list[bool] = []
         for unit, position in enumerate(self._numbering.unit_pe):
             if position < 0:
                 continue
             part = self._numbering.unit_part[unit]
             node = nodes[position]
             if part == description.ROUTER:
+                while position >= len(held):
+                    held += self.held_at(np.array(nodes[len(held) : len(held) + UNITS_AT_ONCE])).tolist()
                 yield self._router_state(unit, node) if held[position] else UnitState(unit, "empty", "idle")
             elif part < 0:
                 while position >= len(mains):
@@ -324,7 +325,8 @@ class Observer:
         at, ends = blocks[used] + places.words[used], ends[used]
         planned = np.where(ends < cycle, ends, -1)
         kinds = KIND_LINK + s[at + sk.LINK.color]
-        rows = np.stack([places.tracks[used], s[at + sk.LINK.start], planned, kinds], axis=1).tolist()
+        columns = places.tracks[used], s[at + sk.LINK.start], planned, kinds
+        rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Activity(track, start, end, kind, -1, -1) for track, start, end, kind in rows]
 
     @cached_property
