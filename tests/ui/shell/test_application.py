@@ -13,7 +13,7 @@ def test_objects_that_stay_are_set_aside_once_nothing_is_under_way(
     busy: list[bool] = []
     monkeypatch.setattr(module, "set_aside", lambda: busy.append(toy.window.model.is_busy))
     application._rest.setInterval(0)
-    toy.window.model.submit("Waiting", lambda _progress: toy.qtbot.wait, lambda _nothing: None)
+    toy.window.model.submit("Waiting", lambda _progress: None, lambda _nothing: None)
     application._rest.start()
     toy.qtbot.waitUntil(lambda: bool(busy))
     assert busy == [False]
