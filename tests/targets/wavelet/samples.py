@@ -67,10 +67,10 @@ def heat(
     return machine_of(compiled("heat", arch, width, height, cells=cells), commands)
 
 
-def stencil(folder: Path, side: int, depth: int, rounds: int) -> WaveletMachine:
+def stencil(folder: Path, side: int, depth: int, rounds: int, **settings: str) -> WaveletMachine:
     """The stencil of the benchmarks on a square; its program is written into the folder."""
     params = f"side:{side},depth:{depth},rounds:{rounds}"
-    request = LoadRequest(write_stencil(folder), settings={"arch": "wse3", "params": params})
+    request = LoadRequest(write_stencil(folder), settings={"arch": "wse3", "params": params, **settings})
     machine = TARGET.build(*TARGET.load(request, NoProgress()))
     assert isinstance(machine, WaveletMachine)
     return machine

@@ -8,6 +8,7 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import inlined, kernel, optimised_entry, pointer_to, spliced
 from npuviz.sim.parts.watch_kernels import CALL, is_full, is_recording
 from npuviz.targets.wavelet.kernels.bands import (
+    EVENTS,
     LET_GO,
     TEAM,
     run_cycle,
@@ -160,19 +161,20 @@ def advance(state, words, commands, transient, events, margin, team, serves):
     transient  (words,) int64    changed   stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
     margin                       int       event rows one cycle may need
-    team       (TEAM.num_words,) int64 changed  what the threads of this run share, see bands.py
+    team       (words,) int64    changed   what the threads of this run share, see bands.py
     serves                       int       1: this thread helps the one that runs these words until it is done
     Returns a RESULT_ code. Whole cycles only: the state is that of cycle WAFER.cycle.
     """
     wafer, shared = WAFER(state), TEAM(team)
     call = CALL(transient)
-    machine = Machine(wafer, PROGRAM(words), pointer_to(commands), call, pointer_to(events))
+    machine = Machine(wafer, PROGRAM(words), pointer_to(commands), call, EVENTS(events))
     if serves:
         work = run_jobs(machine, shared)
         while work != LET_GO:
             wait_for_work(shared, work)
             work = run_jobs(machine, shared)
         return RESULT_UNTIL
+    shared.margin = margin
     result = _run(machine, margin, shared)
     if shared.size > 0:
         exact_marks(wafer)

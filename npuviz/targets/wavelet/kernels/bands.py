@@ -5,6 +5,8 @@ without their last seats, any thread any band; then these last seats, the border
 actor does reaches its node and the neighbours, so that no two threads touch the same words. One thread does
 it in the same order: bands, borders, and then what has to run alone.
 
+What is recorded comes out the same, too: a job that runs beside others has event rows of its own.
+
 The row `team` (TEAM) is what threads share beside the state. One of them leads, the one that called
 `advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
 that the system has put to sleep holds up no more than the job it has.
@@ -12,10 +14,13 @@ that the system has put to sleep holds up no more than the job it has.
 
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
-from npuviz.sim.parts.record_kernels import Gap, Record
+from npuviz.sim.parts.record_kernels import Gap, Record, Rest
+from npuviz.sim.parts.watch_kernels import CALL, is_recording, record_row
 from npuviz.targets.wavelet.kernels.lookahead import CACHED_ACTORS, fetch_ahead
+from npuviz.targets.wavelet.kernels.machine import Machine
+from npuviz.targets.wavelet.kernels.origins import look_up_origins
 from npuviz.targets.wavelet.kernels.processor.processor import processor_step
-from npuviz.targets.wavelet.kernels.records import FAN_SHIFT, ONE, SLOTS, WAFER, ZERO
+from npuviz.targets.wavelet.kernels.records import FAN_SHIFT, MOST_BANDS, ONE, SLOTS, WAFER, ZERO
 from npuviz.targets.wavelet.kernels.router.router import router_step
 from npuviz.targets.wavelet.kernels.time.events import log_aside
 from npuviz.targets.wavelet.kernels.time.seats import (
@@ -41,8 +46,13 @@ TEAM = Record(
     events="events processed before this cycle",
     lately="events of the cycle before",
     bands="the run ends when there are more bands than these; 0: it goes on",
+    margin="event rows that a cycle may need",
     at_least=32,
 )
+EVENTS = Record("event rows", words=Rest("four each"))
+CALL_WORDS = 32
+"""Of the row CALL of a job of a recorded run. These follow TEAM, then come the event rows of each job."""
+ROWS = TEAM.num_words + MOST_BANDS * CALL_WORDS
 NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1
 JOBS_SHIFT = 16
@@ -102,13 +112,56 @@ def _run_part(machine, team, band, part):
     _run_words(machine, team, first >> SEATS_SHIFT, end)
 
 
+def team_words(margin: int) -> int:
+    """Words of what threads share, with room for so many event rows of each job."""
+    return ROWS + MOST_BANDS * margin * 4
+
+
+@inlined
+def _call_of(team, band):
+    return CALL(team, TEAM.num_words + band * CALL_WORDS)
+
+
+@inlined
+def _beside(machine, team, band):
+    """The machine for a job that runs beside others: what it records goes to rows of its own."""
+    if not is_recording(machine):
+        return machine
+    rows = EVENTS(team, ROWS + band * team.margin * 4)
+    return Machine(machine.wafer, machine.program, machine.host, _call_of(team, band), rows)
+
+
+@kernel
+def _open_rows(machine, team, jobs):
+    """Let each job record what it does."""
+    for band in range(jobs):
+        call = _call_of(team, band)
+        call.recorded = 0
+        call.capacity = team.margin
+
+
+@kernel
+def _take_rows(machine, team, jobs):
+    """Record what jobs have recorded, band by band, as one thread would have done."""
+    for band in range(jobs):
+        call = _call_of(team, band)
+        count = call.recorded
+        if count > call.capacity:
+            machine.call.recorded += count  # the engine tells
+            continue
+        rows = EVENTS(team, ROWS + band * team.margin * 4)
+        for row in range(count):
+            record_row(machine, rows[4 * row], rows[4 * row + 1], rows[4 * row + 2], rows[4 * row + 3])
+
+
 @spliced
 def run_jobs(machine, team):
     """Do jobs of the present round as long as there are any; returns the last value of its word."""
     work = load_word(team, TEAM.jobs)
     while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
         if replace_word(team, TEAM.jobs, work, work + 1):
-            _run_part(machine, team, work & NEXT_MASK, (work >> JOBS_SHIFT) & 1)
+            band = work & NEXT_MASK
+            _run_part(_beside(machine, team, band), team, band, (work >> JOBS_SHIFT) & 1)
             add_word(team, TEAM.done, 1)
         work = load_word(team, TEAM.jobs)
     return work
@@ -149,6 +202,8 @@ def _share(machine, team, aside, part):
     wafer = machine.wafer
     jobs = wafer.bands_filled - part
     wafer.aside = aside
+    if is_recording(machine):
+        _open_rows(machine, team, jobs)
     team.round += 1
     store_word(team, TEAM.done, 0)
     work = ((team.round << 1) | part) << JOBS_SHIFT
@@ -158,6 +213,8 @@ def _share(machine, team, aside, part):
     wafer.aside = 0
     if wafer[aside]:
         log_aside(wafer, aside)
+    if is_recording(machine):
+        _take_rows(machine, team, jobs)
 
 
 @spliced
@@ -169,6 +226,7 @@ def run_cycle(machine, t, team, aside):
     """
     wafer = machine.wafer
     slot = t & (SLOTS - 1)
+    first = machine.call.recorded
     if wafer.slots[slot]:
         is_shared = _is_shared(wafer, team)
         for part in range(2):
@@ -185,3 +243,5 @@ def run_cycle(machine, t, team, aside):
         end_slot(wafer, slot)
         if have_to_be_sorted(wafer):
             sort_seats(machine, aside)
+        if is_recording(machine):
+            look_up_origins(machine, first)

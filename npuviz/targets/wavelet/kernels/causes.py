@@ -1,6 +1,5 @@
-"""Waits of threads as the trace shows them, and what ended them.
+"""Waits of threads as the trace shows them, and what ended them, as origins (origins.py).
 
-What let something go on is an *origin*: cycle behind it << 28 | node << 4 | thread; 0 nobody, -1 not known.
 States keep what is needed whether a run is recorded or not; origins are looked up while somebody records.
 """
 
@@ -10,26 +9,28 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
 from npuviz.sim.parts.watch_kernels import (
     END_OF_RUN,
-    NOBODY,
     is_recording,
-    of_track,
-    record_cause,
     record_interval,
 )
-from npuviz.targets.wavelet.kernels.program_records import LAYOUT, TRACKS
+from npuviz.targets.wavelet.kernels.origins import (
+    KIND_HOST,
+    KIND_WAIT,
+    of_pe,
+    origin,
+    record_origin,
+    record_room,
+    record_word,
+    track_of,
+)
+from npuviz.targets.wavelet.kernels.program_records import LAYOUT
 from npuviz.targets.wavelet.kernels.records import (
-    BLOCK,
-    CHANNEL,
     FIFO,
-    HELD_SHIFT,
     KIND_FIFO,
     KIND_INPUT,
     KIND_OUTPUT,
     MAIN,
-    MARK_BUSY,
     OPERAND,
     QUEUE,
-    SENT_WORDS,
     THREAD,
     WAIT_BLOCKED,
     WAIT_FIFO_EMPTY,
@@ -40,87 +41,22 @@ from npuviz.targets.wavelet.kernels.records import (
     WAIT_SLOT,
     WAIT_TURN,
 )
-from npuviz.targets.wavelet.kernels.router.ring import head_entry, opposite, routes_now
+from npuviz.targets.wavelet.kernels.router.ring import head_entry
 
 KIND_SCALAR = 1
 KIND_OPERATION = 10
 """Interval kinds of DSD operations: this plus the operation."""
-KIND_WAIT = 130
-"""Interval kinds of waits: this plus the WAIT_ number."""
-KIND_HOST, KIND_ISSUE, KIND_ACTIVATION, KIND_TASK_END = 140, 141, 142, 143
-KIND_LINK_BUSY, KIND_BUFFERS = 144, 145
+KIND_ISSUE, KIND_ACTIVATION, KIND_TASK_END = 141, 142, 143
 SHORT_WORK = 8
 """Cycles: shorter work between two waits for the same is part of one wait, "takes words as they come"."""
 LONG_TURN = 8
 """Cycles: taking turns more often is no wait."""
-MOST_HOPS = 32
-"""Full buffers that are looked at, one behind the other."""
-NODE_MASK = (1 << 24) - 1
-
-
-@inlined
-def origin(done, node, thread):
-    """What a thread of a node did until before a cycle."""
-    return (done << 28) | (node << 4) | thread
-
-
-@inlined
-def _of_pe(pe, mark):
-    """The origin of a cycle << 4 | thread of a block."""
-    return origin(mark >> 4, pe.node, mark & 15) if mark else int64(-1)
 
 
 @inlined
 def last_thread(pe):
     """The thread that has the datapath now, or had it last."""
     return pe.last if pe.last >= 0 else int64(MAIN)
-
-
-@kernel
-def origin_of_word(wafer, identity):
-    """Who sent a word."""
-    if identity >> 62:
-        return wafer.host_by
-    node = identity >> 32
-    pe = BLOCK(wafer, wafer[wafer.nodes + node])
-    number = identity & 0xFFFF_FFFF
-    if pe.sequence - number > SENT_WORDS:
-        return int64(-1)
-    sent = pe.sent[number & (SENT_WORDS - 1)]
-    return origin(sent >> 4, node, sent & 15)
-
-
-@kernel
-def _track_of(program, node, thread):
-    tracks = TRACKS(program, program.tracks, node)
-    return tracks.main if thread == MAIN else tracks.thread[thread]
-
-
-@kernel
-def _record_origin(machine, track, kind, t, by):
-    """From `t` on a track can go on because of an origin; nothing where that is not known or not watched."""
-    if track == -1 or by < 0:
-        return
-    if by == 0:
-        record_cause(machine, track, kind, (t, t), int64(NOBODY))
-        return
-    source = _track_of(machine.program, (by >> 4) & NODE_MASK, by & 15)
-    done = by >> 28
-    if source >= 0:
-        record_cause(machine, track, kind, (done if done < t else t, t), int64(of_track(source)))
-
-
-@kernel
-def _record_word(machine, track, word, t):
-    """From `t` on a track can go on because of a word. word: payload with marks, and identity."""
-    marks, identity = word
-    by = origin_of_word(machine.wafer, identity)
-    kind = KIND_WAIT + WAIT_INPUT
-    if identity >> 62:
-        kind = KIND_HOST
-    elif by > 0 and 2 * (marks >> HELD_SHIFT) > t - (by >> 28):
-        kind = KIND_LINK_BUSY if marks & MARK_BUSY else KIND_BUFFERS
-    _record_origin(machine, track, kind, t, by)
 
 
 @kernel
@@ -142,38 +78,7 @@ def _partner(wafer, pe, thread):
     for i in range(4):
         operand = thread.operands[i]
         if operand.kind == KIND_FIFO:
-            return _of_pe(pe, FIFO(wafer, operand.record).by)
-    return int64(-1)
-
-
-@kernel
-def _origin_of_room(machine, pe, record, t):
-    """Who made room for a word on a CHANNEL of a block: behind full buffers, the reader of a full queue.
-
-    0 where no queue is full: links were busy. -1 where buffers are full for longer than is looked at.
-    """
-    wafer, program = machine.wafer, machine.program
-    channel = CHANNEL(wafer, record)
-    for hop in range(MOST_HOPS):
-        outputs = (routes_now(channel) >> 8) & 0x1F
-        if outputs & 1 and channel.queue >= 0:
-            queue = QUEUE(pe, LAYOUT(program, pe.layout).queue[channel.queue])
-            if queue.count >= queue.room - 1:
-                reader = queue.thread if queue.thread >= 0 else int64(MAIN)
-                done = queue.last + 1 if queue.last + 1 + hop < t else t - hop
-                return origin(done, pe.node, reader)
-        is_behind = False
-        for port in range(1, 5):
-            at = channel.ports[port].target
-            if (outputs >> port) & 1 and at and pe.links[port].block:
-                ring = CHANNEL(wafer, at).ports[opposite(port)]
-                if ring.count >= CHANNEL(wafer, at).limit - 1:
-                    is_behind = True
-                    channel = CHANNEL(wafer, at)
-                    pe = BLOCK(wafer, pe.links[port].block)
-                    break
-        if not is_behind:
-            return int64(0)
+            return of_pe(pe, FIFO(wafer, operand.record).by)
     return int64(-1)
 
 
@@ -181,20 +86,19 @@ def _origin_of_room(machine, pe, record, t):
 def _record_resumption(machine, pe, number, thread, t):
     """What ended the wait of a thread that goes on at `t`."""
     wafer = machine.wafer
-    track = _track_of(machine.program, pe.node, number)
+    track = track_of(machine.program, pe.node, number)
     reason = thread.why
     if reason == WAIT_INPUT:
         at = _latest_input(wafer, thread)
         if at:
             head = head_entry(QUEUE(wafer, at))
-            _record_word(machine, track, (head.payload, head.identity), t)
+            record_word(machine, track, (head.payload, head.identity), t)
     elif reason == WAIT_OUTPUT:
-        room = _origin_of_room(machine, pe, thread.operands[0].record, t)
-        _record_origin(machine, track, KIND_WAIT + WAIT_OUTPUT, t, room)
+        record_room(machine, pe, track, thread.operands[0].record, t)
     elif reason == WAIT_BLOCKED:
-        _record_origin(machine, track, KIND_WAIT + WAIT_BLOCKED, t, _of_pe(pe, pe.let))
+        record_origin(machine, track, KIND_WAIT + WAIT_BLOCKED, t, of_pe(pe, pe.let))
     elif reason == WAIT_FIFO_EMPTY or reason == WAIT_FIFO_FULL:
-        _record_origin(machine, track, KIND_WAIT + reason, t, _partner(wafer, pe, thread))
+        record_origin(machine, track, KIND_WAIT + reason, t, _partner(wafer, pe, thread))
 
 
 @kernel
@@ -212,7 +116,7 @@ def _show(machine, pe, number, thread, until):
         else:
             thread.occupied += work
     if is_recording(machine):
-        track = _track_of(machine.program, pe.node, number)
+        track = track_of(machine.program, pe.node, number)
         if track >= 0:
             if thread.paused > 0:
                 kind = KIND_WAIT + thread.reason
@@ -263,8 +167,8 @@ def end_thread(machine, pe, number, thread, until):
 @kernel
 def record_issue(machine, pe, number, t):
     """The main thread gave a microthread an operation at `t`."""
-    track = _track_of(machine.program, pe.node, number)
-    _record_origin(machine, track, KIND_ISSUE, t, origin(t, pe.node, int64(MAIN)))
+    track = track_of(machine.program, pe.node, number)
+    record_origin(machine, track, KIND_ISSUE, t, origin(t, pe.node, int64(MAIN)))
 
 
 @kernel
@@ -273,7 +177,7 @@ def end_scalar_run(machine, pe, t):
     if pe.run_start < t:
         pe.occupied += t - pe.run_start
     if is_recording(machine) and pe.run_start < t:
-        track = _track_of(machine.program, pe.node, int64(MAIN))
+        track = track_of(machine.program, pe.node, int64(MAIN))
         if track >= 0:
             record_interval(machine, track, KIND_SCALAR, (pe.run_start, t), pe.line)
 
@@ -299,7 +203,7 @@ def end_main_wait(machine, pe, reason, t, what):
 @kernel
 def _record_main_wait(machine, pe, reason, span, what):
     wafer = machine.wafer
-    track = _track_of(machine.program, pe.node, int64(MAIN))
+    track = track_of(machine.program, pe.node, int64(MAIN))
     if track < 0:
         return
     record_interval(machine, track, KIND_WAIT + reason, span, pe.line)
@@ -307,17 +211,16 @@ def _record_main_wait(machine, pe, reason, span, what):
     if reason == WAIT_SLOT:
         thread = THREAD(wafer, what)
         number = (what - word_of(wafer, pe) - LAYOUT(machine.program, pe.layout).threads) // THREAD.num_words
-        _record_origin(machine, track, KIND_WAIT + reason, t, origin(thread.ended, pe.node, number))
+        record_origin(machine, track, KIND_WAIT + reason, t, origin(thread.ended, pe.node, number))
         return
     operand = OPERAND(wafer, what)
     if reason == WAIT_INPUT:
         head = head_entry(QUEUE(wafer, operand.record))
-        _record_word(machine, track, (head.payload, head.identity), t)
+        record_word(machine, track, (head.payload, head.identity), t)
     elif reason == WAIT_OUTPUT:
-        room = _origin_of_room(machine, pe, operand.record, t)
-        _record_origin(machine, track, KIND_WAIT + reason, t, room)
+        record_room(machine, pe, track, operand.record, t)
     else:
-        _record_origin(machine, track, KIND_WAIT + reason, t, _of_pe(pe, FIFO(wafer, operand.record).by))
+        record_origin(machine, track, KIND_WAIT + reason, t, of_pe(pe, FIFO(wafer, operand.record).by))
 
 
 @inlined
@@ -346,19 +249,19 @@ def record_task_start(machine, pe, possible, word, t):
     """
     if t <= pe.ended:
         return
-    track = _track_of(machine.program, pe.node, int64(MAIN))
+    track = track_of(machine.program, pe.node, int64(MAIN))
     marks, identity, arrival = word
     let = (pe.let >> 4) - 1
     if pe.ended > 0 and possible >= t:
-        _record_origin(machine, track, KIND_TASK_END, t, origin(pe.ended, pe.node, int64(MAIN)))
+        record_origin(machine, track, KIND_TASK_END, t, origin(pe.ended, pe.node, int64(MAIN)))
     elif identity == -2:
-        _record_origin(machine, track, KIND_HOST, t, machine.wafer.host_by)
+        record_origin(machine, track, KIND_HOST, t, machine.wafer.host_by)
     elif identity >= 0 and arrival >= let:
-        _record_word(machine, track, (marks, identity), t)
+        record_word(machine, track, (marks, identity), t)
     elif pe.let == 0:
-        _record_origin(machine, track, KIND_HOST, t, int64(0))
+        record_origin(machine, track, KIND_HOST, t, int64(0))
     else:
-        _record_origin(machine, track, KIND_ACTIVATION, t, origin(let + 1, pe.node, pe.let & 15))
+        record_origin(machine, track, KIND_ACTIVATION, t, origin(let + 1, pe.node, pe.let & 15))
 
 
 @kernel
@@ -381,4 +284,4 @@ def record_end(machine, latest):
     by, kind = wafer.host_by, KIND_HOST
     if wafer.closed_at < 0 or (latest >> 28) > wafer.closed_at:
         by, kind = latest, KIND_TASK_END
-    _record_origin(machine, int64(END_OF_RUN), kind, wafer.final - 1, by)
+    record_origin(machine, int64(END_OF_RUN), kind, wafer.final - 1, by)

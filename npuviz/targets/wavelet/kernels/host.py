@@ -8,7 +8,6 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
-from npuviz.targets.wavelet.kernels.causes import origin, origin_of_word
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_COLOR
 from npuviz.targets.wavelet.kernels.host_commands import (
@@ -23,6 +22,7 @@ from npuviz.targets.wavelet.kernels.host_commands import (
 )
 from npuviz.targets.wavelet.kernels.jitter import MORE_LAUNCH, UNIT_LAUNCH, more_cycles
 from npuviz.targets.wavelet.kernels.memory import load_16, load_32, store_16, store_32
+from npuviz.targets.wavelet.kernels.origins import origin, origin_of_word
 from npuviz.targets.wavelet.kernels.processor.task import LAUNCH_SHIFT, NO_TASK, may_start, pick_task
 from npuviz.targets.wavelet.kernels.program_records import CODE, LAYOUT, NODE
 from npuviz.targets.wavelet.kernels.records import (

@@ -15,4 +15,4 @@ class Machine(NamedTuple):
     call: Any
     """Row CALL of watch_kernels."""
     events: Any
-    """Pointer to the event rows."""
+    """Row EVENTS: the event rows."""

@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.kernels import advance as kernels
 from npuviz.targets.wavelet.kernels import host_commands as hk
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.bands import TEAM
+from npuviz.targets.wavelet.kernels.bands import TEAM, team_words
 from npuviz.targets.wavelet.machine.program_words import FREE_WORDS, ProgramWords, build_state, log_room
 from npuviz.targets.wavelet.machine.team import num_processors, run_together
 from npuviz.targets.wavelet.spec import WaveletSpec
@@ -48,7 +48,7 @@ class Engine:
     """The kernels' state and program words.
 
     state  (words,) int64 root state, owned
-    team   (TEAM.num_words,) int64, owned: what the threads of the last run shared
+    team   (words,) int64, owned: what the threads of the last run shared, see kernels/bands.py
     most_threads  threads that may run it side by side; what comes out does not depend on it
     """
 
@@ -87,10 +87,12 @@ class Engine:
         """As `advance`, to the end of a host command at most (-1: of none)."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         call.x[kernels.X_COMMAND] = command + 1
-        # Hits and event rows have one order: one thread finds them.
-        is_shared = events is None and not len(stops) and until - int(self._wafer.cycle) >= LONG_RUN
+        # Hits have one order: one thread finds them.
+        is_shared = not len(stops) and until - int(self._wafer.cycle) >= LONG_RUN
+        if is_shared and events is not None and len(self.team) < team_words(self.event_margin):
+            self.team = np.zeros(team_words(self.event_margin), np.int64)
         while True:
-            self.team[:] = 0
+            self.team[: TEAM.num_words] = 0
             bands = max(1, int(self._wafer.bands_filled)) if is_shared else 0
             call.x[kernels.X_ROOM] = len(self.state) - self._free
             call.x[kernels.X_ASIDE] = len(self.state) - self._aside

@@ -32,10 +32,10 @@ def run_together(
 
     bands  those there are now; 0: no matter how many, one thread runs them
     most   threads to use; while there are fewer bands, the run ends when there are more
-    team   (TEAM.num_words,) int64, changed: what they share. All helpers are back when this returns.
+    team   (words,) int64, changed: what they share. All helpers are back when this returns.
     """
     helpers = max(0, min(bands, most) - 1) if is_compiled else 0
-    team[:] = 0
+    team[: TEAM.num_words] = 0
     shared = TEAM(team)
     shared.bands = bands if bands < most else 0
     shared.size = helpers

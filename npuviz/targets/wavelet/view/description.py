@@ -11,15 +11,12 @@ from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.causes import (
     KIND_ACTIVATION,
-    KIND_BUFFERS,
-    KIND_HOST,
     KIND_ISSUE,
-    KIND_LINK_BUSY,
     KIND_OPERATION,
     KIND_SCALAR,
     KIND_TASK_END,
-    KIND_WAIT,
 )
+from npuviz.targets.wavelet.kernels.origins import KIND_BUFFERS, KIND_HOST, KIND_LINK_BUSY, KIND_WAIT
 from npuviz.targets.wavelet.kernels.router.link import KIND_LINK
 from npuviz.targets.wavelet.machine.program_words import ProgramWords
 from npuviz.targets.wavelet.spec import WaveletSpec

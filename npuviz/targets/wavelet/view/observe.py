@@ -9,7 +9,8 @@ import numpy as np
 from npuviz.sim.machine import Activity, Peak, QueueEntry, RunSummary, UnitState
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.causes import KIND_OPERATION, KIND_SCALAR, KIND_WAIT
+from npuviz.targets.wavelet.kernels.causes import KIND_OPERATION, KIND_SCALAR
+from npuviz.targets.wavelet.kernels.origins import KIND_WAIT
 from npuviz.targets.wavelet.kernels.router.link import CYCLE_BITS, KIND_LINK
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view import description

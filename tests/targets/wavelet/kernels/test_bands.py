@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks.stencil import among_idle
-from npuviz.sim.stop import StopKind
+from npuviz.sim.events import EventBuffer
+from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.bands import TEAM
@@ -162,10 +163,13 @@ def sending(words: int, prints: int) -> PeProgram:
     return a.program(queues=(QueueBinding(2, True, COLOR),))
 
 
-def taking(words: int) -> PeProgram:
+def taking(words: int, prints: int = 0) -> PeProgram:
     a = Assembler()
     buffer = a.variable("x", np.zeros(words, np.uint32))
     a.function("go", export=())
+    a.li(3, ord("a"))
+    for _ in range(prints):
+        a.sys("print", b=3)
     a.li(1, mem(buffer, words))
     a.li(2, fabin(2, words))
     a.dsd("mov32", "ds", (1, 2))
@@ -223,7 +227,46 @@ def test_the_first_fault_is_that_of_the_first_node() -> None:
     same(*machines)
 
 
-def test_recording_and_short_runs_take_one_thread(tmp_path: Path) -> None:
+def recorded(machine: WaveletMachine, slice_cycles: int) -> tuple[np.ndarray, int]:
+    """Run to the end in slices; the event rows, and how many slices were shared."""
+    buffer = EventBuffer(max(1 << 16, 4 * machine.event_rows_per_cycle))
+    parts: list[np.ndarray] = []
+    shared = 0
+    while not machine.is_finished:
+        machine.advance(machine.cycle + slice_cycles, NO_STOPS, buffer)
+        shared += is_shared(machine)
+        parts.append(buffer.take())
+    return np.concatenate(parts), shared
+
+
+def waiting(folder: Path) -> Iterator[WaveletMachine]:
+    """Programs with every kind of wait: a stencil; prints; rows of words behind full buffers."""
+    folder.mkdir()
+    yield stencil(folder, SIDE, 4, 2, watch="all")
+    yield build(wafer([printing()], [[0] * SIDE] * SIDE), [LAUNCH], watch="all")
+    columns, words = 70, 300
+    programs = [sending(words, 0), sending(words, 30), taking(words, 90)]
+    board = [[row % 2] + [-1] * (columns - 2) + [2] for row in range(2 * SIDE)]
+    channels = {
+        (x, y): (route(COLOR, RAMP if x == 0 else WEST, RAMP if x == columns - 1 else EAST),)
+        for x in range(columns)
+        for y in range(2 * SIDE)
+    }
+    yield build(wafer(programs, board, channels), [LAUNCH], watch="all")
+
+
+@pytest.mark.parametrize("slice_cycles", [1 << 40, 113])
+def test_what_is_recorded_is_the_same_on_several_threads(tmp_path: Path, slice_cycles: int) -> None:
+    for alone, together in zip(waiting(tmp_path / "1"), waiting(tmp_path / "2"), strict=True):
+        wanted, _ = recorded(on_threads(1, alone), 1 << 40)
+        found, shared = recorded(on_threads(2, together), slice_cycles)
+        assert shared
+        assert len(wanted) > SIDE * SIDE
+        np.testing.assert_array_equal(found, wanted)
+        same(alone, together)
+
+
+def test_short_runs_take_one_thread(tmp_path: Path) -> None:
     machine = on_threads(2, stencil(tmp_path, SIDE, 4, 1))
     run(machine, 400)
     assert is_shared(machine)
