@@ -4,6 +4,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,7 @@ def test_any_setting_may_be_asked_for_and_is_run(
 def test_what_processes_are_given_and_give_back_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `in_processes` does with it is tested by `races`, tests/contract/test_races.py."""
     asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.WORTH_A_PROCESS", inf)
     here = explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress())
     handed: list[int] = []
 
@@ -128,6 +130,7 @@ def test_what_processes_are_given_and_give_back_is_the_same(monkeypatch: pytest.
 @pytest.mark.sweep
 def test_runs_in_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = (True, ("dma_start_ns=650", "dve_hz=nothing"))
+    monkeypatch.setattr("npuviz.workbench.causes.explanation.WORTH_A_PROCESS", inf)
     here = explain_run(CNN, OpenOptions(target="neuroncore"), asked, NoProgress())
     assert "not verified" in here["what_if"][1]["note"]
     monkeypatch.setattr("npuviz.workbench.causes.explanation.WORTH_A_PROCESS", 0.0)
