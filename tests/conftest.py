@@ -64,6 +64,14 @@ def kept_scripts(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 
 @pytest.fixture
+def observed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that read models whose shapes a run tells, about something else: it runs in this process."""
+    from tests.observed_here import observe_here
+
+    observe_here(monkeypatch)
+
+
+@pytest.fixture
 def qtbot(qapp: object, request: pytest.FixtureRequest) -> "PatientBot":
     """Instead of pytest-qt's: waits do not end because the machine is busy."""
     from tests.patient_bot import PatientBot

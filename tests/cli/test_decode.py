@@ -15,6 +15,8 @@ from npuviz.workbench.opening import OpenOptions
 from tests.cli.refusals import MODEL, Captured, refused
 from tests.sweeps import quick
 
+pytestmark = pytest.mark.usefixtures("observed_here")
+
 TINY = Shape(layers=1, hidden=64, heads=4, kv_heads=2, features=16, inner=64, vocabulary=96, context=32)
 
 

@@ -5,6 +5,8 @@ import pytest
 from benchmarks.random_graphs.__main__ import judged, main, make_graph
 from benchmarks.random_graphs.networks import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("observed_here")
+
 MACHINES = pytest.mark.parametrize("target", ["rk3588", "systolic", "neuroncore"])
 
 

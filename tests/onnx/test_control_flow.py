@@ -13,6 +13,8 @@ from tests.sweeps import quick
 
 from .cases import random, save, value
 
+pytestmark = pytest.mark.usefixtures("observed_here")
+
 RATE = np.array(16000, np.int64)
 
 

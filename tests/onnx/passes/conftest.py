@@ -1,28 +1,8 @@
-"""Rules of rewriting models, not of the process that tells shapes by a run: it takes half a second each."""
-
-import json
-import subprocess
-from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
+"""Rules of rewriting models, not of the process that tells shapes by a run."""
 
 import pytest
 
-from npuviz.onnx import observation, observation_run
-
-
-def _run(command: Sequence[str], **_: Any) -> "subprocess.CompletedProcess[str]":
-    module, model, _limit, dtypes = command[2:]
-    assert module == observation_run.__name__
-    try:
-        answer = json.dumps(observation_run.observed(model, dtypes))
-    except Exception as error:
-        return subprocess.CompletedProcess(command, 1, "", str(error))
-    return subprocess.CompletedProcess(command, 0, answer, "")
-
 
 @pytest.fixture(autouse=True)
-def observed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run models in this process, as tests/onnx/test_reader.py does in one of its own."""
-    here = SimpleNamespace(run=_run, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(observation, "subprocess", here)
+def runs_models_here(observed_here: None) -> None:
+    """Run models in this process."""

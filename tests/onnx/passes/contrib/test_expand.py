@@ -23,6 +23,12 @@ _GENERATOR = np.random.default_rng(5)
 _TABLE = np.arange(32)[:, None] / 10.0 ** np.arange(0, 1, 0.125)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ran before, a test has its own."""
+    monkeypatch.setattr(f"{__name__}._GENERATOR", np.random.default_rng(5))
+
+
 def floats(*shape: int) -> np.ndarray:
     return _GENERATOR.standard_normal(shape).astype(np.float32)
 
