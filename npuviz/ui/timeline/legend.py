@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt
+from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.kit.strip import SWATCH, Strip, paint_swatch
@@ -13,13 +13,19 @@ from npuviz.ui.timeline.marks import arrow_pen
 from npuviz.ui.timeline.style import TimelineStyle
 
 LINE = 22
+NAMELESS, GAP = SWATCH + 4, 8
+"""Pixels from one swatch without a name to the next, and behind the last one."""
 NOTHING_TO_DO = "waits: empty"
 WAITS = "waits"
 """How names of waiting begin."""
 
 
 class TimelineLegend(Strip):
-    """Swatches with names. What does not fit is left out and counted, the rarest first, waits last."""
+    """Swatches with names. Names that do not fit are left out, the rarest first, waits last.
+
+    Their swatches stand behind the others, and tell their names to the pointer; they are counted where
+    there is no room for these either.
+    """
 
     lines_height = 22
 
@@ -29,6 +35,7 @@ class TimelineLegend(Strip):
         self._entries: list[tuple[int, str]] = []
         self._amounts: Mapping[str, float] = {}
         self._arrows: list[str] = []
+        self._places: list[tuple[QRectF, str]] = []
 
     def set_entries(self, style: TimelineStyle | None, entries: Sequence[tuple[int, str]]) -> None:
         """Show categories: (number, name)."""
@@ -57,27 +64,48 @@ class TimelineLegend(Strip):
         metrics = painter.fontMetrics()
         room = self._paint_arrows(painter)
         entries = self.fitting(room, metrics)
-        more = self._more(entries)
-        width = sum(self._width_of(name, metrics) for _number, name in entries)
-        x = float(room - width - (self._more_width(metrics) if more else 0))
-        middle = self.height() / 2
+        named = sum(self._width_of(name, metrics) for _number, name in entries)
+        left_out = self.left_out(entries)
+        are_shown = named + len(left_out) * NAMELESS + GAP <= room
+        rest = len(left_out) * NAMELESS + GAP if are_shown else self._more_width(metrics)
+        x = float(room - named - (rest if left_out else 0))
+        self._places = []
         for number, name in entries:
+            self._swatch(painter, number, name, x)
             width = self._width_of(name, metrics)
-            box = QRectF(x, middle - SWATCH / 2, SWATCH, SWATCH)
-            paint_swatch(painter, box, self._style.table[number], self._style.colors[number])
             painter.setPen(self._theme.color("text-muted"))
             area = QRectF(x + SWATCH + 5, 0, width, self.height())
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, name)
             x += width
-        if more:
+        if are_shown:
+            for number, name in left_out:
+                self._swatch(painter, number, name, x)
+                x += NAMELESS
+        elif left_out:
             area = QRectF(x, 0, self._more_width(metrics), self.height())
             painter.setPen(self._theme.color("text-muted"))
-            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, more)
+            painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, f"+{len(left_out)}")
         painter.end()
 
+    def _swatch(self, painter: QPainter, number: int, name: str, x: float) -> None:
+        assert self._style is not None
+        box = QRectF(x, (self.height() - SWATCH) / 2, SWATCH, SWATCH)
+        paint_swatch(painter, box, self._style.table[number], self._style.colors[number])
+        self._places.append((box, name))
+
+    def event(self, event: QEvent) -> bool:
+        """The tip of a swatch is its name, elsewhere those of all."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            x = event.pos().x()
+            names = [name for box, name in self._places if box.left() <= x <= box.right() + NAMELESS - SWATCH]
+            if names:
+                QToolTip.showText(event.globalPos(), plain_tip(names[0]), self)
+                return True
+        return super().event(event)
+
     def fitting(self, room: float, metrics: QFontMetrics) -> list[tuple[int, str]]:
-        """Entries that fit: all, else one entry for all waits, and as much work as there is room for
-        beside the number of what is left out."""
+        """Entries that fit with their names: all, else one for all waits, and as much work as there is room
+        for beside the swatches of what is left out, or its number."""
         waits = [entry for entry in self._entries if entry[1].startswith(WAITS)]
         work = [entry for entry in self._entries if not entry[1].startswith(WAITS)]
 
@@ -92,17 +120,23 @@ class TimelineLegend(Strip):
             most = max(seen or waits, key=lambda entry: self._amounts.get(entry[1], 0.0))
             waits = [(most[0], WAITS)]
         number = len(work)
-        while work and width_of([*work, *waits]) + self._more_width(metrics) * (len(work) < number) > room:
+        are_shown = width_of(waits) + number * NAMELESS + GAP <= room
+
+        def rest() -> int:
+            left = number - len(work)
+            return (left * NAMELESS + GAP if are_shown else self._more_width(metrics)) if left else 0
+
+        while work and width_of([*work, *waits]) + rest() > room:
             # Of equally rare ones the last.
             rarest = min(range(len(work)), key=lambda i: (self._amounts.get(work[i][1], 0.0), -i))
             del work[rarest]
         return [*work, *waits] if width_of(waits) <= room else []
 
-    def _more(self, shown: Sequence[tuple[int, str]]) -> str:
-        """How many kinds of work are left out, "" for none; the tip names them."""
-        number = sum(not name.startswith(WAITS) for _number, name in self._entries)
-        left = number - sum(not name.startswith(WAITS) for _number, name in shown)
-        return f"+{left}" if left and shown else ""
+    def left_out(self, shown: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Kinds of work whose names are not among those shown; none where nothing is."""
+        if not shown:
+            return []
+        return [entry for entry in self._entries if entry not in shown and not entry[1].startswith(WAITS)]
 
     def _more_width(self, metrics: QFontMetrics) -> int:
         return metrics.horizontalAdvance(f"+{len(self._entries)}") + 12

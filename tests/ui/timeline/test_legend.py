@@ -1,11 +1,16 @@
 """The legend of a timeline in little room."""
 
 import pytest
+from PySide6.QtCore import QEvent
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QToolTip
 from pytestqt.qtbot import QtBot
 
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.index import TimelineIndex
-from npuviz.ui.timeline.legend import TimelineLegend
+from npuviz.ui.timeline.legend import GAP, NAMELESS, TimelineLegend
+from npuviz.ui.timeline.style import TimelineStyle
 from tests.ui.synthetic import make_reader
 
 WORK = [(number, f"operator {number}") for number in range(12)]
@@ -63,6 +68,32 @@ def test_what_is_left_out_is_counted(qtbot: QtBot) -> None:
     metrics = legend.fontMetrics()
     shown = legend.fitting(600, metrics)
     kinds = sum(not name.startswith("waits") for _, name in shown)
-    assert legend._more(shown) == f"+{len(WORK) - kinds}"
-    assert legend._more(legend.fitting(10_000, metrics)) == ""
+    assert len(legend.left_out(shown)) == len(WORK) - kinds
+    assert legend.left_out(legend.fitting(10_000, metrics)) == []
     assert sum(legend._width_of(name, metrics) for _, name in shown) + legend._more_width(metrics) <= 600
+
+
+def test_kinds_without_room_for_names_have_swatches_that_tell_them(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, theme = make_reader(8, 3000), Theme("dark")
+    categories = TimelineIndex(reader).categories
+    legend = TimelineLegend(theme)
+    qtbot.addWidget(legend)
+    entries = categories.legend()
+    legend.set_entries(TimelineStyle(theme, categories), entries)
+    metrics = legend.fontMetrics()
+    legend.resize(legend._width_of("waits", metrics) + NAMELESS * len(entries) + GAP, 22)
+    legend.grab()
+    shown = legend.fitting(legend.width(), metrics)
+    nameless = legend.left_out(shown)
+    assert nameless
+    assert shown
+    assert [name for _, name in legend._places] == [name for _, name in [*shown, *nameless]]
+    assert all(box.left() >= 0 and box.right() <= legend.width() for box, _ in legend._places)
+    told: list[str] = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _at, text, *_rest: told.append(text))
+    for box, name in legend._places:
+        spot = box.center().toPoint()
+        QApplication.sendEvent(legend, QHelpEvent(QEvent.Type.ToolTip, spot, legend.mapToGlobal(spot)))
+        assert told[-1] == plain_tip(name)
