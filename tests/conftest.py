@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # A choice of cases by their names (`pytest FILE::TEST[CASE]`) may leave out all that are quick.
     if not any("[" in argument for argument in config.args):
         mark_sweeps(items)
-    if config.getoption("processes", 1) > 1:
+    if (config.getoption("processes", None) or 1) > 1:
         from tests.order import by_length
 
         items[:] = by_length(items)
