@@ -1,10 +1,11 @@
 """What the window shows before anything is open: one sample a machine, recent files, three keys to know."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QPixmap
+from PySide6.QtGui import QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QFrame,
     QGridLayout,
@@ -25,11 +26,12 @@ from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.recent import RecentFile
 from npuviz.workbench.samples import SampleEntry
 
-WIDTH = 960
+WIDTH = 980
 MAX_RECENT_SHOWN = 6
-CARDS_IN_A_ROW = 4
+MARGIN, SPACING = 24, 12
 PICTURE = QSize(208, 117)
 CARD_MARGIN = 8
+CARD_WIDTH = PICTURE.width() + 2 * CARD_MARGIN
 
 
 class StartPage(QWidget):
@@ -47,10 +49,11 @@ class StartPage(QWidget):
         self._recent = QVBoxLayout()
         self._recent.setSpacing(0)
         self._samples = QGridLayout()
-        self._samples.setSpacing(12)
+        self._samples.setSpacing(SPACING)
+        self._cards: list[SampleCard] = []
         body = QWidget(self, maximumWidth=WIDTH)
         column = QVBoxLayout(body)
-        column.setContentsMargins(24, 24, 24, 24)
+        column.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
         column.setSpacing(8)
         title = QLabel("npuviz", body)
         title.setObjectName("title")
@@ -79,15 +82,30 @@ class StartPage(QWidget):
         """Offer one sample for each machine."""
         self._entries = list(entries)
         _empty(self._samples)
-        for place, entry in enumerate(entries):
-            card = SampleCard(entry, self._theme, self)
+        self._cards = [SampleCard(entry, self._theme, self) for entry in entries]
+        for card, entry in zip(self._cards, entries, strict=True):
             card.clicked.connect(lambda _checked=False, e=entry: self.chosen.emit(e.path, e.options))
-            self._samples.addWidget(card, place // CARDS_IN_A_ROW, place % CARDS_IN_A_ROW)
+        self._place_cards()
 
     def refresh(self) -> None:
         """Draw lists and pictures again, in the colours of the theme in use."""
         self.show_recent(self._recent_files)
         self.show_samples(self._entries)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._place_cards()
+
+    def _place_cards(self) -> None:
+        """Lay the cards in rows of equal length, as few as there is width for."""
+        if not self._cards:
+            return
+        room = min(self.width(), WIDTH) - 2 * MARGIN + SPACING
+        fitting = min(max(room // (CARD_WIDTH + SPACING), 1), len(self._cards))
+        in_a_row = math.ceil(len(self._cards) / math.ceil(len(self._cards) / fitting))
+        for place, card in enumerate(self._cards):
+            self._samples.addWidget(card, place // in_a_row, place % in_a_row)
+        self._samples.setColumnStretch(len(self._cards), 1)
 
     def _put_in_the_middle(self, body: QWidget) -> None:
         room = QWidget(self)
@@ -189,7 +207,7 @@ class SampleCard(QPushButton):
             margins=(CARD_MARGIN, CARD_MARGIN, CARD_MARGIN, CARD_MARGIN),
             spacing=4,
         )
-        self.setFixedWidth(PICTURE.width() + 2 * CARD_MARGIN)
+        self.setFixedWidth(CARD_WIDTH)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.MinimumExpanding)
 
     def sizeHint(self) -> QSize:

@@ -1,9 +1,10 @@
+import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QAction, QDropEvent
 from PySide6.QtWidgets import QDockWidget, QPushButton
 from pytestqt.qtbot import QtBot
@@ -12,7 +13,8 @@ from npuviz.sim.stop import StopKind
 from npuviz.trace.bundle.bundle import BundleWriter
 from npuviz.ui.shell.application import Application
 from npuviz.ui.shell.main_window import MainWindow
-from npuviz.ui.shell.start_page import SampleCard
+from npuviz.ui.shell.start_page import SampleCard, StartPage
+from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.samples import SampleEntry
@@ -298,6 +300,27 @@ def test_opens_a_bundle_as_a_trace_without_machine(driver: Driver, tmp_path: Pat
     assert driver.label("status.stop") == "recorded trace"
     assert not driver.action("debug.run").isEnabled()
     assert driver.action("trace.export").isEnabled()
+
+
+@pytest.mark.parametrize(("width", "in_a_row"), [(1280, 4), (980, 4), (800, 2), (520, 2), (400, 1)])
+def test_the_start_page_is_never_wider_than_the_window(qtbot: QtBot, width: int, in_a_row: int) -> None:
+    page = StartPage(Theme("dark"))
+    qtbot.addWidget(page)
+    entry = SampleEntry("Machine", "What there is to see", Path("x"), OpenOptions(), Path("y"), "timeline")
+    page.show_samples([entry] * 4)
+    page.resize(1280, 700)
+    page.show()
+    page.resize(width, 700)
+    cards = page.findChildren(SampleCard)
+
+    def lefts() -> list[int]:
+        return sorted({card.mapTo(page, QPoint(0, 0)).x() for card in cards})
+
+    qtbot.waitUntil(lambda: len(lefts()) == in_a_row)
+    assert len({card.mapTo(page, QPoint(0, 0)).y() for card in cards}) == 4 // in_a_row
+    assert lefts()[0] >= 0
+    assert lefts()[-1] + cards[0].width() <= width
+    assert all(b - a == cards[0].width() + 12 for a, b in itertools.pairwise(lefts()))
 
 
 def test_the_start_page_opens_what_it_offers(driver: Driver, tmp_path: Path) -> None:
