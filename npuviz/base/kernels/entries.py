@@ -157,10 +157,12 @@ class Entry:
     def _compile_here(self, types: tuple[Any, ...]) -> None:
         """Compile in this process; code that cannot be kept, because the disk is full, is used too.
 
-        If another process compiles the group, what that makes is waited for and loaded.
+        If another process compiles the same, what that makes is waited for and loaded.
         """
+        # Programs that wait, as tests do, need not wait for other kernels of the group.
+        work = f"{self.group}-{self.py_func.__module__}-{self.__name__}" if waits() else self.group
         try:
-            with contextlib.nullcontext() if self._is_on_disk(types) else compiling(self.group):
+            with contextlib.nullcontext() if self._is_on_disk(types) else compiling(work):
                 self.compile(types)
         except OSError:
             if types not in self._kernel.overloads:

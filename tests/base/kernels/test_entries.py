@@ -124,7 +124,7 @@ def test_where_calls_wait_too_only_one_program_compiles(
 
     @contextmanager
     def until_the_other_has_done_it(group: str) -> Generator[None]:
-        assert group == GROUP
+        assert group == f"{GROUP}-{kernels.__name__}-count_up"
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": f"{folder}:{ROOT}"}, check=True
         )
