@@ -119,11 +119,12 @@ def _moved(node: Node, size: Callable[[int], int]) -> int:
 
 def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, int]:
     """Weights of the state that each step of a recurrent operator reads, and its steps of all directions."""
-    again = node.inputs[2] if node.op_type in _RECURRENT and len(node.inputs) > 2 else -1
+    names = [*node.inputs, -1, -1, -1]
+    again = names[2] if node.op_type in _RECURRENT else -1
     sizes: tuple[int, ...] = graph.tensors[again].shape if again >= 0 else ()
     if not sizes:
         return 0, 1
-    directions, steps = sum(sizes[:1]) or 1, sum(graph.tensors[node.inputs[0]].shape[:1]) or 1
+    directions, steps = sum(sizes[:1]) or 1, sum(graph.tensors[names[0]].shape[:1]) or 1
     return size(again) // directions, directions * steps
 
 
