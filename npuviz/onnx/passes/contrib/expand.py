@@ -16,6 +16,7 @@ from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
 from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
 from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
+from npuviz.onnx.passes.contrib.scaler import WRITERS as SCALER
 from npuviz.onnx.passes.contrib.sub_pixels import WRITERS as SUB_PIXELS
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
@@ -33,6 +34,7 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **QUANTISED,
     **RECURRENT,
     **DYNAMIC,
+    **SCALER,
     **SUB_PIXELS,
 }
 _STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *SUB_PIXELS))

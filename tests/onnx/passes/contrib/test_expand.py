@@ -254,6 +254,29 @@ def test_recurrent_operators_step_by_step(
     assert [each.op_type for each in read_model(file, given=Given(arrays)).nodes] == [operator]
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_scaler_of_tables(tmp_path: Path, kind: type, size: int) -> None:
+    node = helper.make_node(
+        "Scaler", ["x"], ["y"], domain="ai.onnx.ml",
+        offset=[float(n) for n in range(size)], scale=[0.5 + n for n in range(size)],
+    )  # fmt: skip
+    given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(kind)), [3, 5])
+    made = helper.make_tensor_value_info("y", 1, [3, 5])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    proto = helper.make_model(
+        helper.make_graph([node], "g", [given], [made]), opset_imports=imports, ir_version=9
+    )
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    arrays = {"x": (10 * floats(3, 5)).astype(kind)}
+    graph = read_model(path, given=Given(arrays))
+    assert [each.op_type for each in graph.nodes if each.op_type != "Cast"] == ["Sub", "Mul"]
+    (found,) = run_reference(graph, arrays, graph.outputs).values()
+    offset, scale = np.arange(size), 0.5 + np.arange(size)
+    np.testing.assert_allclose(found, (arrays["x"] - offset) * scale, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(("operator", "steps", "is_written"), [("GRU", 4, True), ("GRU", 5, False)])
 def test_few_steps_are_written_out_whatever_their_weights(
     tmp_path: Path, operator: str, steps: int, is_written: bool
