@@ -83,3 +83,21 @@ def kernel(x):
             ran(tmp_path, text, {"x": x})
     else:
         assert (ran(tmp_path, text, {"x": x}) == x[4:100, 0:30:2]).all()
+
+
+@pytest.mark.parametrize("value", ["10**400", "-(10**40)", "1e300"])
+def test_numbers_that_float32_does_not_hold_are_named_with_their_line(tmp_path, value) -> None:
+    text = (
+        FIRST
+        + f"""
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.minimum(nl.load(x) * 1e37, {value}))
+    return out
+"""
+    )
+    with pytest.raises(NpuvizError, match=r"kernel\.py:10: a number of .*: operands are of float32"):
+        ran(tmp_path, text, {"x": random(8, 8)})
+    x = random(8, 8)
+    assert (ran(tmp_path, text.replace(value, "float('inf')"), {"x": x}) == x * np.float32(1e37)).all()

@@ -1,19 +1,35 @@
 """Numbers, and tiles with one number for each partition."""
 
+import math
+
 import numpy as np
 
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
+
+_TOO_LARGE = 2.0**128 - 2.0**103
+"""The least that rounds to more than float32 holds."""
 
 
 def number(value: object) -> float | int | None:
-    """A Python or numpy number as a Python number, None for anything else."""
+    """A Python or numpy number as a Python number, None for anything else.
+
+    Raises KernelError for a finite one that float32 does not hold: no instruction could.
+    """
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, int | np.integer):
-        return int(value)
+        return _held(int(value))
     if isinstance(value, float | np.floating):
-        return float(value)
+        return _held(float(value))
     return None
+
+
+def _held(value: float | int) -> float | int:
+    if abs(value) >= _TOO_LARGE and (isinstance(value, int) or not math.isinf(value)):
+        bits = f"{value.bit_length()} bits" if isinstance(value, int) else f"{value:g}"
+        raise KernelError(f"a number of {bits}: operands are of float32")
+    return value
 
 
 def is_column(value: object, shape: tuple[int, ...]) -> bool:
