@@ -94,7 +94,8 @@ def _number(array: np.ndarray) -> int | None:
 
 def _shortened(draft: Draft, node: NodeProto, steps: int, shape: tuple[int, ...]) -> list[NodeProto]:
     """The operator for so many steps. shape  all steps, directions, batch, hidden values of its results"""
-    prefix = node.name or _name(node)
+    # A rule that writes the operator out names its own constants after it.
+    prefix = f"{node.name or _name(node)}/length"
     node.input[_LENGTHS] = ""
     if steps == shape[0]:
         return [node]

@@ -8,6 +8,7 @@ from onnx import helper
 
 from npuviz.onnx.draft import is_of_one_run
 from npuviz.onnx.inputs import Given
+from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from tests.onnx.cases import random, save, value
@@ -30,8 +31,8 @@ def _model(tmp_path: Path, kind: str, direction: str, outputs: list[str], length
     return path, {"x": random(5, batch, 4), "n": np.array(lengths, np.int64)}
 
 
-def _outputs(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    graph = read_model(path, given=Given(arrays))
+def _outputs(path: Path, arrays: dict[str, np.ndarray], form: ModelForm = AS_IT_IS) -> dict[str, np.ndarray]:
+    graph = read_model(path, given=Given(arrays), form=form)
     found = run_reference(graph, arrays, graph.outputs)
     return {graph.tensors[index].name: values for index, values in found.items()}
 
@@ -54,6 +55,19 @@ def test_steps_behind_the_sequence_are_not_made(
     expected = run_reference(plain, arrays, plain.outputs)
     found = _outputs(path, arrays)
     for index, values in expected.items():
+        np.testing.assert_allclose(found[plain.tensors[index].name], values, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_steps_that_are_made_are_written_out(tmp_path: Path, kind: str, direction: str) -> None:
+    """Both rules name constants after the operator."""
+    path, arrays = _model(tmp_path, kind, direction, ["y", "h"], [2], 14)
+    form = ModelForm(whole=lambda _: False)
+    assert kind not in {node.op_type for node in read_model(path, given=Given(arrays), form=form).nodes}
+    plain = read_model(path, given=Given(arrays), optimize=False)
+    found = _outputs(path, arrays, form)
+    for index, values in run_reference(plain, arrays, plain.outputs).items():
         np.testing.assert_allclose(found[plain.tensors[index].name], values, rtol=1e-5, atol=1e-6)
 
 
