@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark sweeps, and put long files first for several processes; one runs tests as they are written."""
+    """Mark sweeps, and put long files first in a worker; one process runs tests as they are written."""
     from tests.sweeps import mark_sweeps
 
     # A choice of cases by their names (`pytest FILE::TEST[CASE]`) may leave out all that are quick.
     if not any("[" in argument for argument in config.args):
         mark_sweeps(items)
-    if (config.getoption("processes", None) or 1) > 1:
+    if hasattr(config, "workerinput"):
         from tests.order import by_length
 
         items[:] = by_length(items)

@@ -1,4 +1,4 @@
-"""The order of test files: long ones come before short ones, so that two processes end together."""
+"""The order of test files: long ones come before short ones, so that two workers end together."""
 
 from collections import Counter
 from typing import Any
