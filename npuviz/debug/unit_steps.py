@@ -1,19 +1,67 @@
-"""Steps of a unit by lines of its program's text, as conditions over instructions."""
+"""Steps of a unit by lines of its program's text."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 from npuviz.debug.element_steps import LineStep
+from npuviz.debug.session import Session
 from npuviz.program.instruction import Listing
 from npuviz.program.source import CallSite, HasCalls, HasSource, Place
+from npuviz.sim.stop import StopKind, StopReason
 
 MOST_RANGES = 2000
 """Of instructions in a condition."""
 
 
+def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = False) -> StopReason:
+    """Bring a unit to an instruction of another line, forward or back in time, or to a breakpoint before it.
+
+    Out of the outermost function, to the end of the run or its beginning. Where no line is known, to its next
+    instruction, or the one before.
+    """
+    listing, here = session.program.listing, instruction_at(session, unit)
+    if how is LineStep.OUT and here >= 0 and len(_calls(listing, here)) == 1:
+        return session.run_back() if is_back else session.run()
+    text = line_condition(listing, unit, here, how)
+    if not text:
+        return session.step_instruction_back(unit) if is_back else session.step_instruction(unit)
+    made = session.breakpoints.add(text)
+    try:
+        reason = session.run_back() if is_back else session.run()
+    finally:
+        session.breakpoints.remove(made.id)
+    others = tuple(hit for hit in reason.breakpoints if hit != made.id)
+    if reason.kind is not StopKind.BREAKPOINT or others:
+        return StopReason(reason.kind, reason.cycle, others, reason.unit, reason.detail, reason.instruction)
+    name = next(each.name for each in session.description.units if each.id == unit)
+    now = instruction_at(session, unit)
+    return StopReason(StopKind.UNTIL, reason.cycle, (), name, line_text(listing, now) or "another line", now)
+
+
+def instruction_at(session: Session, unit: int) -> int:
+    """The instruction that a unit runs, or else runs next, at the beginning its first; -1 if none."""
+    machine = session.machine
+    state = next((state for state in machine.unit_states() if state.unit == unit), None)
+    index = state.instruction if state is not None else -1
+    index = index if index >= 0 else machine.next_instructions().get(unit, -1)
+    if index < 0 and machine.cycle == 0:
+        ranges = session.program.listing.ranges_of_unit(unit)
+        index = ranges[0][0] if ranges else -1
+    return index
+
+
+def line_text(listing: Listing, index: int) -> str:
+    """ "kernel.py:12 in softmax": where an instruction comes from, "" where that is unknown."""
+    calls = _calls(listing, index) if index >= 0 else ()
+    if not calls or not isinstance(listing, HasSource):
+        return ""
+    place, function = calls[0].place, calls[0].function
+    return f"{listing.sources[place.file].name}:{place.line}{f' in {function}' if function else ''}"
+
+
 def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str:
     """A condition: the unit starts an instruction of another line than that of instruction `here`; "" where
     lines are unknown. Where calls are known, over and out stay out of deeper ones."""
-    now = _calls(listing, here)
+    now = _calls(listing, here) if here >= 0 else ()
     if not now:
         return ""
     depth = len(now) - (how is LineStep.OUT)
@@ -27,7 +75,8 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
             return False
         if not calls:  # what the compiler added belongs to no line
             return not isinstance(listing, HasCalls)
-        return calls[0].place != now[0].place or len(calls) != len(now)
+        # The same line in another iteration, or called from elsewhere, is another one to step to.
+        return calls != now
 
     return _condition(listing, unit, is_other)
 

@@ -49,13 +49,6 @@ def unit_of(session: Session, text: str) -> int:
     return unit.id
 
 
-def instruction_at(session: Session, unit: int) -> int:
-    """The instruction that a unit runs, or else runs next; -1 if none."""
-    state = next((state for state in session.machine.unit_states() if state.unit == unit), None)
-    index = state.instruction if state is not None else -1
-    return index if index >= 0 else session.machine.next_instructions().get(unit, -1)
-
-
 def memory_of(session: Session, name: str) -> Memory:
     """The memory of this name."""
     memory = session.description.memory_named(name)

@@ -1,4 +1,4 @@
-"""Text commands about one processing element: steps by line and task, calls, variables, its text."""
+"""Text commands about one processing element, or unit: steps by line and task, calls, variables, its text."""
 
 import re
 from collections.abc import Callable
@@ -6,11 +6,12 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import instruction_at, unit_of
+from npuviz.debug.console.arguments import unit_of
 from npuviz.debug.console.motion import stop_answer
 from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import instruction_at, step_unit_line
 from npuviz.program.source import HasCalls, HasSource, line_of
 from npuviz.sim.frames import FrameVariable, HasFrames
 
@@ -18,9 +19,14 @@ LINES_AROUND = 5
 
 
 def line_step(how: LineStep, is_back: bool = False) -> Callable[[Session, str], Answer]:
-    """The command that brings an element to another line, forward or back in time: NAME C,R."""
+    """The command that brings an element or a unit to another line, forward or back in time.
+
+    NAME C,R, or NAME UNIT on a machine without elements.
+    """
 
     def run(session: Session, rest: str) -> Answer:
+        if not isinstance(session.machine, HasFrames):
+            return stop_answer(session, step_unit_line(session, unit_of(session, rest), how, is_back))
         step = session.step_line_back if is_back else session.step_line
         return stop_answer(session, step(element_of(session, rest), how))
 

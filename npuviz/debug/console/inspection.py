@@ -8,11 +8,12 @@ from npuviz.base.errors import UsageError
 from npuviz.debug import translate
 from npuviz.debug.condition.language import parse_expression
 from npuviz.debug.console.answer import Answer, Shown
-from npuviz.debug.console.arguments import instruction_at, memory_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import instruction_at
 from npuviz.program.instruction import DetailTable, HasDependencies
 from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.description import Memory

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
-from npuviz.debug.unit_steps import line_condition
+from npuviz.debug.unit_steps import step_unit_line
 from npuviz.protocols.dap.breakpoints import Breakpoints
 from npuviz.protocols.dap.places import Places
 from npuviz.sim.machine import HasHazards, Hazard, LogsHazards
@@ -104,27 +104,7 @@ class Motion:
     def _unit_verb(self, step: Step) -> Verb:
         """A unit's next line, or instruction where it has no lines; calls are those of its text."""
         session, unit, is_back = self._session, step.subject, step.is_back
-        text = "" if step.granularity == "instruction" else self._other_lines(unit, step.how)
-        if not text:
+        if step.granularity == "instruction":
             by_one = session.step_instruction_back if is_back else session.step_instruction
             return lambda: by_one(unit)
-
-        def travel() -> StopReason:
-            made = session.breakpoints.add(text)
-            try:
-                reason = session.run_back() if is_back else session.run()
-            finally:
-                session.breakpoints.remove(made.id)
-            others = tuple(hit for hit in reason.breakpoints if hit != made.id)
-            if reason.kind is StopKind.BREAKPOINT and not others:
-                name = next(each.name for each in session.description.units if each.id == unit)
-                return StopReason(StopKind.UNTIL, reason.cycle, (), name, "another line")
-            return StopReason(reason.kind, reason.cycle, others, reason.unit, reason.detail)
-
-        return travel
-
-    def _other_lines(self, unit: int, how: LineStep) -> str:
-        """A condition: the unit starts an instruction of another line; "" where lines are unknown."""
-        spots = self._places.spots(1 + unit)
-        listing = self._session.program.listing
-        return line_condition(listing, unit, spots[0].instruction, how) if spots else ""
+        return lambda: step_unit_line(session, unit, step.how, is_back)

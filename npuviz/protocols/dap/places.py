@@ -9,6 +9,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo, resolved
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import instruction_at
 from npuviz.program.source import CallSite, HasCalls, HasSource, Place, SourceFile
 from npuviz.protocols.dap.arguments import Arguments, number_in, text_in
 from npuviz.sim.frames import Frame, HasFrames
@@ -95,13 +96,7 @@ class Places:
         if self.has_elements and isinstance(machine, HasFrames):
             frames = machine.frames(thread - 1)[:FRAMES_PER_THREAD]
             return [Spot(thread, frame.instruction, frame) for frame in frames]
-        unit = thread - 1
-        state = next((state for state in machine.unit_states() if state.unit == unit), None)
-        index = state.instruction if state is not None else -1
-        index = index if index >= 0 else machine.next_instructions().get(unit, -1)
-        if index < 0 and machine.cycle == 0:
-            ranges = self._session.program.listing.ranges_of_unit(unit)
-            index = ranges[0][0] if ranges else -1
+        index = instruction_at(self._session, thread - 1)
         listing = self._session.program.listing
         if not 0 <= index < len(listing):
             return []

@@ -268,9 +268,12 @@ class SessionModel(QObject):
         """Go back to where the unit started its previous instruction."""
         self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit), is_step=True)
 
-    def step_line(self, element: int, how: str = "over", is_back: bool = False) -> None:
-        """Go to another line of an element's program; `how` is "over", "into" or "out"."""
-        self._verb("Stepping", lambda s, _p: step_line(s, element, how, is_back), is_step=True)
+    def step_line(self, subject: int, how: str = "over", is_back: bool = False) -> None:
+        """Go to another line of an element's program, or a unit's on a machine without elements.
+
+        how  "over", "into" or "out"
+        """
+        self._verb("Stepping", lambda s, _p: step_line(s, subject, how, is_back), is_step=True)
 
     def step_task(self, element: int, is_back: bool = False) -> None:
         """Run until an element begins a task, or back to where it began one."""

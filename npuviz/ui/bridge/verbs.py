@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.base.progress import Progress
+from npuviz.sim.frames import HasFrames
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.workbench.breakpoint_text import operator_word
 from npuviz.workbench.costs import costs
@@ -29,12 +30,15 @@ def step_each(session: "Session", count: int) -> StopReason:
     return reason
 
 
-def step_line(session: "Session", element: int, how: str, is_back: bool) -> StopReason:
-    """Go to another line of an element's program, forward or back in time."""
+def step_line(session: "Session", subject: int, how: str, is_back: bool) -> StopReason:
+    """Go to another line of an element's program, or a unit's without elements, forward or back in time."""
     from npuviz.debug.element_steps import LineStep
+    from npuviz.debug.unit_steps import step_unit_line
 
+    if not isinstance(session.machine, HasFrames):
+        return step_unit_line(session, subject, LineStep(how), is_back)
     step = session.step_line_back if is_back else session.step_line
-    return step(element, LineStep(how))
+    return step(subject, LineStep(how))
 
 
 def go_to_turn(

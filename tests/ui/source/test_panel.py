@@ -1,5 +1,6 @@
 """The source panel: text, the line where an element is, breakpoints in the gutter, variables."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -367,4 +368,41 @@ def test_each_line_says_why_units_waited_there(qtbot: QtBot) -> None:
     ), tip
     cost = panel._heat[0, product]
     assert 0 < sum(reason.cycles for reason in cost.reasons) <= cost.waiting
+    stage.close()
+
+
+def test_lines_of_a_kernel_are_stepped_by_unit(qtbot: QtBot) -> None:
+    opened = open_file(sample_models_path() / "nki" / "flash_attention.py", FLASH)
+    session = opened.session
+    assert session is not None
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(opened)
+    model, selection = stage.context.model, stage.context.selection
+    told: list[str] = []
+    commands = {command.id: command for command in ElementCommands(model, selection, told.append).all()}
+
+    def after(name: str) -> tuple[int, list[int]]:
+        """The line, and the iterations that it is in."""
+        command = commands[f"debug.line_{name}"]
+        assert command.is_enabled()
+        command.run()
+        qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=20_000)
+        stage.moved()
+        place = panel_of(stage).place
+        assert place is not None
+        assert isinstance(session.program.listing, HasSource)
+        at = place.frames[0][0].instruction
+        found = session.program.listing.place_of(at)
+        assert found is not None
+        return found.line, [loop.turn for loop in loops_around(session.program.listing, at)]
+
+    forward = [after("over") for _ in range(6)]
+    chosen = selection.current.unit
+    assert chosen is not None, "the unit that steps is selected, so that the next step is its own"
+    cycles = session.cycle
+    assert all(one != other for one, other in itertools.pairwise(forward))
+    assert [after("over_back") for _ in range(5)] == forward[-2::-1]
+    assert selection.current.unit == chosen
+    assert 0 < session.cycle < cycles
+    assert not told
     stage.close()

@@ -1,13 +1,14 @@
-"""Commands of the menu Run that move one processing element through the text of its program."""
+"""Commands of the menu Run that move one processing element or unit through the text of its program."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from npuviz.ui.bridge.focus import focused_element
+from npuviz.sim.frames import HasFrames
+from npuviz.ui.bridge.focus import focused_element, focused_unit
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.workbench.commands import Command
-from npuviz.workbench.selection import SelectionModel
+from npuviz.workbench.selection import Selection, SelectionModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +23,11 @@ class ElementCommands:
         """The commands, in menu order."""
         lines = (
             ("over", "Step Over Line", "F8", "mdi6.debug-step-over",
-             "To the next line of the selected element, past the calls in this one"),
+             "To the next line of the selected element or unit, past the calls in this one"),
             ("into", "Step Into Line", "F12", "mdi6.debug-step-into",
-             "To the next line of the selected element, also in a function it calls"),
+             "To the next line of the selected element or unit, also in a function it calls"),
             ("out", "Step Out of Function", "Ctrl+F12", "mdi6.debug-step-out",
-             "Until the selected element is back in the caller"),
+             "Until the selected element or unit is back in the caller"),
         )  # fmt: skip
         made: list[Command] = []
         for order, (how, title, key, icon, doc) in enumerate(lines):
@@ -72,9 +73,20 @@ class ElementCommands:
         return element
 
     def _line(self, how: str, is_back: bool) -> None:
-        element = self._element()
-        if element is not None:
-            self._model.step_line(element, how, is_back)
+        session = self._model.session
+        has_frames = session is not None and isinstance(session.machine, HasFrames)
+        subject = self._element() if has_frames else self._unit()
+        if subject is not None:
+            self._model.step_line(subject, how, is_back)
+
+    def _unit(self) -> int | None:
+        """The unit that steps; it is selected, so that the next step is its own, too."""
+        unit = focused_unit(self._model, self._selection.current)
+        if unit is None:
+            self._tell("No unit has an instruction to go to.")
+        elif self._selection.current.unit != unit:
+            self._selection.set(Selection(unit=unit))
+        return unit
 
     def _task(self, is_back: bool) -> None:
         element = self._element()

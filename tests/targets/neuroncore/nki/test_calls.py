@@ -114,8 +114,9 @@ def test_steps_go_into_over_and_out_of_helpers(tmp_path) -> None:
     first = next(n for n, stack in enumerate(stacks) if stack and stack[0][0] == "double")
     inner = next(n for n, stack in enumerate(stacks) if stack and stack[0][0] == "plus")
     unit = program.listing.describe(first).unit
-    assert _lines(program, unit, first, LineStep.INTO) == {("plus", 11), ("double", 8)}
-    assert _lines(program, unit, first, LineStep.OVER) == {("double", 8)}
+    everything = {("double", 6), ("plus", 11), ("double", 8)}
+    assert _lines(program, unit, first, LineStep.INTO) == everything
+    assert _lines(program, unit, first, LineStep.OVER) == {("double", 6), ("double", 8)}
     assert _lines(program, unit, inner, LineStep.OUT) == {("double", 6), ("double", 8)}
 
 
@@ -192,5 +193,40 @@ def test_turns_of_an_inner_loop_keep_the_outer_one(tmp_path: Path) -> None:
         assert "Core[0].DVE 2" in loops[2]
         session.run()
         assert "no unit is in a loop over j now" in asked("turn j +1")
+    finally:
+        opened.close()
+
+
+def test_commands_step_a_unit_by_lines_both_ways(tmp_path: Path) -> None:
+    (tmp_path / "helper_of_calls.py").write_text(HELPER)
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL)
+    opened = open_file(path, OpenOptions(settings={"shape.a": "768x8"}))
+    try:
+        session = opened.session
+        assert session is not None
+
+        def after(line: str) -> str:
+            out = StringIO()
+            TextDebugger(session, out).execute(f"{line} Core[0].DVE")
+            found = [text for text in out.getvalue().splitlines() if text.startswith("detail: ")]
+            return found[0].removeprefix("detail: helper_of_calls.py:") if found else out.getvalue()
+
+        # The compiler does the first line of all iterations before the second one of any.
+        steps = [*["over"] * 6, *["into"] * 5, *["over-"] * 6, *["into"] * 2, "out", "into-", "out-"]
+        assert [after(step) for step in steps] == [
+            *["6 in double"] * 5,
+            *["8 in double"] * 6,
+            *["8 in double"] * 5,
+            "6 in double",
+            *["11 in plus"] * 2,
+            "8 in double",
+            "11 in plus",
+            "6 in double",
+        ]
+        assert session.breakpoints.all == ()
+        made = session.breakpoints.add("line helper_of_calls.py:11")
+        assert "stop: breakpoint" in after("over")
+        assert [point.id for point in session.breakpoints.all] == [made.id]
     finally:
         opened.close()
