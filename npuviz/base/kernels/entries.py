@@ -88,15 +88,18 @@ def light_optimisation() -> Generator[None]:
         config.OPT = before
 
 
+_USUAL_COLLECTION = gc.get_threshold()
+
+
 @contextlib.contextmanager
 def seldom_collected() -> Generator[None]:
     """Look for garbage less often: numba makes millions of objects, most of which live until it is done."""
-    before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1000)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        # Not what it was before: another thread may have been compiling then.
+        gc.set_threshold(*_USUAL_COLLECTION)
 
 
 class Entry:
