@@ -9,6 +9,7 @@ from numba import int64
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
+from npuviz.targets.wavelet.kernels.dsd.start import thread_of
 from npuviz.targets.wavelet.kernels.faults import FAULT_ADDRESS, FAULT_COLOR
 from npuviz.targets.wavelet.kernels.host_commands import (
     COMMAND,
@@ -33,6 +34,7 @@ from npuviz.targets.wavelet.kernels.records import (
     FAR,
     MAIN,
     QUEUE,
+    WAIT_NONE,
     ZERO,
 )
 from npuviz.targets.wavelet.kernels.taps import (
@@ -193,20 +195,44 @@ def _start(machine, index, t):
 
 
 @kernel
-def _finish(machine, index, t):
+def _runs_a_task(program, pe):
+    """Whether a task of a PE runs, so that a copy has to wait: a task of the runtime makes it (assumed).
+
+    One that waits in an operation does not count.
+    """
+    if pe.task < 0 or pe.map_wait != 0 or pe.halted:
+        return False
+    return (pe.threads >> MAIN) & 1 == 0 or thread_of(program, pe, MAIN).wait == WAIT_NONE
+
+
+@kernel
+def _copy(machine, index, t):
+    """Copy to or from every PE that is between two tasks; returns how many PEs are left."""
     wafer, program = machine.wafer, machine.program
     command = COMMAND(machine.host, FIRST_COMMAND, index)
-    kind = command.kind
-    width, height = command.width, command.height
-    if kind == HOST_COPY_IN or kind == HOST_COPY_OUT:
-        for y in range(height):
-            for x in range(width):
-                node = node_at(program, command.x + x, command.y + y)
-                if node >= 0 and _program_of(program, node) >= 0:
-                    pe = BLOCK(wafer, block_of(wafer, program, node))
-                    place = command.data + (y * width + x) * command.words
-                    _copy_words(machine, index, pe, place, t)
-    elif kind != HOST_STREAM_IN:
+    left = 0
+    for y in range(command.height):
+        for x in range(command.width):
+            node = node_at(program, command.x + x, command.y + y)
+            if node < 0 or _program_of(program, node) < 0:
+                continue
+            pe = BLOCK(wafer, block_of(wafer, program, node))
+            if pe.copied > index:
+                continue
+            if _runs_a_task(program, pe):
+                left += 1
+                continue
+            pe.copied = index + 1
+            place = command.data + (y * command.width + x) * command.words
+            _copy_words(machine, index, pe, place, t)
+    return left
+
+
+@kernel
+def _finish(machine, index, t):
+    wafer = machine.wafer
+    kind = COMMAND(machine.host, FIRST_COMMAND, index).kind
+    if kind == HOST_LAUNCH or kind == HOST_STREAM_OUT:
         _note_release(machine, index)
     progress = COMMAND_STATE(wafer, wafer.commands, index)
     progress.state = 2
@@ -309,7 +335,7 @@ def host_step(machine, t):
         if progress.state == 1 and progress.left == 0 and progress.end <= t:
             kind = COMMAND(machine.host, FIRST_COMMAND, index).kind
             is_copy = kind == HOST_COPY_IN or kind == HOST_COPY_OUT
-            if not (is_copy and _waits_for_streams(machine, index, t)):
+            if not is_copy or (not _waits_for_streams(machine, index, t) and _copy(machine, index, t) == 0):
                 _finish(machine, index, t)
     while wafer.oldest < wafer.next and COMMAND_STATE(wafer, wafer.commands, wafer.oldest).state == 2:
         wafer.oldest += 1

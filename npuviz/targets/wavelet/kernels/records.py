@@ -228,6 +228,7 @@ BLOCK = Record(
     launch_command="command that waits for S_UNBLOCK_COMMANDS, -1",
     launch_args="place of arguments in host words",
     launch_count="number of those arguments",
+    copied="1 + the command of the last copy to or from it",
     run_start="start of what the main track shows",
     function="of the running task",
     task_count="tasks started",

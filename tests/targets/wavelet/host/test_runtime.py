@@ -180,6 +180,51 @@ comptime {
 """
 
 
+@pytest.mark.parametrize("goes_on", ["a[0] += 1.0;", "@fadds(all, all, 1.0);"])
+def test_a_copy_is_made_between_two_tasks(tmp_path, goes_on):
+    """A function gives the host back before the task that it activated begins, as a public program does."""
+    pe = f"""
+var a = @zeros([64]f32); var p: [*]f32 = &a;
+const all = @get_dsd(mem1d_dsd, .{{ .tensor_access = |i|{{64}} -> a[i] }});
+const later = @get_local_task_id(9);
+task go_on() void {{ for (@range(i16, 400)) |k| {{ {goes_on} }} }}
+fn main() void {{ @activate(later); sys_mod.unblock_cmd_stream(); }}
+comptime {{ @bind_local_task(go_on, later); @export_symbol(p, "a"); @export_symbol(main); }}
+"""
+    runtime = start(compile_folder(tmp_path, pe, {"a": "[*]f32, true", "main": "fn()void"}))
+    runtime.launch("main", nonblock=False)
+    found = np.zeros(64, np.float32)
+    runtime.memcpy_d2h(found, runtime.get_id("a"), 0, 0, 1, 1, 64)
+    runtime.stop()
+    assert found[0] == 400
+
+
+def test_a_copy_is_made_between_two_tasks_of_each_pe_by_itself(tmp_path):
+    """Tasks of different lengths go on everywhere: hardly ever all PEs are between two at once."""
+    pe = """
+var a = @zeros([1]f32); var p: [*]f32 = &a;
+const layout_mod = @import_module("<layout>");
+const later = @get_local_task_id(9);
+task go_on() void {
+  for (@range(u16, 7 + 3 * layout_mod.get_x_coord())) |k| { a[0] += 1.0; }
+  if (a[0] < 9000.0) { @activate(later); }
+}
+fn main() void { @activate(later); sys_mod.unblock_cmd_stream(); }
+comptime { @bind_local_task(go_on, later); @export_symbol(p, "a"); @export_symbol(main); }
+"""
+    runtime = start(compile_folder(tmp_path, pe, {"a": "[*]f32, true", "main": "fn()void"}, 4, 1))
+    runtime.launch("main", nonblock=False)
+    last = np.zeros(4, np.float32)
+    for _ in range(3):
+        found = np.zeros(4, np.float32)
+        runtime.memcpy_d2h(found, runtime.get_id("a"), 0, 0, 4, 1, 1)
+        assert not (found % (7, 10, 13, 16)).any()
+        assert (found > last).all()
+        last = found
+    runtime.stop()
+    assert last.max() < 1000
+
+
 def test_a_copy_stays_in_the_variable_that_its_pointer_leads_to_now(tmp_path, capsys):
     out = compile_folder(tmp_path, MOVED, {"a": "[*]f32, true", "move": "fn()void", "back": "fn()void"}, 2, 1)
     runtime, values = start(out), np.ones(14, np.float32)
