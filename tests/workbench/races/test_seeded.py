@@ -153,7 +153,7 @@ comptime { @bind_local_task(end, end_id); %s }
         QUEUES
         + """
 const early = %s;
-fn west() void { @mov32(sent, buffer, .{ .async = true }); sys.unblock_cmd_stream(); }
+fn west() void { sys.unblock_cmd_stream(); wait(2); @mov32(sent, buffer, .{ .async = true }); }
 fn east() void { sys.unblock_cmd_stream(); }
 fn middle() void {
   @mov32(others, taken, .{ .async = true, .activate = end_id });

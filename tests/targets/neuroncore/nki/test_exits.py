@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.neuroncore.nki.running import SECOND
 
 KERNEL = (
@@ -20,6 +21,7 @@ def kernel(x):
 )
 
 
+@quick("@atexit*", "atexit.register(print*")
 @pytest.mark.parametrize(
     ("handler", "said"),
     [

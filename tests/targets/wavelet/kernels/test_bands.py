@@ -255,6 +255,7 @@ def waiting(folder: Path) -> Iterator[WaveletMachine]:
     yield build(wafer(programs, board, channels), [LAUNCH], watch="all")
 
 
+@quick("113")
 @pytest.mark.parametrize("slice_cycles", [1 << 40, 113])
 def test_what_is_recorded_is_the_same_on_several_threads(tmp_path: Path, slice_cycles: int) -> None:
     for alone, together in zip(waiting(tmp_path / "1"), waiting(tmp_path / "2"), strict=True):
