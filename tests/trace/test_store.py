@@ -102,6 +102,9 @@ def test_cut_history_can_be_recorded_again(seed: int, size: int, cycle: int, ove
     assert all(
         np.all(TraceReader(recorder.store).interval_columns(track).end <= cycle) for track in INTERVAL_TRACKS
     )
+    store, views = recorder.store, [TraceReader(recorder.store).interval_columns(t) for t in INTERVAL_TRACKS]
+    assert store.last_starts(INTERVAL_TRACKS) == [int(v.start[-1]) if len(v) else -1 for v in views]
+    assert store._last_end == store._find_last_end()
     # The machine runs again from an earlier checkpoint and repeats what is known.
     again = rows[np.array([happened_at(words) >= cycle - overlap for words in rows.tolist()], dtype=bool)]
     record(again, 3, recorder)
