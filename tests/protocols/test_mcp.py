@@ -9,20 +9,23 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
 import anyio
 import psutil
 import pytest
-from mcp import StdioServerParameters, stdio_client
-from mcp.client.client import Client
 
 from npuviz.base.errors import UsageError
 from npuviz.protocols.mcp.answers import Answers
 from npuviz.protocols.mcp.folders import Folders
 from npuviz.protocols.mcp.tools import Policy, Tools
 from tests.sweeps import quick
+
+if TYPE_CHECKING:
+    # Whoever only collects tests need not load it, which takes more than a second.
+    from mcp import StdioServerParameters
+    from mcp.client.client import Client
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 KERNEL = SAMPLES / "nki" / "vector_add.py"
@@ -52,13 +55,17 @@ def folder(tmp_path: Path) -> Path:
     return inside
 
 
-def parameters(folder: Path, *options: str) -> StdioServerParameters:
+def parameters(folder: Path, *options: str) -> "StdioServerParameters":
+    from mcp import StdioServerParameters
+
     words = ["-m", "npuviz.cli.main", "mcp", "--folder", str(folder), "--answer-bytes", str(LIMIT), *options]
     return StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
 
 
-def converse(folder: Path, work: Callable[[Client, Call], Awaitable[None]], *options: str) -> None:
+def converse(folder: Path, work: "Callable[[Client, Call], Awaitable[None]]", *options: str) -> None:
     """Start a server, talk with it, and see it gone."""
+    from mcp import stdio_client
+    from mcp.client.client import Client
 
     async def main() -> None:
         async with Client(stdio_client(parameters(folder, *options))) as client:
@@ -75,7 +82,7 @@ def converse(folder: Path, work: Callable[[Client, Call], Awaitable[None]], *opt
 
 
 def test_an_agent_debugs_kernels_and_models(folder: Path):
-    async def work(client: Client, call: Call) -> None:
+    async def work(client: "Client", call: Call) -> None:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"open", "run", "goto", "step", "back", "why", "who", "explain", "hazards", "diff"} <= names
         assert {"query", "picture", "tensor", "command", "more"} <= names
@@ -149,7 +156,7 @@ async def nonsense(call: Call) -> None:
 
 
 def test_nothing_outside_of_the_folders_is_touched_and_nonsense_is_refused(folder: Path):
-    async def work(client: Client, call: Call) -> None:
+    async def work(client: "Client", call: Call) -> None:
         secret = str(folder.parent / "secret.json")
         for path in (
             "../secret.py",
@@ -196,7 +203,7 @@ def test_programs_run_only_where_that_is_allowed(folder: Path):
 def test_a_folder_of_csl_runs_its_script(folder: Path, root: str):
     """Beside it lie other files of the server's folder, or what the server may not list."""
 
-    async def work(client: Client, call: Call) -> None:
+    async def work(client: "Client", call: Call) -> None:
         assert "target: wavelet" in await call("open", path=str(folder / "row_sum"))
         assert "stop: finished" in await call("run")
 
