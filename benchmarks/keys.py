@@ -69,7 +69,7 @@ def press_keys(window: "MainWindow", count: int, seed: int) -> int:
 
     window.activateWindow()
     window.docks.show_panel("breakpoints")
-    panel = window.docks.panels["breakpoints"]
+    panel = window.docks.panel("breakpoints")
     assert isinstance(panel, BreakpointsPanel)
     field = panel.line.line
     choose, typed, cycle = random.Random(seed), "", window.model.cycle

@@ -158,7 +158,7 @@ def _frames(application: "Application", window: "MainWindow") -> np.ndarray:
     """Zoom into the timeline by 10 % a frame, painted at once."""
     from npuviz.ui.timeline.panel import TimelinePanel
 
-    panel = window.docks.panels["timeline"]
+    panel = window.docks.panel("timeline")
     assert isinstance(panel, TimelinePanel)
     view = panel.view
     window.docks.show_panel("timeline")

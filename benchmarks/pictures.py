@@ -91,7 +91,7 @@ class Stage:
         window.resize(*size)
         window.docks.show_only([name])
         self.settle()
-        panel = window.docks.panels[name]
+        panel = window.docks.panel(name)
         for offer in panel.findChildren(QPushButton, "empty_state.action"):
             if offer.isVisible() and not panel.is_empty:
                 offer.click()

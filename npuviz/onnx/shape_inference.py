@@ -27,6 +27,9 @@ from npuviz.program.tensor import Tensor
 
 # (element type, shape); element type 0 stands for sequences, maps and optionals.
 TypeAndShape = tuple[int, tuple[int, ...]]
+ENDS_WITHOUT = {"GRU": ("step", "example"), "LSTM": ("example",), "DynamicQuantizeLSTM": ("example",)}
+"""Operators with which ONNX Runtime 1.31 ends the whole process ("terminate called") instead of raising an
+error, and what their input must have at least one of."""
 MAX_DRAWN_ELEMENTS = 1 << 26
 """Of all inputs together, for a run that only tells shapes: a second's worth of random numbers."""
 
@@ -147,6 +150,7 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
     graph = draft.proto.graph
     produced = [name for node in graph.node for name in node.output if name]
     _check_sizes(draft, found, (*produced, *(value.name for value in graph.input)))
+    _refuse_empty(draft, found)
     read = names_read(graph)
     unknown = [name for name in produced if name not in found and name in read]
     if unknown:
@@ -166,6 +170,22 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
         found.update({name: (each.kind, each.shape) for name, each in observed.items()})
         _check_sizes(draft, found, unknown)
     return found
+
+
+def _refuse_empty(draft: Draft, found: Mapping[str, TypeAndShape]) -> None:
+    for node in draft.proto.graph.node:
+        needed = ENDS_WITHOUT.get(node.op_type, ())
+        shape = found.get(node.input[0] if needed else "", (0, ()))[1]
+        # Of the shapes (steps, examples, features); ONNX Runtime refuses the other layout by itself.
+        missing = [each for each, size in zip(("step", "example"), shape, strict=False) if size == 0]
+        if set(missing) & set(needed):
+            raise FormatError(
+                draft.path,
+                field=f"node {echo(node.name or node.output[0])}",
+                expected=f"{node.op_type} with at least one {' and one '.join(needed)}",
+                found=f"{echo(node.input[0])} of {'x'.join(map(str, shape))}",
+                hint="set the dimension that is 0, as in --set NAME=1, or leave the operator out",
+            )
 
 
 def store_observed(draft: Draft, shapes: Mapping[str, TypeAndShape]) -> bool:

@@ -544,3 +544,20 @@ def test_a_circle_of_nodes_is_refused(tmp_path):
     path.write_bytes(helper.make_model(helper.make_graph(nodes, "g", given, found)).SerializeToString())
     with pytest.raises(FormatError, match="sorted"):
         read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("operator", "gates", "steps", "batch", "missing"),
+    [("GRU", 3, 0, 1, "one step"), ("GRU", 3, 2, 0, "one step and one example"),
+     ("LSTM", 4, 2, 0, "one example"), ("LSTM", 4, 0, 1, ""), ("RNN", 1, 0, 0, "")],
+)  # fmt: skip
+def test_layers_that_end_the_runtime_are_refused(tmp_path, operator, gates, steps, batch, missing):
+    weights = {"w": random(1, gates * 4, 3), "r": random(1, gates * 4, 4)}
+    node = helper.make_node(operator, ["x", "w", "r"], ["y"], hidden_size=4, name="cell")
+    x, y = value("x", [steps, batch, 3]), value("y", [steps, 1, batch, 4])
+    path = save(tmp_path / "m.onnx", [node], [x], [y], weights)
+    if missing:
+        with pytest.raises(FormatError, match=f"node cell: expected {operator} with at least {missing}"):
+            read_model(path)
+    else:
+        assert outputs(read_model(path), x=random(steps, batch, 3))[0].shape == (steps, 1, batch, 4)

@@ -46,7 +46,7 @@ def test_the_banner_says_it_until_it_is_dismissed(driver: Driver, tmp_path: Path
     assert limits_bar(driver).isVisible()
     assert banner.lines == ["what the ALU does is not known", "the schedule is estimated"]
     banner.details_asked.emit()
-    log = driver.window.docks.panels["log"]
+    log = driver.window.docks.panel("log")
     assert isinstance(log, LogPanel)
     assert not driver.dock("panel.log").isHidden()
     banner.dismiss()

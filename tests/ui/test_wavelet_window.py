@@ -230,6 +230,6 @@ def test_another_kind_of_machine_opens_while_panels_are_behind(toy: Driver, tmp_
     toy.idle()
     # What an override raises here fails the test.
     toy.open(toy_file(tmp_path))
-    assert docks.panels["queues"].isVisible()
+    assert docks.panel("queues").isVisible()
     toy.model.step()
     toy.idle()

@@ -280,4 +280,6 @@ def _summary(found: Mapping[str, Any], other: str) -> str:
     return "   ".join(parts)
 
 
-SPEC = PanelSpec("compare", "Compare", "mdi6.compare-horizontal", "bottom", 95, (), ComparePanel)
+SPEC = PanelSpec(
+    "compare", "Compare", "mdi6.compare-horizontal", "bottom", 95, (), ComparePanel, listens=True
+)

@@ -201,4 +201,4 @@ class CostsPanel(Panel):
             things.add_needed_by(row.key)
 
 
-SPEC = PanelSpec("costs", "Costs", "mdi6.sort-descending", "bottom", 24, (), CostsPanel)
+SPEC = PanelSpec("costs", "Costs", "mdi6.sort-descending", "bottom", 24, (), CostsPanel, listens=True)

@@ -55,6 +55,8 @@ class PanelSpec:
     area      where it goes in a layout that does not name it; order sorts inside the area
     features  features it needs (`SessionModel.features`); () = always shown
     create    makes the widget
+    listens   it hears of things while it is hidden: it is made with the first session, all others when
+              they first come to the screen
     """
 
     id: str
@@ -64,6 +66,7 @@ class PanelSpec:
     order: int
     features: tuple[str, ...]
     create: Callable[[PanelContext], "Panel"]
+    listens: bool = False
 
     @property
     def dock_name(self) -> str:
@@ -175,6 +178,12 @@ class Panel(QWidget):
         self._unsubscribe()
         self._frame.stop()
         self._quiet.stop()
+
+    def join(self) -> None:
+        """Show the session, the cycle and the selection that are there; the window calls this once."""
+        self.on_session_changed()
+        self._cycle_due, self._selection_due = True, not self.context.selection.current.is_empty
+        self.catch_up()
 
     def catch_up(self) -> None:
         """Deliver what was missed, if the panel can be seen by now; the window calls this for tabs."""

@@ -191,4 +191,4 @@ class LogPanel(Panel):
         pop_up(menu, position, self.view.viewport())
 
 
-SPEC = PanelSpec("log", "Log", "mdi6.text-box-outline", "bottom", 2, (), LogPanel)
+SPEC = PanelSpec("log", "Log", "mdi6.text-box-outline", "bottom", 2, (), LogPanel, listens=True)

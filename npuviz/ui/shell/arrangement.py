@@ -25,7 +25,6 @@ class Arrangement:
 
     def show(self, *, is_first: bool) -> None:
         """Show the docks for what is open now; `is_first` after the start page."""
-        made = self._docks.make_panels()
         usual = self._usual()
         if is_first or usual.name != self._kind:
             if not is_first:
@@ -33,9 +32,9 @@ class Arrangement:
             self._kind = usual.name
             self._arrange(usual)
         self._docks.follow_machine()
-        # Panels see the session at the size they are shown with, so that they can fit their contents.
-        for panel in made:
-            panel.on_session_changed()
+        # Not before: panels see the session at the size they are shown with, so that they fit it.
+        self._docks.make_seen()
+        self._docks.make_listening()
         self._docks.focus_first("timeline", "sweep")
 
     def remember(self) -> None:

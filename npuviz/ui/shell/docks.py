@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from PySide6.QtCore import QByteArray, Qt, QTimer
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWidget
@@ -12,12 +12,11 @@ from PySide6.QtWidgets import QDockWidget, QMainWindow, QTabBar, QTabWidget, QWi
 from npuviz.base.notifier import Notifier
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.shell.dock_title import DockTitle
+from npuviz.ui.shell.panel_place import PanelPlace
 from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layout_named
 
 STATE_VERSION = 2
 """Raised when docks are renamed or rearranged so that older stored states no longer fit."""
-MIN_PANEL = (160, 72)
-"""Pixels below which no panel shrinks."""
 _TOP = Qt.DockWidgetArea.TopDockWidgetArea
 _BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 
@@ -35,7 +34,7 @@ class Arranged:
 
 
 class Docks:
-    """Makes the docks of a window and applies layouts to them. Panels are made when first needed.
+    """Makes the docks of a window and applies layouts to them. A panel is made when it is seen first.
 
     panels   panels made so far, by id
     settled  calls its listeners after docks came, went or moved
@@ -46,6 +45,9 @@ class Docks:
         self._context = context
         self._specs = {spec.id: spec for spec in specs}
         self._docks: dict[str, QDockWidget] = {}
+        self._places: dict[str, PanelPlace] = {}
+        # Kept states of panels that were not made yet.
+        self._kept: dict[str, dict[str, Any]] = {}
         self.panels: dict[str, Panel] = {}
         self.settled: Notifier[()] = Notifier()
         self.layout_name = DEFAULT_LAYOUT
@@ -85,19 +87,32 @@ class Docks:
             found = [layout for layout in found if layout.features] or found
         return found
 
-    def make_panels(self) -> list[Panel]:
-        """Create the panels that do not exist yet, and return those: they have not seen the session."""
-        made: list[Panel] = []
-        for panel_id, dock in self._docks.items():
-            if panel_id not in self.panels:
-                panel = self._specs[panel_id].create(self._context)
-                panel.setObjectName(f"{self._specs[panel_id].dock_name}.widget")
-                self.panels[panel_id] = panel
-                # Explicit, because one long label would otherwise push its neighbours, or the window, around.
-                panel.setMinimumSize(*MIN_PANEL)
-                dock.setWidget(panel)
-                made.append(panel)
-        return made
+    def panel(self, panel_id: str) -> Panel:
+        """The panel, made if it was never on the screen. It has seen the session that is open."""
+        if panel_id not in self.panels:
+            spec = self._specs[panel_id]
+            panel = self.panels[panel_id] = spec.create(self._context)
+            panel.setObjectName(f"{spec.dock_name}.widget")
+            self._places[panel_id].put(panel)
+            if panel_id in self._kept:
+                panel.restore_state(self._kept.pop(panel_id))
+            panel.join()
+        return self.panels[panel_id]
+
+    def make_listening(self) -> None:
+        """Make the panels that hear of things while they are hidden."""
+        for panel_id, spec in self._specs.items():
+            if spec.listens:
+                self.panel(panel_id)
+
+    def make_seen(self) -> None:
+        """Make the panels whose places have come to the screen by now."""
+        layout = self._window.layout()
+        if layout is not None:
+            layout.activate()
+        for panel_id, place in self._places.items():
+            if panel_id not in self.panels and place.is_seen:
+                self.panel(panel_id)
 
     def apply(self, layout: Layout) -> None:
         """Arrange the docks."""
@@ -145,9 +160,8 @@ class Docks:
         dock = self._docks[panel_id]
         dock.show()
         dock.raise_()
-        panel = self.panels.get(panel_id)
-        if panel is None:
-            return
+        self.make_seen()
+        panel = self.panel(panel_id)
         panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
         if self.focused_panel() != panel_id:
             # What usually takes the keys is hidden, for example because there is nothing to show.
@@ -224,7 +238,7 @@ class Docks:
         return {
             "name": self.layout_name,
             "shown": [panel_id for panel_id, dock in self._docks.items() if not dock.isHidden()],
-            "panels": {panel_id: panel.save_state() for panel_id, panel in self.panels.items()},
+            "panels": self._states(),
         }
 
     def follow_description(self, described: Mapping[str, Any]) -> None:
@@ -236,9 +250,7 @@ class Docks:
         self.apply(layout)
         for panel_id, dock in self._docks.items():
             dock.setVisible(panel_id in shown and self.is_offered(panel_id))
-        for panel_id, kept in described.get("panels", {}).items():
-            if panel_id in self.panels:
-                self.panels[panel_id].restore_state(kept)
+        self._restore_states(described.get("panels"))
         self.refresh_titles()
 
     def save(self) -> dict[str, Any]:
@@ -248,7 +260,7 @@ class Docks:
             "layout": self.layout_name,
             "docks": base64.b64encode(state).decode(),
             "offered": sorted(self._was_offered),
-            "panels": {panel_id: panel.save_state() for panel_id, panel in self.panels.items()},
+            "panels": self._states(),
         }
 
     def restore(self, stored: object) -> bool:
@@ -270,20 +282,18 @@ class Docks:
         for panel_id, dock in self._docks.items():
             if not self.is_offered(panel_id):
                 dock.hide()
-        panels = stored.get("panels")
-        if isinstance(panels, dict):
-            for panel_id, kept in panels.items():
-                if panel_id in self.panels and isinstance(kept, dict):
-                    self.panels[panel_id].restore_state(kept)
+        self._restore_states(stored.get("panels"))
         return any(not dock.isHidden() for dock in self._docks.values())
 
     def refresh_titles(self) -> None:
-        """Hide titles of docks that have a tab; let panels that came to the front catch up."""
+        """Hide titles of docks that have a tab; make panels that came to the front, or let them catch up."""
         for dock in self._docks.values():
             title = dock.titleBarWidget()
             if isinstance(title, DockTitle):
                 others = [other for other in self._window.tabifiedDockWidgets(dock) if not other.isHidden()]
                 title.set_collapsed(bool(others) and not dock.isFloating())
+        if self.panels:
+            self.make_seen()
         for panel in self.panels.values():
             panel.catch_up()
         for bar in self._window.findChildren(QTabBar, options=Qt.FindChildOption.FindDirectChildrenOnly):
@@ -310,11 +320,29 @@ class Docks:
         dock.setObjectName(spec.dock_name)
         dock.setAccessibleName(spec.title)
         dock.setTitleBarWidget(DockTitle(dock, self._context.theme))
+        self._places[spec.id] = place = PanelPlace(dock)
+        # Not while it is drawn: making a panel changes what there is to draw.
+        place.missed.connect(self._moved, Qt.ConnectionType.QueuedConnection)
+        dock.setWidget(place)
         self._window.addDockWidget(_TOP, dock)
         dock.hide()
         for moved in (dock.visibilityChanged, dock.topLevelChanged, dock.dockLocationChanged):
             moved.connect(self._moved)
         return dock
+
+    def _states(self) -> dict[str, Any]:
+        return self._kept | {panel_id: panel.save_state() for panel_id, panel in self.panels.items()}
+
+    def _restore_states(self, states: object) -> None:
+        if not isinstance(states, dict):
+            return
+        for panel_id, kept in cast(dict[str, Any], states).items():
+            if not isinstance(kept, dict):
+                continue
+            if panel_id in self.panels:
+                self.panels[panel_id].restore_state(cast(dict[str, Any], kept))
+            elif panel_id in self._specs:
+                self._kept[panel_id] = cast(dict[str, Any], kept)
 
     def _settle(self) -> None:
         self.refresh_titles()

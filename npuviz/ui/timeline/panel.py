@@ -367,4 +367,4 @@ class TimelinePanel(Panel):
             )
 
 
-SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel)
+SPEC = PanelSpec("timeline", "Timeline", "mdi6.chart-gantt", "center", 0, (), TimelinePanel, listens=True)

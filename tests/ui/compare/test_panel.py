@@ -23,7 +23,7 @@ __all__ = ["own"]
 
 
 def panel_of(driver: Driver) -> ComparePanel:
-    found = driver.window.docks.panels["compare"]
+    found = driver.window.docks.panel("compare")
     assert isinstance(found, ComparePanel)
     return found
 

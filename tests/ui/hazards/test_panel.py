@@ -114,7 +114,7 @@ def test_a_deadlock_is_in_the_status_bar_with_its_circle(driver: Driver, tmp_pat
     driver.do("debug.run")
     assert driver.label("status.stop").startswith("deadlock: Core[0].ST waits for computed >= 12")
     assert driver.label("status.faults") == "deadlock"
-    log = driver.window.docks.panels["log"]
+    log = driver.window.docks.panel("log")
     entry = log.table.rows[-1]  # pyright: ignore[reportAttributeAccessIssue]
     assert (entry.severity, entry.code) == ("error", "deadlock")
     assert "Core[0].LD waits for stored >= 10" in entry.text

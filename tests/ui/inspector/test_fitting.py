@@ -90,7 +90,7 @@ def test_a_folded_title_is_the_same_at_another_cycle() -> None:
 
 
 def inspector_of(driver: Driver) -> InspectorPanel:
-    panel = driver.window.docks.panels["inspector"]
+    panel = driver.window.docks.panel("inspector")
     assert isinstance(panel, InspectorPanel)
     return panel
 

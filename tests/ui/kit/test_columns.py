@@ -91,7 +91,7 @@ def test_names_take_the_room_that_is_left(width: int, qtbot: QtBot) -> None:
 
 
 def _tables(window: HeadlessWindow) -> tuple[QTableView, QTableView]:
-    costs, counters = (window.widget.docks.panels[name] for name in ("costs", "counters"))
+    costs, counters = (window.widget.docks.panel(name) for name in ("costs", "counters"))
     assert isinstance(costs, CostsPanel)
     assert isinstance(counters, CountersPanel)
     return costs.view, counters.view
@@ -157,7 +157,7 @@ def test_columns_that_give_way_come_to_rest(qtbot: QtBot) -> None:
                 window.arrange("profiling")
                 window.widget.docks.show_panel(name)
                 window.settle()
-                panel = window.widget.docks.panels[name]
+                panel = window.widget.docks.panel(name)
                 view = panel.view  # pyright: ignore[reportAttributeAccessIssue]
                 fitting = next(each for each in view.children() if isinstance(each, Fitting))
                 qtbot.waitUntil(lambda fitting=fitting: not fitting._later.isActive())

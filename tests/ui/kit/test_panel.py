@@ -9,7 +9,7 @@ from tests.ui.driver import Driver
 def test_a_fault_of_a_panel_that_comes_is_told_and_crashes_nothing(
     toy: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    panel = toy.window.docks.panels[SPEC.id]
+    panel = toy.window.docks.panel(SPEC.id)
 
     def broken() -> None:
         # Raised in C with a text, it becomes an exception object only when Python looks at it.
@@ -26,9 +26,9 @@ def test_a_fault_of_a_panel_that_comes_is_told_and_crashes_nothing(
 def test_a_panel_that_has_put_off_a_change_is_not_settled(
     toy: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    panel = toy.window.docks.panels["inspector"]
+    panel = toy.window.docks.panel("inspector")
     toy.window.docks.show_panel("inspector")
-    toy.qtbot.waitUntil(lambda: panel.is_settled)
+    toy.qtbot.waitUntil(lambda: panel.is_settled and not panel._frame.isActive())
     shown: list[int] = []
     monkeypatch.setattr(panel, "on_cycle_changed", lambda: shown.append(toy.model.cycle))
     # Both come within a frame.

@@ -35,7 +35,7 @@ def reader_of(driver: Driver) -> TraceReader:
 
 
 def timeline_of(driver: Driver) -> TimelineView:
-    panel = driver.window.docks.panels["timeline"]
+    panel = driver.window.docks.panel("timeline")
     assert isinstance(panel, TimelinePanel)
     return panel.view
 
@@ -120,7 +120,7 @@ def test_zoom_and_copy(ran: Driver) -> None:
 
 def test_bytes_stop_when_written_and_tell_their_writer(ran: Driver) -> None:
     ran.do("view.panel.memory")
-    panel = ran.window.docks.panels["memory"]
+    panel = ran.window.docks.panel("memory")
     assert isinstance(panel, MemoryPanel)
     ran.qtbot.waitUntil(lambda: bool(panel.map.regions) and panel.is_settled)
     region = panel.map.regions[0]
@@ -142,7 +142,7 @@ def test_bytes_stop_when_written_and_tell_their_writer(ran: Driver) -> None:
 
 def test_a_queue_stops_when_it_holds_enough(ran: Driver) -> None:
     ran.do("view.panel.queues")
-    panel = ran.window.docks.panels["queues"]
+    panel = ran.window.docks.panel("queues")
     assert isinstance(panel, QueuesPanel)
     ran.qtbot.wait(20)
     index = panel.table.index(panel.table.row_of(0), 0)
@@ -158,7 +158,7 @@ def test_a_queue_stops_when_it_holds_enough(ran: Driver) -> None:
 
 def test_an_operator_is_run_to_and_compared(ran: Driver) -> None:
     ran.do("view.panel.graph")
-    panel = ran.window.docks.panels["graph"]
+    panel = ran.window.docks.panel("graph")
     assert isinstance(panel, GraphPanel)
     ran.qtbot.waitUntil(lambda: panel.view.picture is not None)
     node = next(node for node in ran.session.program.graph.nodes if node.name == "mix")
@@ -185,7 +185,7 @@ def test_an_operator_is_run_to_and_compared(ran: Driver) -> None:
     assert ran.window.selection.current.instruction == ranges[0][0]
     menu = menu_of_node()
     choose(menu, entry(menu, "Compare with the other").text())
-    costs = ran.window.docks.panels["costs"]
+    costs = ran.window.docks.panel("costs")
     assert isinstance(costs, CostsPanel)
     ran.qtbot.waitUntil(lambda: costs.is_settled and bool(costs.table.rows))
     assert {row.name.split()[0] for row in costs.table.rows} == {"Add"}

@@ -309,7 +309,7 @@ def test_five_rows_of_numbers_can_be_seen_in_a_small_window(toy: Driver) -> None
     toy.window.resize(1280, 800)
     toy.do("debug.run")
     toy.qtbot.wait(50)
-    panel = toy.window.docks.panels["memory"]
+    panel = toy.window.docks.panel("memory")
     assert isinstance(panel, MemoryPanel)
     row = panel.view.verticalHeader().defaultSectionSize()
     assert panel.view.viewport().height() >= 5 * row

@@ -12,7 +12,7 @@ from tests.ui.driver import Driver
 def panel(toy: Driver) -> SearchPanel:
     toy.window.activateWindow()
     QTest.keySequence(toy.window, "Ctrl+Shift+F")
-    found = toy.window.docks.panels["search"]
+    found = toy.window.docks.panel("search")
     assert isinstance(found, SearchPanel)
     assert found.field.hasFocus()
     return found
@@ -68,7 +68,7 @@ def test_escape_leads_out_step_by_step(toy: Driver) -> None:
     toy.window.docks.show_panel("program")
     before = toy.window.focusWidget()
     QTest.keySequence(toy.window, "Ctrl+Shift+F")
-    panel = toy.window.docks.panels["search"]
+    panel = toy.window.docks.panel("search")
     assert isinstance(panel, SearchPanel)
     node = toy.session.program.graph.nodes[0]
     search(toy, panel, node.name)

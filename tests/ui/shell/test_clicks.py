@@ -116,7 +116,7 @@ def costliest(person: Person) -> str:
     model = table.model()
     rows = [row for row in range(model.rowCount(QModelIndex())) if model.index(row, 3).data()]
     person.click(table.viewport(), table.visualRect(model.index(rows[0], 0)).center())
-    panel = person.driver.window.docks.panels["inspector"]
+    panel = person.driver.window.docks.panel("inspector")
     assert isinstance(panel, InspectorPanel)
     assert panel.isVisible()
     title, text = str(model.index(rows[0], 0).data()), panel.view.toPlainText()
@@ -159,7 +159,7 @@ def compare_by_cause(person: Person) -> str:
     assert isinstance(table, QTableView)
     presets = [row for row in range(table.model().rowCount(QModelIndex())) if not _is_asking(table, row)]
     person.click(table.viewport(), table.visualRect(table.model().index(presets[-1], 0)).center())
-    panel = person.driver.window.docks.panels["compare"]
+    panel = person.driver.window.docks.panel("compare")
     # Refused presets and the figures themselves: tests/ui/compare.
     person.driver.qtbot.waitUntil(lambda: panel.is_settled, timeout=60_000)
     shown = person.part(QTableView, "compare.table")

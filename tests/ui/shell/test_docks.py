@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDockWidget, QTabBar, QTableView
 
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
+from npuviz.ui.kit.table_view import csv_of
 from npuviz.ui.shell.application import Application
 from npuviz.ui.shell.arrangement import KEY
 from npuviz.ui.theme.theme import Theme
@@ -145,6 +146,44 @@ def test_a_layout_that_names_an_unknown_panel_shows_the_others(toy: Driver) -> N
     assert visible(toy) == {"panel.timeline"}
 
 
+def test_a_panel_is_made_when_it_comes_to_the_screen(toy: Driver) -> None:
+    docks = toy.window.docks
+    toy.qtbot.wait(1)
+    assert {"program", "timeline", "inspector", "graph", "queues", "memory"} <= docks.panels.keys()
+    assert {"log", "costs", "compare"} <= docks.panels.keys(), "these hear of things while they are hidden"
+    assert docks.panels.keys().isdisjoint({"source", "breakpoints", "semaphores", "causes", "search"})
+    toy.do("debug.run")
+    toy.dock("panel.semaphores").raise_()
+    toy.qtbot.waitUntil(lambda: "semaphores" in docks.panels)
+    panel = docks.panels["semaphores"]
+    view = panel.findChild(QTableView)
+    assert view is not None
+    toy.qtbot.waitUntil(lambda: "stored" in csv_of(view))
+    shown = csv_of(view)
+    panel.on_cycle_changed()
+    assert csv_of(view) == shown, "it shows the cycle that it came at"
+    toy.do("view.panel.causes")
+    assert docks.focused_panel() == "causes"
+
+
+def test_the_state_of_a_panel_that_nobody_looked_at_is_kept(toy: Driver, settings: Settings) -> None:
+    docks = toy.window.docks
+    assert "accuracy" not in docks.panels
+    path = toy.model.opened.path if toy.model.opened else None
+    assert path is not None
+    states = {name: panel.save_state() for name, panel in docks.panels.items()}
+    toy.do("file.close")
+    stored = settings.get(KEY)
+    assert isinstance(stored, dict)
+    stored["stepping"]["panels"] = states | {"semaphores": {"kept": 7}}
+    settings.set(KEY, stored)
+    toy.open(path)
+    toy.do("file.close")
+    kept = settings.get(KEY)
+    assert isinstance(kept, dict)
+    assert kept["stepping"]["panels"]["semaphores"] == {"kept": 7}
+
+
 def test_side_bar_toggles(toy: Driver) -> None:
     toy.do("view.side_bar")
     assert not toy.dock("panel.program").isVisible()
@@ -254,10 +293,11 @@ def test_no_table_but_contents_scrolls_sideways_on_a_small_screen(toy: Driver, l
     toy.window.resize(1280, 800)
     toy.do("debug.run")
     toy.do(f"view.layout.{layout}")
-    for name, panel in toy.window.docks.panels.items():
-        if not toy.window.docks.all[name].isVisible():
+    for name, dock in toy.window.docks.all.items():
+        if not dock.isVisible():
             continue
         toy.window.docks.show_panel(name)
+        panel = toy.window.docks.panel(name)
         toy.qtbot.waitUntil(lambda panel=panel: panel.is_settled)
         for view in panel.findChildren(QTableView):
             if view.isVisible() and view.objectName() != "memory.contents":

@@ -35,7 +35,7 @@ def test_a_table_and_a_page_are_one_stop_each(toy: Driver) -> None:
     toy.idle()
     toy.window.selection.set(Selection(instruction=34))
     toy.qtbot.wait(80)
-    inspector = toy.window.docks.panels["inspector"]
+    inspector = toy.window.docks.panel("inspector")
     assert isinstance(inspector, InspectorPanel)
     found = stops(toy, inspector.view)
     assert len(found) == len(set(found)), "each stop once"
@@ -50,7 +50,7 @@ def test_links_are_walked_with_arrows_and_followed_with_enter(toy: Driver) -> No
     toy.do("debug.run")
     toy.window.selection.set(Selection(instruction=34))
     toy.qtbot.wait(80)
-    inspector = toy.window.docks.panels["inspector"]
+    inspector = toy.window.docks.panel("inspector")
     assert isinstance(inspector, InspectorPanel)
     view = inspector.view
     toy.window.activateWindow()
@@ -71,7 +71,7 @@ def test_all_stops_have_names(toy: Driver, layout: str) -> None:
     toy.do("debug.run")
     toy.do(f"view.layout.{layout}")
     toy.qtbot.wait(50)
-    inspector = toy.window.docks.panels["inspector"]
+    inspector = toy.window.docks.panel("inspector")
     assert isinstance(inspector, InspectorPanel)
     for stop in stops(toy, inspector.view):
         found = QAccessible.queryAccessibleInterface(stop)
@@ -92,7 +92,7 @@ def test_tab_leaves_a_panel_once_and_shift_tab_goes_the_same_way_back(toy: Drive
     toy.do("debug.run")
     toy.do(f"view.layout.{layout}")
     toy.qtbot.wait(50)
-    timeline = toy.window.docks.panels["timeline"]
+    timeline = toy.window.docks.panel("timeline")
     start = next(child for child in timeline.findChildren(QWidget) if child.objectName() == "timeline.view")
     found = stops(toy, start)
     names = [owner(toy, stop) for stop in found]
@@ -111,7 +111,7 @@ def test_tab_leaves_a_panel_once_and_shift_tab_goes_the_same_way_back(toy: Drive
 def test_tab_reads_a_panel_from_top_to_bottom(toy: Driver) -> None:
     toy.do("debug.run")
     toy.qtbot.wait(50)
-    timeline = toy.window.docks.panels["timeline"]
+    timeline = toy.window.docks.panel("timeline")
     start = next(child for child in timeline.findChildren(QWidget) if child.objectName() == "timeline.view")
     found = stops(toy, start)
     for name in toy.window.docks.panels:

@@ -40,7 +40,7 @@ def compare_numbers(driver: Driver, found: dict[str, Any]) -> int:
     assert driver.window.run_bar.position.text().startswith(
         f"{format_count(cycles)} / {format_count(cycles)} "
     )
-    inspector = driver.window.docks.panels["inspector"]
+    inspector = driver.window.docks.panel("inspector")
     assert isinstance(inspector, InspectorPanel)
     page = inspector.view.page
     units = next(section.table for section in page.sections if section.title == "Units")
@@ -59,7 +59,7 @@ def compare_numbers(driver: Driver, found: dict[str, Any]) -> int:
         shown = text.replace("\u2007", "").replace("\u202f", " ")
         assert shown == f"{100 * unit['utilization']:.1f} %", unit["name"]
         count += 1
-    queues = driver.window.docks.panels.get("queues")
+    queues = driver.window.docks.panel("queues")
     if isinstance(queues, QueuesPanel) and found["queues"]:
         driver.window.docks.show_panel("queues")
         driver.qtbot.waitUntil(lambda: queues.is_settled)

@@ -61,7 +61,7 @@ def breakpoints(driver: Driver) -> list[str]:
 @pytest.mark.parametrize("typed", ["cycle == 3", "cycle == 3 "], ids=["nothing offered", "words offered"])
 def test_enter_sets_a_breakpoint(toy: Driver, keyboard: Keyboard, typed: str) -> None:
     toy.do("view.panel.breakpoints")
-    panel = toy.window.docks.panels["breakpoints"]
+    panel = toy.window.docks.panel("breakpoints")
     assert isinstance(panel, BreakpointsPanel)
     keyboard.focus(panel.line.line)
     keyboard.type(typed)
@@ -71,7 +71,7 @@ def test_enter_sets_a_breakpoint(toy: Driver, keyboard: Keyboard, typed: str) ->
 
 def test_enter_gives_the_console_its_command(toy: Driver, keyboard: Keyboard) -> None:
     toy.do("view.panel.console")
-    panel = toy.window.docks.panels["console"]
+    panel = toy.window.docks.panel("console")
     assert isinstance(panel, ConsolePanel)
     keyboard.focus(panel.line)
     keyboard.type("step 3")
@@ -85,7 +85,7 @@ def test_enter_gives_the_console_its_command(toy: Driver, keyboard: Keyboard) ->
 def test_ctrl_f_leads_to_the_filter_and_esc_back(toy: Driver, keyboard: Keyboard, name: str) -> None:
     toy.do("debug.run")
     toy.window.docks.show_panel(name)
-    panel, cycle = toy.window.docks.panels[name], toy.model.cycle
+    panel, cycle = toy.window.docks.panel(name), toy.model.cycle
     toy.qtbot.waitUntil(lambda: toy.window.docks.focused_panel() == name and panel.is_settled)
     before = QApplication.focusWidget()
     keyboard.press(Qt.Key.Key_F, CTRL)
@@ -106,11 +106,11 @@ def test_ctrl_f_leads_to_the_filter_and_esc_back(toy: Driver, keyboard: Keyboard
 def test_keys_of_the_program_stay_in_the_program(toy: Driver, keyboard: Keyboard) -> None:
     toy.do("view.panel.breakpoints")
     toy.model.add_breakpoint("cycle == 5")
-    marks = toy.window.docks.panels["breakpoints"]
+    marks = toy.window.docks.panel("breakpoints")
     assert isinstance(marks, BreakpointsPanel)
     marks.refresh()
     marks.view.selectRow(0)
-    program = toy.window.docks.panels["program"]
+    program = toy.window.docks.panel("program")
     assert isinstance(program, ProgramPanel)
     program.listing.select(0)
     keyboard.focus(program.listing)
@@ -130,7 +130,7 @@ def test_delete_in_the_breakpoints_can_be_taken_back(toy: Driver, keyboard: Keyb
     for text in ("cycle == 5", "cycle == 9"):
         toy.model.add_breakpoint(text)
     toy.qtbot.wait(1)
-    panel = toy.window.docks.panels["breakpoints"]
+    panel = toy.window.docks.panel("breakpoints")
     assert isinstance(panel, BreakpointsPanel)
     panel.view.selectRow(0)
     keyboard.focus(panel.view)
@@ -265,7 +265,7 @@ def test_keys_belong_to_the_field_that_has_them(toy: Driver, keyboard: Keyboard,
     wanted = ["cycle == 900", "cycle == 950"]
     for text in wanted:
         toy.model.add_breakpoint(text)
-    marks = toy.window.docks.panels["breakpoints"]
+    marks = toy.window.docks.panel("breakpoints")
     assert isinstance(marks, BreakpointsPanel)
     marks.refresh()
     marks.view.selectRow(0)
@@ -274,7 +274,7 @@ def test_keys_belong_to_the_field_that_has_them(toy: Driver, keyboard: Keyboard,
         if dock.isHidden():
             continue
         toy.window.docks.show_panel(name)
-        panel = toy.window.docks.panels[name]
+        panel = toy.window.docks.panel(name)
         toy.qtbot.waitUntil(lambda panel=panel: panel.is_settled)
         for field in fields_of(panel):
             for key, modifier in PRESSED:
