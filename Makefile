@@ -1,6 +1,6 @@
 # One word per habit. Every target first makes what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check sweeps check-all fuzz soak bench pictures docs format
+.PHONY: help setup demo check sweeps check-all fuzz soak bench kernels pictures docs format
 
 BIN := .venv/bin
 
@@ -31,6 +31,9 @@ soak: setup ## accidents and long runs, hours; PART=kill a part, SHARE=0.1 a ten
 
 bench: setup ## the benchmarks, one table
 	QT_QPA_PLATFORM=offscreen $(BIN)/npuviz bench
+
+kernels: setup ## code of the kernels as a wheel brings it, for first starts in this checkout
+	$(BIN)/python -m npuviz.base.kernels.shipping
 
 pictures: setup ## every panel on every machine, in docs/panels.md and on the start page
 	NPUVIZ_KERNELS=wait $(BIN)/python -m benchmarks.pictures

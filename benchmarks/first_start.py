@@ -1,7 +1,8 @@
 """The first start on a computer: nothing is compiled yet.
 
-Each run is a process with an empty folder for compiled kernels. Wall times suffer from whatever else the
-computer does, processor times of the program itself less; what is compiled in the background is in neither.
+Each run is a process with an empty folder for compiled kernels, and with the code that a wheel brings, which
+is made before if the sources are newer (`make kernels`). Wall times suffer from whatever else the computer
+does, processor times of the program itself less; what is compiled in the background is in neither.
 """
 
 import json
@@ -14,6 +15,8 @@ import time
 from pathlib import Path
 
 from benchmarks.row import Row
+from npuviz.base.errors import NpuvizError
+from npuviz.base.kernels import shipping
 from npuviz.base.kernels.entries import MODE_VARIABLE
 from npuviz.base.kernels.helper import CACHE_VARIABLE, TEMPORARY_VARIABLE
 from npuviz.workbench.benchmarks import run_benchmarks, table_text
@@ -68,6 +71,8 @@ window.close()
 
 def run() -> list[Row]:
     """Run a sample on every target, without and with a window."""
+    if shipping.main([]):
+        raise NpuvizError("the code that a wheel brings could not be made")
     rows: list[Row] = []
     for target, path in PROGRAMS.items():
         with tempfile.TemporaryDirectory(prefix="npuviz-first-") as folder:

@@ -7,7 +7,6 @@ npuviz imports nothing else.
 """
 
 import atexit
-import hashlib
 import importlib
 import os
 import shutil
@@ -48,12 +47,9 @@ def _use_kernel_cache() -> None:
     """
     if "NUMBA_CACHE_DIR" in os.environ:
         return
-    root = Path(__file__).parent
-    digest = hashlib.blake2b(digest_size=8)
-    sources = "base/kernels/*.py", "**/*_kernels.py", "targets/*/kernels/**/*.py"
-    for path in sorted({path for pattern in sources for path in root.glob(pattern)}):
-        digest.update(path.read_bytes())
-    folder = _cache_folder() / "npuviz" / "kernels" / digest.hexdigest()
+    from npuviz.base.kernels.sources import digest_of_sources
+
+    folder = _cache_folder() / "npuviz" / "kernels" / digest_of_sources()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)

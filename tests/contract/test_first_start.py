@@ -1,12 +1,14 @@
 """A first start: machines run uncompiled until their compiled kernels have come, and nothing else changes."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from npuviz.base.kernels import entries
+from npuviz.base.kernels import entries, shipped, shipping
 from npuviz.base.kernels.entries import Entry
 from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.sim.machine import Machine
@@ -83,6 +85,42 @@ def test_uncompiled_runs_keep_the_promises(
 ) -> None:
     with first_start(monkeypatch, lambda: False):
         check(case.make)
+
+
+@pytest.fixture(scope="session", name="made_folder")
+def fixture_made_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where code of kernels is made as the package brings it."""
+    return tmp_path_factory.mktemp("shipped")
+
+
+@quick("rk3588 cnn in int8")
+@pytest.mark.parametrize("case", ON_KERNELS, ids=lambda case: case.name)
+def test_code_that_comes_with_the_package_leaves_the_same_state(
+    case: Case, made_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = run_to(case.make(), FOREVER)
+    recorded = run_recorded(case.make())
+    for module, name in shipping.kernels_to_ship():
+        if module.startswith(f"npuviz.targets.{case.target.id}."):
+            assert shipping.main([str(made_folder), module, name]) == 0
+            kernel = getattr(importlib.import_module(module), name)
+            monkeypatch.setattr(kernel, "_is_looked_up", False)
+            monkeypatch.setattr(kernel, "_shipped", None)
+    monkeypatch.setattr(shipped, "FOLDER", made_folder)
+    monkeypatch.setattr(Entry, "is_ready", lambda *_: False)
+    monkeypatch.setattr(Entry, "run_plain", lambda *_: pytest.fail("ran uncompiled"))
+    monkeypatch.delenv(entries.MODE_VARIABLE)
+    before = uncompiled_seconds()
+    found = run_to(case.make(), FOREVER)
+    assert (found.cycle, found.digest()) == (compiled.cycle, compiled.digest())
+    assert (run_recorded(case.make()) == recorded).all()
+    assert uncompiled_seconds() == before
+
+
+def test_the_loop_of_every_machine_comes_with_the_package() -> None:
+    targets = {case.target.id for case in ON_KERNELS}
+    names = {f"{module}.{name}" for module, name in shipping.kernels_to_ship()}
+    assert {f"npuviz.targets.{target}.kernels.advance.advance" for target in targets} <= names
 
 
 def test_a_summary_tells_what_ran_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:

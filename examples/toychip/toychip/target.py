@@ -75,7 +75,7 @@ class ToyChip:
         from npuviz.sim.parts.kernel_call import prepare
         from toychip.kernels.advance import advance
 
-        prepare(advance, "wwww", progress)
+        prepare(advance, progress)
 
 
 TARGET = ToyChip()

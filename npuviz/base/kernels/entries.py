@@ -1,7 +1,8 @@
-"""Kernels that Python calls: the plain twin first, the compiled code from the call on at which it is there.
+"""Kernels that Python calls: what is there at once, then the code compiled here, from when it has come.
 
 A kernel of this program may take half a minute to compile. So nobody waits for that: a helper process
-compiles into the cache on disk, and until then calls run the plain twin, whose results are the same.
+compiles into the cache on disk, and until then calls run code that came with the package (`shipped`), or
+else the plain twin. The results are the same.
 NPUVIZ_KERNELS=wait compiles at the first call instead, =plain runs twins only, and one that fails is an
 error; with NUMBA_DISABLE_JIT=1 there are no kernels but plain functions.
 """
@@ -20,7 +21,8 @@ import numpy as np
 from numba import njit
 from numba.core import config as _config
 
-from npuviz.base.kernels.helper import Helper, compiling
+from npuviz.base.kernels import shipped
+from npuviz.base.kernels.helper import NICENESS, PATIENT_NICENESS, Helper, compiling
 from npuviz.base.kernels.kept import checked
 from npuviz.base.kernels.twins import plain_twin
 
@@ -112,19 +114,27 @@ class Entry:
 
     is_entry = True
 
-    def __init__(self, kernel: Any, group: str, is_light: bool, is_repeatable: bool) -> None:
+    def __init__(
+        self, kernel: Any, group: str, is_light: bool, is_repeatable: bool, options: dict[str, Any]
+    ) -> None:
         self._kernel = kernel
+        self._options = options
         self.group = group
         self._is_light = is_light
         self._is_repeatable = is_repeatable
         self.py_func: Callable[..., Any] = kernel if is_plain else kernel.py_func
         self.__name__ = self.py_func.__name__
+        self.module = self.py_func.__module__
+        self.arguments = ""
+        """A letter of `shipped` for each, if code for them comes with the package."""
         self.__doc__ = self.py_func.__doc__
         parameters = self.py_func.__code__.co_varnames
         self._kept = tuple(name not in _NOT_KEPT for name in parameters[: self.py_func.__code__.co_argcount])
         self._lock = threading.RLock()
         self._asked: dict[tuple[Any, ...], float] = {}
         """When the disk was last looked at for what calls with arguments of these types need."""
+        self._shipped: Callable[..., Any] | None = None
+        self._is_looked_up = False
         self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         """Types of numba by the kinds of arguments, which it takes long to find."""
         self._call: Callable[..., Any] = kernel if is_plain else self._first
@@ -152,6 +162,43 @@ class Entry:
         with seldom_collected(), light_optimisation() if self._is_light else contextlib.nullcontext():
             self._kernel.compile(types)
 
+    def takes(self, arguments: str) -> None:
+        """Have code for such arguments, a letter of `shipped` for each, come with the package."""
+        self.arguments = arguments
+
+    def prepare(self) -> None:
+        """Load the code for what it `takes`: that which the package brought, if the compiled has not come."""
+        examples = tuple(map(shipped.example_of, self.arguments))
+        if not self.is_ready(*examples):
+            self.has_shipped(*examples)
+
+    def has_shipped(self, *args: Any) -> bool:
+        """Whether the package brought code for such arguments."""
+        return bool(shipped.fits(self.arguments, args) and self._find_shipped())
+
+    def _find_shipped(self) -> Callable[..., Any] | None:
+        if not self.arguments or is_plain or _mode():
+            return None
+        with self._lock:
+            if not self._is_looked_up:
+                self._shipped = shipped.load(self.module, self._name_in_module(), self.arguments)
+                self._is_looked_up = True
+            return self._shipped
+
+    def run_at_once(self, *args: Any) -> Any:
+        """Run what is there before the compiled code: what the package brought, else the plain twin."""
+        found = self._find_shipped() if shipped.fits(self.arguments, args) else None
+        return found(*args) if found else self.run_plain(*args)
+
+    def compiled_apart(self) -> Any:
+        """What numba compiles for the arguments that it `takes`, without what Python needs to call it."""
+        types = tuple(self._kernel.typeof_pyval(shipped.example_of(letter)) for letter in self.arguments)
+        options = {**self._options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        kernel = _compile(nogil=True, **options)(self.py_func)
+        with seldom_collected():
+            kernel.compile(types)
+        return kernel.overloads[types]
+
     def await_ready(self, *args: Any) -> None:
         """Sleep until calls with such arguments run compiled code."""
         while not self.is_ready(*args):
@@ -174,8 +221,9 @@ class Entry:
     def _first(self, *args: Any) -> Any:
         types = self._types(args)
         if not self._look(types):
-            if _mode() == PLAIN or all(getattr(arg, "size", 0) <= MOST_ITEMS for arg in args):
-                return self.run_plain(*args)
+            is_small = all(getattr(arg, "size", 0) <= MOST_ITEMS for arg in args)
+            if is_small or _mode() == PLAIN or self.has_shipped(*args):
+                return self.run_at_once(*args)
             self._compile_here(types)
         return self._kernel(*args)
 
@@ -214,9 +262,11 @@ class Entry:
         return all(self._is_on_disk(types) for types in wanted)
 
     def _ask(self, types: tuple[Any, ...]) -> bool:
-        module = self.py_func.__module__
-        name = next(name for name, value in vars(sys.modules[module]).items() if value is self)
-        return _helper(self.group).ask(module, name, types)
+        niceness = PATIENT_NICENESS if self._find_shipped() else NICENESS
+        return _helper(self.group).ask(self.module, self._name_in_module(), types, niceness)
+
+    def _name_in_module(self) -> str:
+        return next(name for name, value in vars(sys.modules[self.module]).items() if value is self)
 
     def _is_on_disk(self, types: tuple[Any, ...]) -> bool:
         """Whether the cache has the compiled code. numba has no question for it, only one that compiles."""
@@ -267,6 +317,6 @@ def entry(
 
     def decorate(function: Callable[..., Any]) -> Entry:
         kernel = _compile(cache=True, nogil=True, **options)(function)
-        return Entry(kernel if is_plain else checked(kernel), group, is_light, is_repeatable)
+        return Entry(kernel if is_plain else checked(kernel), group, is_light, is_repeatable, options)
 
     return decorate

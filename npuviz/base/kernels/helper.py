@@ -21,6 +21,10 @@ TEMPORARY_VARIABLE = "NPUVIZ_KERNELS_TEMPORARY"
 """Set where the cache is removed when this program ends."""
 IDLE_SECONDS = 5.0
 """After that long without a request a helper goes; the next request starts another."""
+NICENESS = 3
+"""Of a helper: it leaves the processors to others where they are wanted."""
+PATIENT_NICENESS = 10
+"""Where code runs meanwhile that came with the package: nobody waits for better."""
 PATIENCE = 2
 """So many helpers may end without having done what they were asked for."""
 
@@ -40,13 +44,14 @@ class Helper:
         process = self._process
         return (process is not None and process.poll() is None) or is_locked(self.group)
 
-    def ask(self, module: str, name: str, types: tuple[Any, ...]) -> bool:
+    def ask(self, module: str, name: str, types: tuple[Any, ...], niceness: int = NICENESS) -> bool:
         """Have a kernel compiled for arguments of these types, if that is not under way already.
 
+        niceness  of the helper from then on, if it is less so
         False if it cannot be had so: there are no further processes, or they fail.
         """
         packed = base64.b64encode(pickle.dumps(types)).decode()
-        line = json.dumps([self.group, module, name, packed])
+        line = json.dumps([self.group, module, name, packed, niceness])
         with self._lock:
             process, times = self._given.get(line, (None, 0))
             if process is not None and process.poll() is None:

@@ -22,18 +22,15 @@ CYCLE_WORD = 0
 RESULT_UNTIL = 0
 """What every `advance` returns when it has reached the cycle that it was to run to."""
 SLICE_SECONDS = 0.05
-"""Aim for one call of a kernel that runs uncompiled: then it may be compiled."""
+"""Aim for one call of a kernel whose compiled code has not come: then that may be there."""
 FIRST_SLICE_CYCLES = 64
 
 
-def prepare(kernel: Any, arguments: str, progress: Progress) -> None:
-    """Load the compiled code of a kernel, or have it made.
-
-    arguments  a letter for each: w for an array of words, n for a number
-    """
+def prepare(kernel: Any, progress: Progress) -> None:
+    """Load the compiled code of a kernel, or have it made."""
     if waits():
         progress.report(-1.0, "compiling kernels (first run only)")
-    kernel.is_ready(*(NO_EVENTS if each == "w" else 0 for each in arguments))
+    kernel.prepare()
 
 
 @lru_cache(maxsize=64)
@@ -107,10 +104,10 @@ class KernelCall:
     ) -> int:
         """Call kernel(state, *more); as long as its compiled code has not come, in slices if that `may_cut`.
 
-        may_be_plain  False waits for the compiled code
+        may_be_plain  False waits for the compiled code, if the package brought none
         together  what calls the compiled kernel instead
         """
-        if not may_be_plain:
+        if not may_be_plain and not kernel.has_shipped(state, *more):
             begin = time.perf_counter()
             kernel.await_ready(state, *more)
             add_uncompiled(time.perf_counter() - begin)
@@ -119,9 +116,10 @@ class KernelCall:
             goal = min(until, int(state[CYCLE_WORD]) + size) if may_cut else until
             self.x[wk.X_UNTIL] = goal
             begin = time.perf_counter()
-            result = int(kernel.run_plain(state, *more))
+            result = int(kernel.run_at_once(state, *more))
             seconds = time.perf_counter() - begin
-            add_uncompiled(seconds)
+            if not kernel.has_shipped(state, *more):
+                add_uncompiled(seconds)
             is_whole = goal == until or result != RESULT_UNTIL
             if is_whole or self.x[wk.X_HITS] or self.x[wk.X_UNTIL] != goal:
                 if self.x[wk.X_UNTIL] == goal:

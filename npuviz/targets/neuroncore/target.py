@@ -150,7 +150,7 @@ class NeuronTarget:
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.neuroncore.kernels.advance import advance
 
-        prepare(advance, "wwwwn", progress)
+        prepare(advance, progress)
 
 
 TARGET = NeuronTarget()

@@ -140,7 +140,7 @@ class RknnTarget:
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.rk3588.kernels.advance import advance
 
-        prepare(advance, "wwwwn", progress)
+        prepare(advance, progress)
 
 
 TARGET = RknnTarget()

@@ -111,7 +111,7 @@ class SystolicTarget:
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.systolic.kernels.advance import advance_network
 
-        prepare(advance_network, "wwwwn", NoProgress())
+        prepare(advance_network, NoProgress())
         return NetworkedMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
@@ -152,7 +152,7 @@ class SystolicTarget:
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.systolic.kernels.advance import advance
 
-        prepare(advance, "wwwwn", progress)
+        prepare(advance, progress)
 
 
 TARGET = SystolicTarget()

@@ -106,7 +106,7 @@ class WaveletTarget:
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.wavelet.kernels.advance import advance
 
-        prepare(advance, "wwwwwnwn", progress)
+        prepare(advance, progress)
 
 
 TARGET = WaveletTarget()

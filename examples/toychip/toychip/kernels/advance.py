@@ -172,3 +172,6 @@ def advance(state, words, transient, events):
         _process(machine, t)
         chip.cycle = t + 1
     return RESULT_FINISHED
+
+
+advance.takes("wwww")

@@ -141,3 +141,6 @@ def advance(state, words, transient, events, margin):
         if chip.status == STATUS_FAULT:
             chip.cycle = t + 1
             return RESULT_FAULT
+
+
+advance.takes("wwwwn")

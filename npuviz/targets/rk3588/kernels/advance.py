@@ -209,3 +209,6 @@ def advance(state, words, transient, events, margin):
         if chip.status != 0:
             chip.cycle = t + 1
             return RESULT_FINISHED if chip.status == STATUS_FINISHED else RESULT_HANG
+
+
+advance.takes("wwwwn")

@@ -245,3 +245,5 @@ def _make_advance(has_network):
 
 advance = _make_advance(False)
 advance_network = _make_advance(True)
+advance.takes("wwwwn")
+advance_network.takes("wwwwn")

@@ -181,6 +181,9 @@ def advance(state, words, commands, transient, events, margin, team, serves):
     return result
 
 
+advance.takes("wwwwwnwn")
+
+
 @optimised_entry
 def make_block(state, program, node, wakes):
     """Give a node its own words, if it has none yet.
@@ -197,3 +200,6 @@ def make_block(state, program, node, wakes):
             wafer.now = wafer.cycle - 1
         open_router(wafer, pe, wafer.cycle)
         wake_processor(wafer, pe, wafer.cycle)
+
+
+make_block.takes("wwnn")

@@ -1,7 +1,11 @@
-"""CSL text to syntax tree: Lark's LALR parser with contextual lexing, its tables made once per computer."""
+"""CSL text to syntax tree: Lark's LALR parser with contextual lexing.
+
+Its tables come with the package, or are made once per computer.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from functools import lru_cache
@@ -10,9 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import __version__ as lark_version
 from lark.exceptions import VisitError
 
 from npuviz.base.kernels.helper import CACHE_VARIABLE
+from npuviz.base.kernels.sources import FOLDER
 from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.builder import TreeBuilder
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
@@ -26,6 +32,12 @@ QUOTED = 60
 TABLES_FILE = "csl-grammar.tables"
 """What Lark made of the grammar, beside the compiled kernels."""
 
+_OPTIONS: dict[str, Any] = {
+    "parser": "lalr",
+    "lexer": "contextual",
+    "keep_all_tokens": True,
+    "maybe_placeholders": False,
+}
 _lock = threading.Lock()
 
 _WORDS = {
@@ -56,19 +68,39 @@ _SHOWN = ("SEMICOLON", "RPAR", "RBRACE", "RSQB", "COMMA", "COLON", "LBRACE", "LP
 def _parser() -> tuple[Lark, TreeBuilder]:
     """The parser and the builder it calls; use them under `_lock` only."""
     builder = TreeBuilder()
-    grammar = resources.files(__package__ or "").joinpath("csl.lark").read_text("utf-8")
-    lark = Lark(
-        grammar,
-        parser="lalr",
-        lexer="contextual",
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        transformer=cast(Any, builder),
-        # To make the tables takes longer than to compile most programs. Lark makes those again that are
-        # damaged or of another grammar.
-        cache=str(Path(os.environ[CACHE_VARIABLE]) / TABLES_FILE),
-    )
-    return lark, builder
+    # To make the tables takes longer than to compile most programs. Lark makes those again that are damaged
+    # or of another grammar.
+    kept = str(Path(os.environ[CACHE_VARIABLE]) / TABLES_FILE)
+    return _shipped(builder) or _made(builder, cache=kept), builder
+
+
+def _made(builder: TreeBuilder, **options: Any) -> Lark:
+    return Lark(_grammar(), transformer=cast(Any, builder), **_OPTIONS, **options)
+
+
+def _grammar() -> str:
+    return resources.files(__package__ or "").joinpath("csl.lark").read_text("utf-8")
+
+
+def tables_file(folder: Path) -> Path:
+    """Where the tables lie that come with the package; its name is of this grammar and this Lark."""
+    made_of = f"{_grammar()} {_OPTIONS} {lark_version}"
+    return folder / f"csl-grammar-{hashlib.blake2b(made_of.encode(), digest_size=8).hexdigest()}.tables"
+
+
+def write_tables(path: Path) -> None:
+    """Make the tables that come with the package. Raises OSError."""
+    with path.open("wb") as file:
+        _made(TreeBuilder()).save(file, exclude_options={"transformer"})
+
+
+def _shipped(builder: TreeBuilder) -> Lark | None:
+    """The parser of the tables that came with the package; None if there are none of this grammar."""
+    try:
+        with tables_file(FOLDER).open("rb") as file:
+            return Lark.__new__(Lark)._load(file, transformer=builder)  # noqa: SLF001
+    except Exception:
+        return None  # a damaged pickle raises whatever it likes
 
 
 def parse(text: str, path: str, index: int) -> tree.SourceFile:

@@ -8,6 +8,7 @@ from lark.load_grammar import load_grammar
 from npuviz.base.kernels.helper import CACHE_VARIABLE
 from npuviz.targets.wavelet.csl.syntax import parser, tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
+from npuviz.targets.wavelet.load import shipping
 
 
 def declarations(text: str) -> Sequence[tree.Declaration]:
@@ -282,6 +283,7 @@ def test_tables_are_made_once_and_damaged_ones_again(tmp_path: Path, monkeypatch
         return load_grammar(*arguments)
 
     monkeypatch.setattr("lark.lark.load_grammar", load)
+    monkeypatch.setattr(parser, "FOLDER", tmp_path)
     file, fresh = tmp_path / parser.TABLES_FILE, parser._parser.__wrapped__
     parsers: list[Any] = []
     monkeypatch.setattr(parser, "_parser", lambda: parsers[-1])
@@ -291,3 +293,22 @@ def test_tables_are_made_once_and_damaged_ones_again(tmp_path: Path, monkeypatch
         parsers.append(fresh())
         assert shape(expression("1 + 2 * a")) == "(1 + (2 * a))"
         assert made == count
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_tables_come_with_the_package(is_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (path,) = shipping.make(tmp_path)
+    made = path.stat().st_mtime_ns
+    assert shipping.make(tmp_path) == [path]
+    assert path.stat().st_mtime_ns == made
+    if not is_whole:
+        path.write_bytes(path.read_bytes()[:-100])
+    monkeypatch.setattr(parser, "FOLDER", tmp_path)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "kept"))
+    (tmp_path / "kept").mkdir()
+    found = parser._parser.__wrapped__()
+    monkeypatch.setattr(parser, "_parser", lambda: found)
+    assert shape(expression("1 + 2 * a")) == "(1 + (2 * a))"
+    with pytest.raises(CslError, match="expected"):
+        expression("1 + ;")
+    assert bool(list((tmp_path / "kept").iterdir())) is not is_whole
