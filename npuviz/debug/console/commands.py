@@ -66,7 +66,11 @@ COMMANDS = (
     TextCommand("loops", "loops", "the program's loops, and the iterations that units are in", motion.loops),
     TextCommand("backto", "backto CONDITION", "back to where it last held", motion.back_to),
     TextCommand(
-        "mem", "mem MEMORY ADDR LEN [DTYPE]", "contents of a memory", inspection.dump_memory, ("x", "db")
+        "mem",
+        "mem MEMORY ADDR LEN [DTYPE] | MEMORY VARIABLE [LEN] [DTYPE]",
+        "contents of a memory",
+        inspection.dump_memory,
+        ("x", "db"),
     ),
     TextCommand("set", "set PROBE VALUE", "change a probe", inspection.set_probe),
     TextCommand(

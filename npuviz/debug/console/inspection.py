@@ -11,6 +11,7 @@ from npuviz.debug.console.answer import Answer, Shown
 from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
+from npuviz.debug.console.writers import address_of, bytes_of_variable
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.debug.unit_steps import instruction_at
@@ -57,10 +58,16 @@ def evaluate(session: Session, rest: str) -> Answer:
 
 
 def dump_memory(session: Session, rest: str) -> Answer:
-    """mem MEMORY ADDR LEN [DTYPE]."""
-    words = words_of(rest, 3, 4)
+    """mem MEMORY ADDR LEN [DTYPE] | MEMORY VARIABLE [LEN] [DTYPE]."""
+    words = words_of(rest, 2, 4)
     memory = memory_of(session, words[0])
-    address, length = number_of(words[1], "an address"), number_of(words[2], "a number of bytes")
+    address = address_of(session, memory, words[1])
+    size = bytes_of_variable(session, memory, words[1])
+    if size is not None and not (len(words) > 2 and words[2][0].isdigit()):
+        words.insert(2, str(size))
+    if len(words) < 3:
+        raise UsageError("expected a number of bytes behind the address")
+    length = number_of(words[2], "a number of bytes")
     if length > LONGEST_DUMP_BYTES:
         raise UsageError(f"{length} bytes: expected at most {LONGEST_DUMP_BYTES}")
     data = session.machine.read_memory(memory.id, address, length)

@@ -11,7 +11,7 @@ from npuviz.debug.explain import last_write, last_writer, way_of
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import HasWordPaths, WordPath
-from npuviz.sim.machine import HasUnitStops
+from npuviz.sim.machine import HasUnitStops, Region
 
 MOST_WORDS = 64
 """Words whose way is told: each may have to be searched for."""
@@ -75,11 +75,23 @@ def _wrote_before(session: Session, memory: Memory, address: int, pairs: dict[st
 
 def address_of(session: Session, memory: Memory, text: str) -> int:
     """An address, or where a variable begins: `0x40`, `heat`, `heat+8`."""
-    name, plus, offset = text.partition("+")
-    for region in session.machine.regions(memory.id):
-        if region.label and region.label == name:
-            return region.address + (number_of(offset, "a number of bytes") if plus else 0)
+    region, offset = _variable(session, memory, text)
+    if region is not None:
+        return region.address + offset
     return number_of(text, "an address, or the name of a variable")
+
+
+def bytes_of_variable(session: Session, memory: Memory, text: str) -> int | None:
+    """Bytes of a variable from its begin, or from so many bytes on: `heat`, `heat+8`. None: it is no name."""
+    region, offset = _variable(session, memory, text)
+    return None if region is None else max(0, region.size_bytes - offset)
+
+
+def _variable(session: Session, memory: Memory, text: str) -> tuple[Region | None, int]:
+    name, plus, offset = text.partition("+")
+    regions = (each for each in session.machine.regions(memory.id) if each.label and each.label == name)
+    region = next(regions, None)
+    return region, number_of(offset, "a number of bytes") if plus and region is not None else 0
 
 
 def _at_element(session: Session, rest: str) -> Answer:

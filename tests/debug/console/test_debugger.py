@@ -144,7 +144,7 @@ def test_memory(half_way: Session) -> None:
         ("mem DRAM 0xfffff 4", "outside the memory"),
         ("mem NOWHERE 0 4", "known: DRAM, Core[0].SPAD"),
         ("mem DRAM 0 4 float13", "unknown element type"),
-        ("mem DRAM 0", "expected 3 to 4 arguments"),
+        ("mem DRAM 0", "expected a number of bytes"),
         ("mem DRAM zero 4", "expected an address"),
     ):
         assert text in ask(line, half_way), line

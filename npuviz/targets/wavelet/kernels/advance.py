@@ -11,6 +11,7 @@ from npuviz.targets.wavelet.kernels.bands import (
     EVENTS,
     LET_GO,
     TEAM,
+    open_calls,
     run_cycle,
     run_jobs,
     wait_for_work,
@@ -175,6 +176,8 @@ def advance(state, words, commands, transient, events, margin, team, serves):
             work = run_jobs(machine, shared)
         return RESULT_UNTIL
     shared.margin = margin
+    if shared.size > 0:
+        open_calls(machine, shared)
     result = _run(machine, margin, shared)
     if shared.size > 0:
         exact_marks(wafer)

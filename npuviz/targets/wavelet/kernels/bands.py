@@ -5,7 +5,8 @@ without their last seats, any thread any band; then these last seats, the border
 actor does reaches its node and the neighbours, so that no two threads touch the same words. One thread does
 it in the same order: bands, borders, and then what has to run alone.
 
-What is recorded comes out the same, too: a job that runs beside others has event rows of its own.
+What is recorded and what hits come out the same, too: a job that runs beside others has event rows and hit
+words of its own.
 
 The row `team` (TEAM) is what threads share beside the state. One of them leads, the one that called
 `advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
@@ -15,7 +16,7 @@ that the system has put to sleep holds up no more than the job it has.
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.sim.parts.record_kernels import Gap, Record, Rest
-from npuviz.sim.parts.watch_kernels import CALL, is_recording, record_row
+from npuviz.sim.parts.watch_kernels import CALL, STOP, is_recording, is_watched, record_row
 from npuviz.targets.wavelet.kernels.lookahead import CACHED_ACTORS, fetch_ahead
 from npuviz.targets.wavelet.kernels.machine import Machine
 from npuviz.targets.wavelet.kernels.origins import look_up_origins
@@ -47,12 +48,11 @@ TEAM = Record(
     lately="events of the cycle before",
     bands="the run ends when there are more bands than these; 0: it goes on",
     margin="event rows that a cycle may need",
+    call_words="words of the row CALL of a job",
     at_least=32,
 )
 EVENTS = Record("event rows", words=Rest("four each"))
-CALL_WORDS = 32
-"""Of the row CALL of a job of a recorded run. These follow TEAM, then come the event rows of each job."""
-ROWS = TEAM.num_words + MOST_BANDS * CALL_WORDS
+LINE = 8  # words
 NEXT_SHIFT = 8
 NEXT_MASK = (1 << NEXT_SHIFT) - 1
 JOBS_SHIFT = 16
@@ -112,46 +112,97 @@ def _run_part(machine, team, band, part):
     _run_words(machine, team, first >> SEATS_SHIFT, end)
 
 
-def team_words(margin: int) -> int:
-    """Words of what threads share, with room for so many event rows of each job."""
-    return ROWS + MOST_BANDS * margin * 4
+def call_words(stops: int) -> int:
+    """Words of the row CALL of a job that looks for so many stop rows: whole lines."""
+    return -(-(CALL.rows + stops * (STOP.num_words + 1)) // LINE) * LINE
+
+
+def team_words(margin: int, stops: int) -> int:
+    """Words of what threads share, with room for so many event rows of each job and for so many stop rows.
+
+    The rows CALL of the jobs follow TEAM, then come their event rows.
+    """
+    return TEAM.num_words + MOST_BANDS * (call_words(stops) + margin * 4)
 
 
 @inlined
 def _call_of(team, band):
-    return CALL(team, TEAM.num_words + band * CALL_WORDS)
+    return CALL(team, TEAM.num_words + band * team.call_words)
+
+
+@inlined
+def _rows_of(team, band):
+    return EVENTS(team, TEAM.num_words + MOST_BANDS * team.call_words + band * team.margin * 4)
+
+
+@inlined
+def _has_calls(machine):
+    """Whether jobs have calls of their own: what leaves the kernel while they run has an order."""
+    return is_recording(machine) or is_watched(machine)
 
 
 @inlined
 def _beside(machine, team, band):
-    """The machine for a job that runs beside others: what it records goes to rows of its own."""
-    if not is_recording(machine):
+    """The machine for a job beside others: what it records and what hits goes to rows of its own."""
+    if not _has_calls(machine):
         return machine
-    rows = EVENTS(team, ROWS + band * team.margin * 4)
-    return Machine(machine.wafer, machine.program, machine.host, _call_of(team, band), rows)
+    return Machine(machine.wafer, machine.program, machine.host, _call_of(team, band), _rows_of(team, band))
 
 
 @kernel
-def _open_rows(machine, team, jobs):
-    """Let each job record what it does."""
-    for band in range(jobs):
-        call = _call_of(team, band)
-        call.recorded = 0
-        call.capacity = team.margin
+def open_calls(machine, team):
+    """Let each job of this run look for the stop rows, and record what it does if that is wanted."""
+    if not _has_calls(machine):
+        return
+    call = machine.call
+    hits = CALL.rows + call.stops * STOP.num_words
+    for band in range(MOST_BANDS):
+        own = _call_of(team, band)
+        for i in range(hits):
+            own[i] = call[i]
+        for i in range(call.stops):
+            own[hits + i] = 0
+        own.recorded = 0
+        own.hits = 0
+        if is_recording(machine):
+            own.capacity = team.margin
 
 
 @kernel
-def _take_rows(machine, team, jobs):
-    """Record what jobs have recorded, band by band, as one thread would have done."""
+def _take_rows(machine, team, call, band):
+    """Record what a job has recorded."""
+    count = call.recorded
+    call.recorded = 0
+    if count > call.capacity:
+        machine.call.recorded += count  # the engine tells
+        return
+    rows = _rows_of(team, band)
+    for row in range(count):
+        record_row(machine, rows[4 * row], rows[4 * row + 1], rows[4 * row + 2], rows[4 * row + 3])
+
+
+@kernel
+def _take_hits(machine, call):
+    """Note what has hit in a job: of several hits of a row the last one counts, as with one thread."""
+    first = CALL.rows + call.stops * STOP.num_words
+    for i in range(first, first + call.stops):
+        if call[i]:
+            machine.call[i] = call[i]
+            call[i] = 0
+    machine.call.hits += call.hits
+    machine.call.until = min(machine.call.until, call.until)
+    call.hits = 0
+
+
+@kernel
+def _take_calls(machine, team, jobs):
+    """Take over what jobs have recorded and what has hit in them, band by band, as one thread would have."""
     for band in range(jobs):
         call = _call_of(team, band)
-        count = call.recorded
-        if count > call.capacity:
-            machine.call.recorded += count  # the engine tells
-            continue
-        rows = EVENTS(team, ROWS + band * team.margin * 4)
-        for row in range(count):
-            record_row(machine, rows[4 * row], rows[4 * row + 1], rows[4 * row + 2], rows[4 * row + 3])
+        if call.recorded:
+            _take_rows(machine, team, call, band)
+        if call.hits:
+            _take_hits(machine, call)
 
 
 @spliced
@@ -202,8 +253,6 @@ def _share(machine, team, aside, part):
     wafer = machine.wafer
     jobs = wafer.bands_filled - part
     wafer.aside = aside
-    if is_recording(machine):
-        _open_rows(machine, team, jobs)
     team.round += 1
     store_word(team, TEAM.done, 0)
     work = ((team.round << 1) | part) << JOBS_SHIFT
@@ -213,8 +262,8 @@ def _share(machine, team, aside, part):
     wafer.aside = 0
     if wafer[aside]:
         log_aside(wafer, aside)
-    if is_recording(machine):
-        _take_rows(machine, team, jobs)
+    if _has_calls(machine):
+        _take_calls(machine, team, jobs)
 
 
 @spliced

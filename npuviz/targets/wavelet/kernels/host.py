@@ -6,7 +6,7 @@ is a figure per word (assumed).
 
 from numba import int64
 
-from npuviz.sim.parts.bits_kernels import kernel
+from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
 from npuviz.targets.wavelet.kernels.dsd.operand import is_inside
 from npuviz.targets.wavelet.kernels.dsd.start import thread_of
@@ -178,6 +178,8 @@ def _start(machine, index, t):
     progress.start = t
     progress.end = -1
     progress.left = 0
+    progress.first = 0
+    progress.beyond = width * height
     wafer.active += 1
     if is_watched(machine):
         watch_part(machine, -1, PART_HOST, ((index + 1) << ELEMENT_BITS) | MARK_HOST, t)
@@ -207,25 +209,36 @@ def _runs_a_task(program, pe):
 
 @kernel
 def _copy(machine, index, t):
-    """Copy to or from every PE that is between two tasks; returns how many PEs are left."""
+    """Copy to or from every PE that is between two tasks; returns how many PEs are left.
+
+    Of its region only what lies from the first to the last of these is looked at.
+    """
     wafer, program = machine.wafer, machine.program
     command = COMMAND(machine.host, FIRST_COMMAND, index)
+    progress = COMMAND_STATE(wafer, wafer.commands, index)
     left = 0
-    for y in range(command.height):
-        for x in range(command.width):
-            node = node_at(program, command.x + x, command.y + y)
-            if node < 0 or _program_of(program, node) < 0:
-                continue
-            pe = BLOCK(wafer, block_of(wafer, program, node))
-            if pe.copied > index:
-                continue
-            if _runs_a_task(program, pe):
-                left += 1
-                continue
-            pe.copied = index + 1
-            place = command.data + (y * command.width + x) * command.words
-            _copy_words(machine, index, pe, place, t)
+    for place in range(progress.first, progress.beyond):
+        node = node_at(program, command.x + place % command.width, command.y + place // command.width)
+        if node < 0 or _program_of(program, node) < 0:
+            continue
+        pe = BLOCK(wafer, block_of(wafer, program, node))
+        if pe.copied >= 2 * index + 2:
+            continue
+        if _runs_a_task(program, pe):
+            _note_left(progress, left, place)
+            left += 1
+            continue
+        pe.copied = 2 * index + 2
+        _copy_words(machine, index, pe, command.data + place * command.words, t)
     return left
+
+
+@inlined
+def _note_left(progress, left, place):
+    """A copy waits for a PE, the first one where `left` is 0."""
+    if left == 0:
+        progress.first = place
+    progress.beyond = place + 1
 
 
 @kernel
@@ -292,10 +305,32 @@ def _may_start(machine, index):
 
 @kernel
 def _is_at_work(machine, pe, t):
-    """Whether a task of a PE runs, or is to start; one that waits in an operation does not count."""
+    """Whether a task of a PE runs, or is to start."""
     if pe.task >= 0:
-        return (pe.threads >> MAIN) & 1 == 0 and pe.map_wait == 0
+        return _runs_a_task(machine.program, pe)
     return pe.timed >> ENDED != 0 or (may_start(pe) and pick_task(machine, pe, t) != NO_TASK)
+
+
+@kernel
+def _is_stream_at_work(machine, index, other, t):
+    """Whether a PE into which a stream went has been at work ever since copy `index` might have been made."""
+    wafer, program = machine.wafer, machine.program
+    command = COMMAND(machine.host, FIRST_COMMAND, other)
+    progress = COMMAND_STATE(wafer, wafer.commands, other)
+    left = 0
+    for place in range(progress.first, progress.beyond):
+        node = node_at(program, command.x + place % command.width, command.y + place // command.width)
+        if node < 0 or wafer[wafer.nodes + node] <= 0:
+            continue
+        pe = BLOCK(wafer, wafer[wafer.nodes + node])
+        if pe.copied > 2 * index:
+            continue
+        if _is_at_work(machine, pe, t):
+            _note_left(progress, left, place)
+            left += 1
+        else:
+            pe.copied = 2 * index + 1
+    return left > 0
 
 
 @kernel
@@ -303,21 +338,15 @@ def _waits_for_streams(machine, index, t):
     """Whether a copy has to wait for PEs into which the streams just before it went.
 
     A copy is made by a task of the runtime, which is taken when no task of the program is ready (assumed:
-    the vendor's color-swap reads what the words of a stream have added up).
+    the vendor's color-swap reads what the words of a stream have added up). Each PE is waited for by itself.
     """
-    wafer, program, host = machine.wafer, machine.program, machine.host
     other = index - 1
-    while other >= 0 and COMMAND(host, FIRST_COMMAND, other).kind == HOST_STREAM_IN:
-        command = COMMAND(host, FIRST_COMMAND, other)
-        for y in range(command.height):
-            for x in range(command.width):
-                node = node_at(program, command.x + x, command.y + y)
-                if node < 0 or wafer[wafer.nodes + node] <= 0:
-                    continue
-                if _is_at_work(machine, BLOCK(wafer, wafer[wafer.nodes + node]), t):
-                    return True
+    waits = False
+    while other >= 0 and COMMAND(machine.host, FIRST_COMMAND, other).kind == HOST_STREAM_IN:
+        if _is_stream_at_work(machine, index, other, t):
+            waits = True
         other -= 1
-    return False
+    return waits
 
 
 @kernel

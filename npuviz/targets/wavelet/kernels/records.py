@@ -228,7 +228,7 @@ BLOCK = Record(
     launch_command="command that waits for S_UNBLOCK_COMMANDS, -1",
     launch_args="place of arguments in host words",
     launch_count="number of those arguments",
-    copied="1 + the command of the last copy to or from it",
+    copied="2 * the last copy that came to it: + 1 when it was seen without work, + 2 when it was made",
     run_start="start of what the main track shows",
     function="of the running task",
     task_count="tasks started",
@@ -494,4 +494,6 @@ COMMAND_STATE = Record(
     left="PEs left",
     start="cycle",
     end="cycle at which it is done, -1 unknown",
+    first="place in its region of the first PE that a copy waits for",
+    beyond="place behind the last one",
 )

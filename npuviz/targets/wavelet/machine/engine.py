@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.kernels import advance as kernels
 from npuviz.targets.wavelet.kernels import host_commands as hk
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
-from npuviz.targets.wavelet.kernels.bands import TEAM, team_words
+from npuviz.targets.wavelet.kernels.bands import TEAM, call_words, team_words
 from npuviz.targets.wavelet.machine.program_words import FREE_WORDS, ProgramWords, build_state, log_room
 from npuviz.targets.wavelet.machine.team import num_processors, run_together
 from npuviz.targets.wavelet.spec import WaveletSpec
@@ -87,10 +87,9 @@ class Engine:
         """As `advance`, to the end of a host command at most (-1: of none)."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         call.x[kernels.X_COMMAND] = command + 1
-        # Hits have one order: one thread finds them.
-        is_shared = not len(stops) and until - int(self._wafer.cycle) >= LONG_RUN
-        if is_shared and events is not None and len(self.team) < team_words(self.event_margin):
-            self.team = np.zeros(team_words(self.event_margin), np.int64)
+        is_shared = until - int(self._wafer.cycle) >= LONG_RUN
+        if is_shared and (events is not None or len(stops)):
+            self._make_team(len(stops), is_recorded=events is not None)
         while True:
             self.team[: TEAM.num_words] = 0
             bands = max(1, int(self._wafer.bands_filled)) if is_shared else 0
@@ -105,13 +104,21 @@ class Engine:
                 # One that waits for its host would go on from the end of a slice to that of the next.
                 may_cut=until < kernels.LONGEST or bool(self._wafer.closed),
                 may_be_plain=int(self._wafer.nodes_count) <= MOST_PLAIN_NODES,
-                together=partial(run_together, words, self.team, bands, self.most_threads),
+                together=partial(
+                    run_together, words, (self.team, call_words(len(stops))), bands, self.most_threads
+                ),
             )
             if result == sk.RESULT_ROOM:
                 self._grow(4 * FREE_WORDS)
             elif result != sk.RESULT_BANDS:
                 break
         return result, call.finish()
+
+    def _make_team(self, stops: int, *, is_recorded: bool) -> None:
+        """Give threads room for what each of them records and for what hits in it."""
+        words = team_words(self.event_margin if is_recorded else 0, stops)
+        if len(self.team) < words:
+            self.team = np.zeros(words, np.int64)
 
     def _grow(self, words: int) -> None:
         """Make the heap larger; pages that are not in use stay untouched."""

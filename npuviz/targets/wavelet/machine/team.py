@@ -26,17 +26,20 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def run_together(
-    words: tuple[Any, ...], team: np.ndarray, bands: int, most: int, advance: Callable[..., Any]
+    words: tuple[Any, ...], room: tuple[np.ndarray, int], bands: int, most: int, advance: Callable[..., Any]
 ) -> int:
     """Call a kernel `advance(*words, team, serves)` with a thread for each band; returns its result.
 
     bands  those there are now; 0: no matter how many, one thread runs them
     most   threads to use; while there are fewer bands, the run ends when there are more
-    team   (words,) int64, changed: what they share. All helpers are back when this returns.
+    room   (words,) int64, changed: what they share; words of it for the call of each job. All helpers are
+           back when this returns.
     """
+    team, call_words = room
     helpers = max(0, min(bands, most) - 1) if is_compiled else 0
     team[: TEAM.num_words] = 0
     shared = TEAM(team)
+    shared.call_words = call_words
     shared.bands = bands if bands < most else 0
     shared.size = helpers
     serving: list[Future[Any]] = []

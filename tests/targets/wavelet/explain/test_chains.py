@@ -191,6 +191,21 @@ def test_names_match_whole_words_and_short_types_are_known() -> None:
     assert answer_of(session, "mem PE(0,0).memory 0 8 f32")["dtype"] == "float32"
 
 
+def test_memory_is_shown_by_the_name_of_a_variable() -> None:
+    session = Session(heat())
+    session.run(400)
+    (heat_row,) = (row for row in answer_of(session, "globals 1,1 heat"))
+    address = int(heat_row["address"], 16)
+    whole = answer_of(session, "mem PE(1,1).memory heat")
+    assert int(whole["address"], 16) == address
+    by_address = answer_of(session, f"mem PE(1,1).memory {address} {whole['bytes']}")
+    assert list(whole) == list(by_address)
+    assert len(whole) > 0
+    part = answer_of(session, "mem PE(1,1).memory heat+8 u16")
+    assert (part["bytes"], part["dtype"]) == (whole["bytes"] - 8, "uint16")
+    assert answer_of(session, "mem PE(1,1).memory heat+8 4")["bytes"] == 4
+
+
 def test_a_place_stands_for_the_main_thread_of_its_element_and_colons_for_dots() -> None:
     session = Session(heat())
     session.run(400)

@@ -225,6 +225,43 @@ comptime { @bind_local_task(go_on, later); @export_symbol(p, "a"); @export_symbo
     assert last.max() < 1000
 
 
+def test_a_copy_behind_a_stream_waits_for_each_pe_by_itself(tmp_path, monkeypatch):
+    """The words of a stream go to and fro in pairs of PEs: one of each is at work, never all are idle."""
+    pe = """
+param even: bool; param h2d: color;
+const place = @import_module("<layout>");
+const to = if (even) @get_color(4) else @get_color(5);
+const from = if (even) @get_color(5) else @get_color(4);
+const given = @get_input_queue(2); const taken = @get_input_queue(3); const sent = @get_output_queue(2);
+const out = @get_dsd(fabout_dsd, .{ .extent = 1, .output_queue = sent });
+var a = @zeros([1]f32); var p: [*]f32 = &a;
+task begin(word: u32) void { if (even) { @mov32(out, word); } }
+task go_on(word: u32) void {
+  for (@range(u16, 700 + 150 * place.get_x_coord())) |k| { a[0] += 1.0; }
+  @mov32(out, word);
+}
+comptime {
+  @initialize_queue(given, .{ .color = h2d });
+  @initialize_queue(taken, .{ .color = from });
+  @initialize_queue(sent, .{ .color = to });
+  @bind_data_task(begin, @get_data_task_id(given));
+  @bind_data_task(go_on, @get_data_task_id(taken));
+  const other = if (even) EAST else WEST;
+  @set_local_color_config(to, .{ .routes = .{ .rx = .{RAMP}, .tx = .{other} } });
+  @set_local_color_config(from, .{ .routes = .{ .rx = .{other}, .tx = .{RAMP} } });
+  @export_symbol(p, "a");
+}
+"""
+    monkeypatch.setenv("NPUVIZ_CSL_LIMIT", "100000")
+    params = ", .even = x % 2 == 0, .h2d = @get_color(1)"
+    runtime = start(compile_folder(tmp_path, pe, {"a": "[*]f32, true"}, 6, 1, params=params))
+    found = np.zeros(6, np.float32)
+    runtime.memcpy_h2d(1, np.ones(6, np.uint32), 0, 0, 6, 1, 1, streaming=True, nonblock=True)
+    runtime.memcpy_d2h(found, runtime.get_id("a"), 0, 0, 6, 1, 1)
+    assert (found % (700, 850, 1000, 1150, 1300, 1450) == 0).all()
+    assert found.max() < 5000
+
+
 def test_a_copy_stays_in_the_variable_that_its_pointer_leads_to_now(tmp_path, capsys):
     out = compile_folder(tmp_path, MOVED, {"a": "[*]f32, true", "move": "fn()void", "back": "fn()void"}, 2, 1)
     runtime, values = start(out), np.ones(14, np.float32)

@@ -8,7 +8,15 @@ import pytest
 
 from benchmarks.stencil import among_idle
 from npuviz.sim.events import EventBuffer
-from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.sim.stop import (
+    NO_STOPS,
+    STOP_INSTRUCTION,
+    STOP_MEMORY_WRITE,
+    STOP_WORD,
+    StopKind,
+    StopReason,
+    stop_table,
+)
 from npuviz.targets.wavelet.kernels import isa
 from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.kernels.bands import TEAM
@@ -265,6 +273,45 @@ def test_what_is_recorded_is_the_same_on_several_threads(tmp_path: Path, slice_c
         assert len(wanted) > SIDE * SIDE
         np.testing.assert_array_equal(found, wanted)
         same(alone, together)
+
+
+def stops_of(machine: WaveletMachine, events: EventBuffer | None) -> tuple[list[StopReason], int]:
+    """Where runs from the begin stop that look for a word, an instruction or a write; how many were shared.
+
+    The first two hit on many PEs in one cycle, the last one on one PE far from both ends.
+    """
+    middle = f"PE({SIDE // 2 - 1},{SIDE // 2}).memory"
+    memory = [each.name for each in machine.description.memories].index(middle)
+    words = [(STOP_WORD, color, 0, 0, 0, color) for color in range(8)]
+    instructions = [(STOP_INSTRUCTION, 0, index, index + 1, 0, index) for index in range(8, 88, 8)]
+    start = machine.snapshot()
+    found: list[StopReason] = []
+    shared = 0
+    for row in (*words, *instructions, (STOP_MEMORY_WRITE, memory, 0, 1 << 16, 0, 99)):
+        machine.restore(start)
+        found.append(machine.advance(1 << 40, stop_table([row]), events))
+        shared += is_shared(machine)
+        if events is not None:
+            events.take()
+    return found, shared
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_what_hits_is_the_same_on_several_threads(tmp_path: Path, is_recorded: bool) -> None:
+    found: list[list[StopReason]] = []
+    machines: list[WaveletMachine] = []
+    for count in (1, 2):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        machine = on_threads(count, stencil(folder, SIDE, 4, 2, watch="all"))
+        events = EventBuffer(max(1 << 16, 4 * machine.event_rows_per_cycle)) if is_recorded else None
+        stops, shared = stops_of(machine, events)
+        assert (shared > 3) == (count == 2)
+        found.append(stops)
+        machines.append(machine)
+    assert found[0] == found[1]
+    same(*machines)
+    assert sum(stop.kind is StopKind.BREAKPOINT for stop in found[0]) > 10
 
 
 def test_short_runs_take_one_thread(tmp_path: Path) -> None:
