@@ -144,7 +144,10 @@ class SpecSettings(Generic[Spec]):
         given = dict(described or {})
         name = preset or str(given.get("preset", "")) or next(iter(self.presets))
         self.check_preset(name)
-        spec = self.validated({**self.presets[name], **self._described(given, file)}, file)
+        described = self._described(given, file)
+        spec = (
+            self.validated({**self.presets[name], **described}, file) if described else self.of_preset(name)
+        )
         spec = self._set(spec, settings or {})
         changed = {*given, *(settings or {})}
         notes = [
@@ -153,6 +156,12 @@ class SpecSettings(Generic[Spec]):
             if source.startswith(ASSUMED) and key not in changed
         ]
         return spec, tuple(notes)
+
+    def of_preset(self, name: str) -> Spec:
+        """The spec of a preset, whose values nobody has to look through: they are the target's own."""
+        kinds = get_type_hints(self.spec)
+        values = self.presets[name].items()
+        return self.spec(**{key: float(value) if kinds[key] is float else value for key, value in values})
 
     def rows(
         self, request: LoadRequest, described: Mapping[str, Any], *, is_decided_by_file: bool = False

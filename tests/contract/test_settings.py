@@ -2,11 +2,16 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from npuviz.base.progress import NoProgress
+from npuviz.sim.settings import SpecSettings
 from npuviz.sim.target import Compiles, HasSettings, LoadRequest, Target
+from npuviz.targets.neuroncore.spec import SETTINGS as NEURONCORE
+from npuviz.targets.rk3588.spec import SETTINGS as RK3588
+from npuviz.targets.wavelet.spec import SETTINGS as WAVELET
 from npuviz.workbench.choosing import targets, targets_for
 from npuviz.workbench.resources import sample_models_path
 
@@ -74,3 +79,15 @@ def test_the_machine_that_takes_a_file_unasked_stands_first(tmp_path: Path) -> N
     stray = tmp_path / "stray.xyz"
     stray.write_bytes(b"")
     assert targets_for(stray) == []
+
+
+OWN = {"neuroncore": NEURONCORE, "rk3588": RK3588, "wavelet": WAVELET}
+
+
+@pytest.mark.parametrize(
+    ("target", "preset"), [(target, preset) for target, own in OWN.items() for preset in own.presets]
+)
+def test_presets_are_as_if_somebody_had_looked_through_them(target: str, preset: str) -> None:
+    own: SpecSettings[Any] = OWN[target]
+    looked_through = own.validated(own.presets[preset], None)
+    assert repr(own.of_preset(preset)) == repr(looked_through)

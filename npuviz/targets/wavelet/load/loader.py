@@ -361,8 +361,9 @@ def run_command(command: str, folder: Path, place: Path, seconds: float, setting
                 errors="replace",
                 start_new_session=True,
             )
-        # What will run the program takes half a second to import: meanwhile.
-        importlib.import_module("npuviz.targets.wavelet.machine.machine")
+        # What will read and run the program takes half a second to import: meanwhile.
+        for name in ("machine.machine", "load.wafer_check"):
+            importlib.import_module(f"npuviz.targets.wavelet.{name}")
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         assert process is not None
