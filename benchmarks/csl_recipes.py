@@ -171,6 +171,11 @@ def _wafer_forks() -> tuple[Recipe, ...]:
 
 RSYNC = 'rsync() { shift; cp -rT "${@: -2:1}" "${@: -1}"; }; export -f rsync; '
 """For machines without rsync: what the scripts below use of it."""
+_LIFE = (
+    "uuidgen() { cat /proc/sys/kernel/random/uuid; }; export -f uuidgen; "
+    "export WSE_GOL_NROW=4 WSE_GOL_NCOL=4; bash compile.sh && bash execute.sh"
+)
+"""Its two scripts take different sizes where none is given; compconf, polars 1, its submodule."""
 _SKETCH = "bash compile.sh && bash execute.sh"
 _COLORS = "python -m picasso.run_csl_tests --num-pes 2 --test test1 --golden-dir tests/golden"
 _SPIKES = (
@@ -273,6 +278,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
             "kernel-test-memcpy",
         )
     ),
+    "wse-gol": (Recipe("kernel-gol", "kernel-gol", RSYNC + _LIFE, compares=False),),
     "simulated-annealing-on-wse": (Recipe("small", ".", _ANNEALING),),
     "CSR-graph-coloring": (
         Recipe("colors", ".", _COLORS),

@@ -17,9 +17,10 @@ CAUSE_COLUMNS = ("unit", "from", "to", "cycles", "state", "instruction", "detail
 
 
 def why_idle(session: Session, rest: str) -> Answer:
-    """why UNIT [CYCLE [TO]]."""
+    """why UNIT|QUEUE [CYCLE [TO]]."""
     words = words_of(rest, 1, 3)
-    unit = unit_at(session, words[0])
+    queue = session.description.queue_named(words[0])
+    unit = queue.unit if queue is not None else unit_at(session, words[0])
     if len(words) == 3:
         return _lost_in(session, unit, *(number_of(word, "a cycle") for word in words[1:]))
     cycle = number_of(words[1], "a cycle") if len(words) > 1 else session.cycle

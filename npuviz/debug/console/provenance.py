@@ -32,9 +32,11 @@ def origin(session: Session, rest: str) -> Answer:
     if writer is None:
         note = "no step of the run has written it up to now: it holds what the run began with, or nothing"
         return Answer(pairs, ORIGIN_COLUMNS, (), "origin", note)
-    rows, left = _tree(found, writer, depth)
+    tree = _Tree(found, depth)
+    rows, left = tree.rows(writer)
     notes = [
         f"{left} more are not listed" if left else "",
+        f"it goes on below: `origin {memory.name} {address:#x} {2 * depth}`" if tree.is_cut else "",
         *(f"not followed: {what}" for what in found.left_out),
     ]
     return Answer(pairs, ORIGIN_COLUMNS, tuple(rows), "origin", "; ".join(filter(None, notes)))
@@ -96,31 +98,39 @@ def _depth_of(words: list[str]) -> int:
     return min(depth, DEEPEST)
 
 
-def _tree(found: Provenance, root: Step, depth: int) -> tuple[list[tuple[Any, ...]], int]:
-    """Rows of a tree, each step with its sources below it, and how many there was no room for."""
-    rows: list[tuple[Any, ...]] = [_step_row(0, root, "", "")]
-    seen = {root.place}
-    for row in _below(found, root, 1, depth, seen):
-        rows.append(row)
-        if len(rows) >= 100 * MOST_ROWS:
-            break
-    return rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS)
+class _Tree:
+    """Rows of a tree, each step with its sources below it; `is_cut`: it goes on below its depth."""
 
+    def __init__(self, found: Provenance, depth: int) -> None:
+        self._found = found
+        self._depth = depth
+        self._seen: set[int] = set()
+        self.is_cut = False
 
-def _below(
-    found: Provenance, step: Step, level: int, depth: int, seen: set[int]
-) -> Iterator[tuple[Any, ...]]:
-    """Rows of what a step used, and of what that used in turn, each step once."""
-    sources = found.origins(step.place)
-    for each in sources[:MOST_SOURCES]:
-        yield _origin_row(level, each, seen)
-        if each.step is not None and each.step.place not in seen:
-            seen.add(each.step.place)
-            if level < depth:
-                yield from _below(found, each.step, level + 1, depth, seen)
-    if len(sources) > MOST_SOURCES:
-        text = f"... and {len(sources) - MOST_SOURCES} more"
-        yield level, Shown(text, "  " * level + text), None, None, None, None, None
+    def rows(self, root: Step) -> tuple[list[tuple[Any, ...]], int]:
+        """The rows, and how many there was no room for."""
+        rows: list[tuple[Any, ...]] = [_step_row(0, root, "", "")]
+        self._seen.add(root.place)
+        for row in self._below(root, 1):
+            rows.append(row)
+            if len(rows) >= 100 * MOST_ROWS:
+                break
+        return rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS)
+
+    def _below(self, step: Step, level: int) -> Iterator[tuple[Any, ...]]:
+        """Rows of what a step used, and of what that used in turn, each step once."""
+        sources = self._found.origins(step.place)
+        for each in sources[:MOST_SOURCES]:
+            yield _origin_row(level, each, self._seen)
+            if each.step is not None and each.step.place not in self._seen:
+                self._seen.add(each.step.place)
+                if level < self._depth:
+                    yield from self._below(each.step, level + 1)
+                elif self._found.origins(each.step.place):
+                    self.is_cut = self._depth < DEEPEST
+        if len(sources) > MOST_SOURCES:
+            text = f"... and {len(sources) - MOST_SOURCES} more"
+            yield level, Shown(text, "  " * level + text), None, None, None, None, None
 
 
 def _origin_row(level: int, origin: Origin, seen: set[int]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import memory_of, number_of, words_of
-from npuviz.debug.console.places import area_of, fabric_of, is_place
+from npuviz.debug.console.places import area_of, fabric_of, is_place, labels_in
 from npuviz.debug.explain import last_write, last_writer, way_of
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
@@ -29,7 +29,9 @@ def who(session: Session, rest: str) -> Answer:
     if queue is None:
         raise UsageError(f"{words[0]!r}: expected a memory and an address, a queue, or a place such as 0,0")
     entries = session.machine.queue_entries(queue.id)
-    return _words(session, [entry.word for entry in entries if entry.word >= 0], {"queue": queue.name})
+    found = [entry.word for entry in entries if entry.word >= 0]
+    places = {queue.name.partition(".")[0]}
+    return _words(session, found, {"queue": queue.name}, places)
 
 
 def _who_wrote(session: Session, memory: Memory, text: str) -> Answer:
@@ -105,23 +107,25 @@ def _at_element(session: Session, rest: str) -> Answer:
         for column in range(area.columns)
         for word in machine.words_of_element(area.column + column, area.row + row)
     ]
-    return _words(session, list(dict.fromkeys(found)), {})
+    return _words(session, list(dict.fromkeys(found)), {}, labels_in(session, area))
 
 
-def _words(session: Session, words: Sequence[int], pairs: dict[str, Any]) -> Answer:
-    rows = tuple(_row(session, word) for word in words[:MOST_WORDS])
+def _words(session: Session, words: Sequence[int], pairs: dict[str, Any], places: set[str]) -> Answer:
+    rows = tuple(_row(session, word, places) for word in words[:MOST_WORDS])
     more = len(words) - MOST_WORDS
     note = "no words are there now" if not words else f"{more} words more" if more > 0 else ""
     return Answer(pairs, _COLUMNS, rows, "words", note)
 
 
-def _row(session: Session, word: int) -> tuple[Any, ...]:
+def _row(session: Session, word: int, places: set[str]) -> tuple[Any, ...]:
+    """What is known of a word; `now` is where it last was among the places asked for, or at all."""
     path = way_of(session, word)
     if path is None:
         return word, None, None, None, None, "the host, or it is not known any more", None
     fabric = fabric_of(session)
     sent = next((hop for hop in path.hops if hop.kind == "sent"), None)
-    last = path.hops[-1]
+    here = (hop for hop in reversed(path.hops) if fabric.label(hop.column, hop.row) in places)
+    last = next(here, path.hops[-1])
     now = f"{last.kind} at {fabric.label(last.column, last.row)} in cycle {last.cycle}"
     data = f"{path.data:#010x}" + (" control" if path.control else "")
     if sent is None:

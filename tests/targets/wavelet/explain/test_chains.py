@@ -247,3 +247,54 @@ def test_of_two_streams_the_one_without_words_is_waited_for(tmp_path: Path, sent
     stop, machine = run(tmp_path, TWO_STREAMS % {"sent": sent}, 2, routes, "wse2")
     assert f"in fadds, 6 left, waits for words of color {missing} from PE(0,0)" in stop.detail
     assert f"waits for words of color {missing}" in states(Session(machine), "PE(1,0).ut3")[0]
+
+
+PASSED_ON = """
+const iq = @get_input_queue(2);
+const oq = @get_output_queue(3);
+var a = @zeros([20]u32);
+var seen: u16 = 0;
+const a_dsd = @get_dsd(mem1d_dsd, .{ .tensor_access = |i|{20} -> a[i] });
+const out_dsd = @get_dsd(fabout_dsd, .{ .extent = 20, .output_queue = oq });
+task hear(word: u32) void {
+  for (@range(u16, 2 + 6 * (3 - x))) |k| { a[k] += word; }
+  seen += 1;
+  if (seen == 20) { sys.unblock_cmd_stream(); }
+}
+fn main() void {
+  if (x == 0) { @mov32(out_dsd, a_dsd); sys.unblock_cmd_stream(); }
+}
+comptime {
+  if (x > 0) { @bind_data_task(hear, @get_data_task_id(iq)); @initialize_queue(iq, .{ .color = c }); }
+  else { @initialize_queue(oq, .{ .color = c }); }
+}
+"""
+TO_ALL = """
+  @set_color_config(0, 0, c, .{ .routes = .{ .rx = .{RAMP}, .tx = .{EAST} } });
+  @set_color_config(1, 0, c, .{ .routes = .{ .rx = .{WEST}, .tx = .{RAMP, EAST} } });
+  @set_color_config(2, 0, c, .{ .routes = .{ .rx = .{WEST}, .tx = .{RAMP, EAST} } });
+  @set_color_config(3, 0, c, .{ .routes = .{ .rx = .{WEST}, .tx = .{RAMP} } });
+"""
+
+
+def test_words_are_told_where_they_lie_among_the_places_asked_for(tmp_path: Path) -> None:
+    """A multicast has gone on long since, and its words still wait in a queue on the way."""
+    wafer = compiled(tmp_path, PASSED_ON, 4, TO_ALL)
+    session = Session(machine_of(wafer, [HostCommand(HOST_LAUNCH, "start")]))
+    session.breakpoints.add("queue PE(1,0).in2 full")
+    session.run()
+    for question in ("who PE(1,0).in2", "who 1,0"):
+        found = [row["now"] for row in answer_of(session, question)]
+        assert len(found) > 3
+        assert sum(text.startswith("taken at PE(1,0) in cycle") for text in found) > 3
+        assert not any("PE(2,0)" in text or "PE(3,0)" in text for text in found), question
+    assert "at work in hear" in states(session, "PE(1,0).in2")[-1]
+
+
+def test_a_tree_that_is_cut_says_how_to_see_more() -> None:
+    session = Session(heat())
+    session.run(400)
+    short = answer_of(session, "origin PE(1,1).memory heat 1")
+    assert "it goes on below: `origin PE(1,1).memory 0x" in short.note
+    assert short.note.partition("`")[2].partition("`")[0].endswith(" 2")
+    assert "goes on below" not in answer_of(session, "origin PE(1,1).memory heat 64").note
