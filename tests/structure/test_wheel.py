@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from npuviz.base.kernels.sources import FOLDER
+from npuviz.targets.wavelet.load.shipping import make
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -17,7 +20,9 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         pytest.fail("hatchling is missing: pip install -e '.[dev]'")
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    # To compile the kernels takes minutes; what is there of them is in the wheel.
+    # To compile the kernels takes minutes: what is there already is in the wheel, and tables of a grammar.
+    FOLDER.mkdir(exist_ok=True)
+    make(FOLDER)
     subprocess.run(command, cwd=ROOT, env={**os.environ, "NPUVIZ_WITHOUT_KERNELS": "1"}, check=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -40,6 +45,14 @@ def test_data_files_of_the_code_are_in_the_wheel(names):
     data = [path for path in (ROOT / "npuviz").rglob("*") if path.suffix in {".toml", ".json"}]
     assert data
     assert {str(path.relative_to(ROOT)) for path in data} - names == set()
+
+
+def test_what_is_made_of_the_sources_is_in_the_wheel(names):
+    made = {
+        f"npuviz/_kernels/{path.name}" for path in FOLDER.iterdir() if path.suffix in (".code", ".tables")
+    }
+    assert any(name.endswith(".tables") for name in made)
+    assert made - names == set()
 
 
 def test_code_and_licence_are_in_the_wheel(names):
