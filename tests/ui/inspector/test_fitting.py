@@ -3,15 +3,14 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QTextTable
 from PySide6.QtTest import QTest
 
 from npuviz.ui.inspector.fitting import ELLIPSIS, GAP, Measure, fit_page, fold_name
 from npuviz.ui.inspector.page import Cell, Page, Section, Table
 from npuviz.ui.inspector.panel import InspectorPanel
-from npuviz.ui.inspector.patch import document_tables, rows_of_tables
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
+from tests.ui.inspector.rows import shown_rows
 
 CHAR = 7
 PLAIN = Measure(
@@ -95,17 +94,6 @@ def inspector_of(driver: Driver) -> InspectorPanel:
     return panel
 
 
-def lines_of(table: QTextTable) -> list[int]:
-    """Lines of every cell."""
-    found: list[int] = []
-    for row in range(table.rows()):
-        for column in range(table.columns()):
-            cell = table.cellAt(row, column)
-            block = cell.firstCursorPosition().block()
-            found.append(block.layout().lineCount())
-    return found
-
-
 def test_tables_keep_to_one_line_a_row(toy: Driver) -> None:
     toy.do("debug.run")
     toy.model.go_to(300)
@@ -116,9 +104,9 @@ def test_tables_keep_to_one_line_a_row(toy: Driver) -> None:
         for selection in (Selection(), Selection(instruction=34), Selection(node=1), Selection(unit=1)):
             toy.window.selection.set(selection)
             toy.qtbot.wait(80)
-            tables = document_tables(view.document())
-            for number in rows_of_tables(view.page):
-                assert set(lines_of(tables[number])) == {1}, (width, selection)
+            rows = [row for row in shown_rows(view) if row.section >= 0]
+            assert rows
+            assert {row.block.layout().lineCount() for row in rows} == {1}, (width, selection)
             assert view.horizontalScrollBar().maximum() == 0
 
 

@@ -1,10 +1,11 @@
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QGuiApplication, QTextTable
+from PySide6.QtGui import QGuiApplication
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.description import Unit
@@ -15,15 +16,17 @@ from npuviz.ui.inspector.operator import value_fields
 from npuviz.ui.inspector.page import Cell, Page, Section, Table, field, page_as_text, plain, table_as_csv
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.panel import InspectorPanel
-from npuviz.ui.inspector.patch import document_tables, rows_of_tables
+from npuviz.ui.inspector.patch import column_is_number
 from npuviz.ui.inspector.tables import detail_table
-from npuviz.ui.inspector.view import REFIT_MS, InspectorView
+from npuviz.ui.inspector.view import REFIT_MS
+from npuviz.ui.inspector.writing import PageWriter
 from npuviz.ui.kit.trace_facts import NodeTimes, Run, intervals_of_instruction
 from npuviz.workbench.choosing import find_file
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.selection import NOTHING, MemoryRange, Selection
 from tests.toy.program import reference
 from tests.toy.session import make_session
+from tests.ui.inspector.rows import shown_rows
 from tests.ui.panel_bench import Bench, bench, pixels
 
 __all__ = ["bench"]
@@ -123,54 +126,39 @@ def test_code_that_several_units_ran_says_which_one(source: InspectorSource) -> 
     assert [row[1].text for row in shared.table.rows] == names[:2]
 
 
-def test_a_heading_in_a_table_is_as_wide_as_the_table(bench: Bench) -> None:
+def test_a_heading_in_a_table_stands_alone(bench: Bench) -> None:
     panel = bench.make(InspectorPanel, width=170)
     bench.open_toy()
     bench.do(panel.model.run_through)
-    tables = document_tables(panel.view.document())
-    heading = next(place for place, table in enumerate(tables) if shown(table, 0) == "Core[0]")
-    right = [edges(table)[1] for table in tables[heading - 1 : heading + 2]]
-    assert [table.columns() for table in tables[heading - 1 : heading + 2]] == [3, 1, 3]
-    assert max(right) - min(right) <= 1
-    before = shown(tables[heading + 1], 2)
+    rows = shown_rows(panel.view)
+    heading = next(place for place, row in enumerate(rows) if row.columns[0][0] == "Core[0]")
+    assert [len(row.columns) for row in rows[heading : heading + 3]] == [1, 3, 3]
+    assert rows[heading].columns[0][1] == 0
+    before = rows[heading + 1].columns[2][0]
     bench.do(panel.model.restart)
     bench.do(lambda: panel.model.go_to(9))
-    tables = document_tables(panel.view.document())
-    assert shown(tables[heading + 1], 2) != before
-    assert shown(tables[heading], 0) == "Core[0]"
-
-
-def shown(table: QTextTable, column: int) -> str:
-    """What a cell of a row says."""
-    return table.cellAt(0, column).firstCursorPosition().block().text().strip("\u200d")
-
-
-def edges(table: QTextTable) -> tuple[float, float]:
-    """Where a row begins and ends, in pixels."""
-    box = table.document().documentLayout().frameBoundingRect(table)
-    return box.left(), box.right()
+    rows = shown_rows(panel.view)
+    assert rows[heading + 1].columns[2][0] != before
+    assert rows[heading].columns[0][0] == "Core[0]"
 
 
 def test_columns_of_a_table_stand_under_each_other_whatever_is_written(bench: Bench) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy()
+    num_tables = 0
     for cycle in (0, 3, 40, 400):
         bench.do(partial(panel.model.go_to, cycle))
         bench.do(panel.model.step)
         view = panel.view
-        tables, rows = document_tables(view.document()), rows_of_tables(view.page)
-        for number in set(rows.values()):
-            own = [tables[table] for table, section in rows.items() if section == number]
-            columns = [table for table in own if table.columns() > 1]
-            for column in range(columns[0].columns()):
-                starts = {left_of(table, column) for table in columns}
-                assert max(starts) - min(starts) <= 0.1, (cycle, number, column, starts)
-
-
-def left_of(table: QTextTable, column: int) -> float:
-    """Where a cell of a row begins, in pixels."""
-    block = table.cellAt(0, column).firstCursorPosition().block()
-    return table.document().documentLayout().blockBoundingRect(block).left()
+        rows = [row for row in shown_rows(view) if row.section >= 0 and len(row.columns) > 1]
+        for number in {row.section for row in rows}:
+            table, num_tables = view.page.sections[number].table, num_tables + 1
+            assert table is not None
+            for column, is_number in enumerate(column_is_number(table)):
+                filled = [row.columns[column] for row in rows if row.section == number]
+                edges = {place[2] if is_number else place[1] for place in filled if place[0]}
+                assert max(edges) - min(edges) <= 0.1, (cycle, number, column, edges)
+    assert num_tables > 4
 
 
 def test_columns_do_not_become_narrower_while_a_page_is_shown(bench: Bench) -> None:
@@ -178,11 +166,11 @@ def test_columns_do_not_become_narrower_while_a_page_is_shown(bench: Bench) -> N
     bench.open_toy()
     view = panel.view
 
-    def show(text: str, title: str = "x") -> list[float]:
+    def show(text: str, title: str = "x") -> float:
         rows = ((Cell(text), Cell("1", is_number=True)),)
         table = Table(("Unit", "Count"), rows)
         view.show_page(Page("Unit", title, sections=(Section("A", table=table),)))
-        return [edges(table)[1] for table in document_tables(view.document())[1:]]
+        return shown_rows(view)[0].columns[1][2]
 
     wide = show("waits for the queue of another unit")
     assert show("idle") == wide, "what stands beside it would jump at every step"
@@ -191,19 +179,30 @@ def test_columns_do_not_become_narrower_while_a_page_is_shown(bench: Bench) -> N
     assert show("waits for the queue of another unit", "y") == wide
 
 
-def test_texts_beside_each_other_have_one_base_line(bench: Bench) -> None:
+def test_rows_of_texts_and_of_numbers_are_equally_high(bench: Bench) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy()
     bench.settle()
-    document = panel.view.document()
-    lines: dict[int, set[float]] = {}
-    for row, found in enumerate(document_tables(document)[1:6]):
-        for column in range(2):
-            block = found.cellAt(0, column).firstCursorPosition().block()
-            box, line = document.documentLayout().blockBoundingRect(block), block.layout().lineAt(0)
-            lines.setdefault(row, set()).add(round(box.y() + line.y() + line.ascent(), 2))
-    assert len(lines) >= 4
-    assert all(len(bases) == 1 for bases in lines.values()), lines
+    layout = panel.view.document().documentLayout()
+    boxes = [layout.blockBoundingRect(row.block) for row in shown_rows(panel.view) if row.section < 0]
+    tops = [round(box.top(), 2) for box in boxes]
+    assert len(tops) >= 4
+    assert len({round(after - before, 2) for before, after in pairwise(tops)}) == 1, tops
+
+
+def test_lines_of_a_value_stand_under_its_first(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel, width=220)
+    bench.open_toy()
+    long = Cell("a value of many words that has no room in a single line")
+    cells = ((Cell("R0"), Cell("first\nsecond\nthird")),)
+    sections = (Section("A", (field("label", long),)), Section("B", table=Table(("#", "What"), cells)))
+    panel.view.show_page(Page("Task", "t", sections=sections))
+    for row in shown_rows(panel.view):
+        layout = row.block.layout()
+        lines = [layout.lineAt(place) for place in range(layout.lineCount())]
+        assert len(lines) > 1
+        left = lines[0].position().x() + row.columns[1][1]
+        assert {round(line.position().x() - left, 1) for line in lines[1:]} == {0.0}
 
 
 def test_instruction_page_lists_who_waits_for_whom(source: InspectorSource) -> None:
@@ -541,9 +540,9 @@ def test_values_written_anew_look_like_a_page_made_again(
 ) -> None:
     panel = bench.make(InspectorPanel)
     bench.open_toy()
-    made: list[str] = []
-    set_html = panel.view.setHtml
-    monkeypatch.setattr(panel.view, "setHtml", lambda text: (made.append(text), set_html(text)))
+    made: list[int] = []
+    write = PageWriter.write
+    monkeypatch.setattr(PageWriter, "write", lambda *given: (made.append(1), write(*given)))
     num_patched = 0
     for node in (None, 0):
         bench.select(node=node)
@@ -563,8 +562,8 @@ def test_a_page_longer_than_the_panel_is_laid_out_once_and_then_rests(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    html = InspectorView.setHtml
-    monkeypatch.setattr(InspectorView, "setHtml", lambda view, text: (made.append(1), html(view, text)))
+    write = PageWriter.write
+    monkeypatch.setattr(PageWriter, "write", lambda *given: (made.append(1), write(*given)))
     bench.open_toy()
     panel = bench.make(InspectorPanel, height=160)
     bench.settle()
@@ -617,7 +616,7 @@ def test_a_number_is_not_parted_from_its_unit(bench: Bench) -> None:
     bench.open_toy()
     fields = (field("stream", Cell("0x10013600, 32 words")),)
     panel.view.show_page(Page("Task", "t", sections=(Section("A", fields=fields),)))
-    block = document_tables(panel.view.document())[1].cellAt(0, 1).firstCursorPosition().block()
+    block = shown_rows(panel.view)[0].block
     text, layout = block.text(), block.layout()
     lines = [layout.lineAt(place) for place in range(layout.lineCount())]
     shown = [text[line.textStart() : line.textStart() + line.textLength()].strip() for line in lines]
