@@ -31,12 +31,14 @@ from npuviz.base.errors import NpuvizError
 from npuviz.base.progress import NoProgress
 from npuviz.sim.stop import NO_STOPS
 from npuviz.sim.target import LoadRequest
+from npuviz.targets.neuroncore.costs.instructions import issue_cycles, to_base
+from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.load.programs import make_program
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.nki.absent import missing_packages
 from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
 from npuviz.targets.neuroncore.nki.user_python import SHIMS, imported
-from npuviz.targets.neuroncore.spec import make_spec
+from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.tables import Tables
 
 MARK = "@@ "
@@ -191,7 +193,18 @@ def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str,
         "reason": "values not looked at",
         "milliseconds": machine.cycle / spec.pe_hz * 1e3,
         "steps": len(traced.recording.steps),
+        "work": engine_work(lowered.compiled.tables, spec),
         **moved_bytes(lowered.compiled.tables),
+    }
+
+
+def engine_work(tables: Tables, spec: NeuronSpec) -> dict[str, float]:
+    """Milliseconds that the instructions of Tensor, Scalar and Vector occupy them for, waits left out."""
+    code = tables.instructions
+    cycles = to_base(issue_cycles(code, spec), code["engine"], spec)
+    engines = {"PE": Engine.PE, "Scl": Engine.ACTIVATION, "Vec": Engine.DVE}
+    return {
+        name: float(cycles[code["engine"] == each].sum()) / spec.pe_hz * 1e3 for name, each in engines.items()
     }
 
 

@@ -55,7 +55,7 @@ def _rate(achieved: float, overlap: bool = False) -> float:
 
     Ref: DMA-O, 1416 ns for 32 KiB on NC-v3 (23 B/ns) and the rates of the other generations.
     """
-    elements = 1 if overlap else 5  # those whose own cost adds to the bytes; the semaphore write is one
+    elements = 0 if overlap else 5  # those whose own cost adds to the bytes; the semaphore write is one
     return round((32 * KIB + 4) / (32 * KIB / achieved - elements * _V2_ELEMENT_NS), 2)
 
 
@@ -171,6 +171,13 @@ FIGURES: Mapping[str, Figure] = {
         _V1_LIKE_V2,
         "Assumed, from BENCH on trn1: both versions of rope are as long as if loads began with their turn",
         "Assumed, from KDA on trn2: rope's first kernel, and mamba whose time does not depend on its width",
+        "Assumed: as NC-v3",
+    ),
+    "kernel_buffers": _each(
+        (2, 2, 3, 3),
+        _V1_LIKE_V2,
+        "Assumed, from BENCH on trn1: silu waits for its loads about as long as two places make it wait",
+        "Assumed, from KDA on trn2: DMA bounds adamw in columns of 576 to 912, with two places latency would",
         "Assumed: as NC-v3",
     ),
     "has_bias_immediate": _each(

@@ -45,7 +45,8 @@ class NeuronSpec:
     dma_peak_bytes_per_ns  of one DMA engine
     dma_element_ns  what every element (contiguous run of at most dma_max_element_bytes, or the 4-byte
                    semaphore write at the end) costs beside its bytes, or while they move:
-    dma_elements_overlap  whether an element takes the longer of both, not their sum
+    dma_elements_overlap  whether an element takes the longer of both, not their sum; the semaphore write then
+                   begins while a long element before it is moving
     dma_start_ns   trigger to first element; dge_ns  from a DMA_COPY to its trigger, when the hardware makes
                    the descriptors; software_dge_ns  for which GpSimd is busy making them
     dma_compute_rate, dma_transpose_rate  share of the copy rate

@@ -36,6 +36,13 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 WIDE_STRIDE_BYTES = 16
 """A larger innermost step halves the bandwidth. Ref: ARCH2, NC-v2 (assumed for NC-v1)."""
 
+TINY_ELEMENTS = 32
+"""Between two instructions of Vector with up to so many elements its static overhead is not hidden.
+
+Ref: ARCH2, NC-v2: 100 cycles more for back-to-back instructions with N << 128 (assumed: a quarter, and for
+all generations). KDA on trn2 has about 180 cycles for each transpose of 32 x 32.
+"""
+
 PORT_SBUF = 1 << 0
 """SBUF port that DVE and Pool share (v1, v2). Ref: ARCH2."""
 PORT_PSUM = 1 << 1
@@ -68,7 +75,18 @@ def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
             is_wide = (facts.inner_step_bytes()[:, :3] > WIDE_STRIDE_BYTES).any(axis=1)
             cycles = np.where(is_wide, np.maximum(cycles, 2 * facts.elements), cycles)
         result[where] = cycles
-    return result
+    return result + np.where(_is_tiny(instructions), spec.dve_latency, 0)
+
+
+def _is_tiny(instructions: np.ndarray) -> np.ndarray:
+    """Whether an instruction of Vector and the next one are so short that they do not overlap: (n,)."""
+    found = np.zeros(len(instructions), bool)
+    is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS]))
+    where = np.flatnonzero((instructions["engine"] == Engine.DVE) & ~is_control)
+    if len(where) > 1:
+        few = Facts(instructions[where]).elements <= TINY_ELEMENTS
+        found[where[:-1]] = few[:-1] & few[1:] & (np.diff(where) == 1)
+    return found
 
 
 def array_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
@@ -96,11 +114,12 @@ def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
     """Cycles of its own engine from the end of issue to completion: (n,) int64.
 
     Control instructions and DMA triggers complete as they issue; descriptors that the hardware makes
-    (DGE) are there `dge_ns` later, and the next instruction need not wait for them.
+    (DGE) are there `dge_ns` later, and the next instruction need not wait for them. Tiny instructions of
+    Vector in a row complete as they issue.
     """
     latency = np.array([*spec.latency_cycles, 0, 0], np.int64)[instructions["engine"] & 7]
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS, Opcode.HOST_CALL]))
-    latency = np.where(is_control, 0, latency)
+    latency = np.where(is_control | _is_tiny(instructions), 0, latency)
     is_dge = (instructions["opcode"] == Opcode.DMA_COPY) & ((instructions["flags"] & Flag.SOFTWARE) == 0)
     clocks = np.array([*spec.clocks_hz, 0, 0], np.float64)[instructions["engine"] & 7]
     return np.where(is_dge, np.ceil(spec.dge_ns * clocks / 1e9).astype(np.int64), latency)

@@ -181,7 +181,10 @@ def _begin_quantum(machine, engine, number, place, t):
         chip.bytes += moved
     else:
         served = int64(0)
-        cost = (program.mark_cost * chip.dma_cost + 65535) >> 16
+        cost = program.mark_cost
+        if program.mark_overlaps and part > program[offsets]:
+            cost = max(1, min(cost, 2 * cost - (PART(program, program.parts, part - 1).cost >> 10)))
+        cost = (cost * chip.dma_cost + 65535) >> 16
         engine.is_mark = 1
     engine.served = served
     engine.until = t + cost

@@ -1,11 +1,14 @@
 """How DMA engines see a transfer: contiguous elements, shared out to the rings of its queue set."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, prod
+from typing import NamedTuple
 
 import numpy as np
 
 from npuviz.program.dtypes import numpy_dtype
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.latencies import transfer_factors
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -26,6 +29,15 @@ class RingParts:
     offsets: np.ndarray
     rows: np.ndarray
     num_bytes: np.ndarray
+
+
+class Move(NamedTuple):
+    """Elements of a descriptor: how many, base cycles of each in 1/1024, its bytes, how many a ring has."""
+
+    number: int
+    cost: int
+    size: int
+    shares: tuple[int, ...] | None
 
 
 def contiguous_run(access: Access, partition_bytes: int) -> int:
@@ -61,6 +73,36 @@ def elements_of(descriptor: Descriptor, spec: NeuronSpec) -> tuple[int, int]:
     return max(1, total // run), run
 
 
+def engine_shares(descriptor: Descriptor, rings: int, spec: NeuronSpec) -> tuple[int, ...] | None:
+    """How many elements each ring of a queue set moves; None where no partition of SBUF decides that.
+
+    Ref: DMA-O: each DMA engine moves the data of 8 partitions (128 by 16 engines), 4 rows take one engine.
+    """
+    access = next((each for each in (descriptor.to, descriptor.sources[0]) if each.variable == SBUF), None)
+    if access is None or rings < 2:
+        return None
+    count, _ = elements_of(descriptor, spec)
+    return _shares_of(access.steps, access.sizes, access.offset, spec.sbuf_partition_bytes, rings, count)
+
+
+@lru_cache(maxsize=1 << 14)
+def _shares_of(
+    steps: tuple[int, ...], sizes: tuple[int, ...], offset: int, pitch: int, rings: int, count: int
+) -> tuple[int, ...] | None:
+    """Elements by ring of a pattern in SBUF; None if it runs on from one partition to the next."""
+    partitions, reach = np.array([offset // pitch]), offset % pitch
+    for step, size in zip(steps, sizes, strict=True):
+        if step % pitch == 0 and size > 1:
+            partitions = np.add.outer(partitions, np.arange(size) * (step // pitch)).ravel()
+        else:
+            reach += (size - 1) * max(step, 0)
+    low, high = int(partitions.min()), int(partitions.max())
+    if reach >= pitch or count % len(partitions) or low < 0 or high >= NUM_PARTITIONS:
+        return None
+    shares = np.bincount(partitions * rings // NUM_PARTITIONS, minlength=rings) * (count // len(partitions))
+    return tuple(shares.tolist())
+
+
 def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> int:
     """Base cycles for one element, in 1/1024."""
     rate = spec.dma_peak_bytes_per_ns
@@ -82,11 +124,11 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
     factors = transfer_factors(spec, tables).tolist()
     for number, transfer in enumerate(tables.transfers):
         rings = 1 if transfer.first_queue else tables.queue_sets[transfer.queue].num_queues
-        moves: list[tuple[int, int, int]] = []
+        moves: list[Move] = []
         for descriptor in transfer.descriptors:
             count, size = elements_of(descriptor, spec)
             cost = max(1, round(element_cost(descriptor, size, spec) * factors[number]))
-            moves.append((count, cost, size))
+            moves.append(Move(count, cost, size, engine_shares(descriptor, rings, spec)))
             num_bytes[number] += prod(descriptor.to.sizes)
         key = (rings, *moves)
         if key not in known:
@@ -101,12 +143,12 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
     )
 
 
-def _share_out(moves: list[tuple[int, int, int]], rings: int, rows: list[tuple[int, int, int]]) -> list[int]:
-    """Append one transfer's parts ring by ring; equal shares of all its elements, in order.
+def _share_out(moves: list[Move], rings: int, rows: list[tuple[int, int, int]]) -> list[int]:
+    """Append one transfer's parts ring by ring, in order.
 
-    Ref: DMA-O (engine i typically serves 8 of 128 partitions).
+    Partitions of SBUF choose the ring; what has none is shared out equally.
     """
-    total = sum(count for count, _, _ in moves)
+    total = sum(move.number for move in moves if move.shares is None)
     offsets: list[int] = []
     for ring in range(sk.MAX_RINGS):
         offsets.append(len(rows))
@@ -114,10 +156,13 @@ def _share_out(moves: list[tuple[int, int, int]], rings: int, rows: list[tuple[i
             continue
         low, high = total * ring // rings, total * (ring + 1) // rings
         place = 0
-        for count, cost, size in moves:
-            mine = min(high, place + count) - max(low, place)
+        for move in moves:
+            if move.shares is not None:
+                mine = move.shares[ring]
+            else:
+                mine = min(high, place + move.number) - max(low, place)
+                place += move.number
             if mine > 0:
-                rows.append((mine, cost, size))
-            place += count
+                rows.append((mine, move.cost, move.size))
     offsets.append(len(rows))
     return offsets

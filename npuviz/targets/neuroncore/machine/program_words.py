@@ -68,6 +68,7 @@ def build_program(spec: NeuronSpec, tables: Tables, graph: Graph, numbering: Num
     words.add(sk.PROGRAM.allocations, allocations)
     words.add(sk.PROGRAM.track_of_semaphore, numbering.semaphores)
     words.set(sk.PROGRAM.mark_cost, max(1, spec.to_cycles(spec.dma_element_ns)))
+    words.set(sk.PROGRAM.mark_overlaps, int(spec.dma_elements_overlap))
     words.set(sk.PROGRAM.track_engines, numbering.engines)
     words.set(sk.PROGRAM.track_pending, numbering.pending)
     return words.join()

@@ -1,14 +1,16 @@
 """How many places in SBUF the tiles have that one line makes in the turns of a loop.
 
-The vendor's compiler keeps the loops of generation 1 and gives what their bodies make a few buffers: two, so
-that a load goes into one while the other is computed with, where turns are independent (`affine_range`); one
-where they may depend on each other (`sequential_range`, and `range` in the kernel itself). Loops of
-`static_range` are unrolled: their tiles lie wherever there is room, as those of generation 2.
+The vendor's compiler keeps the loops of generation 1 and gives what their bodies make a few buffers where
+turns are independent (`affine_range`), so that a load goes into one while another is computed with: two on
+trn1, three from trn2 on; one where turns may depend on each other (`sequential_range`, and `range` in the
+kernel itself). Loops of `static_range` are unrolled: their tiles lie wherever there is room, as those of
+generation 2.
 # Assumed: the number is not public. Profiles of trn1 (BENCH) show silu waiting for loads about as long as two
 # buffers make it wait, and both versions of rope as if the loads of a turn began when the turn before has
 # ended. Those of trn2 (KDA, a later compiler) do not show that: rope's first kernel takes 1.2 times what the
-# quickest of independent turns takes, and mamba's turns of 256 columns no longer than those of 512. SDK226's
-# performance guide advises to declare tiles inside of the body: they get several buffers.
+# quickest of independent turns takes, and mamba's turns of 256 columns no longer than those of 512; adamw is
+# bound by DMA in columns of 576 to 912, whose turns are shorter than a DMA's latency: more than two buffers.
+# SDK226's performance guide advises to declare tiles inside of the body: they get several buffers.
 """
 
 from collections import deque

@@ -27,7 +27,9 @@ from math import prod
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import Engine
+from npuviz.targets.neuroncore.costs.instructions import TINY_ELEMENTS
+from npuviz.targets.neuroncore.costs.table import MIN_ISSUE
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
@@ -349,7 +351,10 @@ def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
     if largest is None:
         return 1, 1
     if not isinstance(unit, Engine):
-        rate = spec.dma_peak_bytes_per_ns * spec.num_dma_engines
+        on_chip = [each.shape[0] for each in operands if each.buffer == SBUF]
+        lanes = NUM_PARTITIONS // spec.num_dma_engines
+        engines = min(-(-max(on_chip, default=NUM_PARTITIONS) // lanes), spec.num_dma_engines)
+        rate = spec.dma_peak_bytes_per_ns * engines
         return spec.to_cycles(largest.size * largest.dtype.itemsize / rate), spec.to_cycles(spec.dma_start_ns)
     target = step.target if step.target is not None else largest
     count = prod((target if unit == Engine.PE else largest).shape[1:])
@@ -357,5 +362,7 @@ def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
         count *= spec.matmul_fp32_passes
     if spec.version <= 2 and step.op == "tensor_tensor" and not any(each.buffer == PSUM for each in operands):
         count *= 2
+    if unit == Engine.DVE:
+        count = max(count, MIN_ISSUE) + (spec.dve_latency if count <= TINY_ELEMENTS else 0)
     ratio = spec.pe_hz / spec.clocks_hz[unit]
     return int(count * ratio), int(spec.latency_cycles[unit] * ratio)

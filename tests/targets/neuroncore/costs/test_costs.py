@@ -273,3 +273,13 @@ def _fewest(functions, loaded):
                 following[chosen] = min(total, following.get(chosen, total))
         best = following
     return min(best.values())
+
+
+def test_tiny_instructions_of_vector_in_a_row_do_not_overlap():
+    """Ref: ARCH2: 100 cycles more where many with N << 128 follow each other."""
+    tiny, long = (f"DVE tensor_copy f32:s128/{count} <- f32:s128/{count}" for count in (8, 512))
+    code = np.concatenate([assemble(expanded(line))[0] for line in (tiny, tiny, long, tiny)])
+    issue, later = issue_cycles(code, TRN1), latency_cycles(code, TRN1)
+    assert (issue[0], later[0]) == (64 + TRN1.dve_latency, 0)
+    assert issue[1:].tolist() == [64, 512, 64]
+    assert later[1:].tolist() == [TRN1.dve_latency] * 3

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,17 +113,61 @@ def test_32_kib_on_one_dma_engine_take_1416_ns_on_trn2() -> None:
     assert found == [pytest.approx(1416, rel=0.05)]
 
 
-def test_every_ring_of_a_queue_set_writes_its_mark_and_the_semaphore_gets_them_together() -> None:
-    spec, _ = make_spec("trn2")
+def dma_busy(spec: NeuronSpec, transfer: Transfer) -> list[int]:
+    """Busy cycles of the 16 DMA engines after one transfer."""
     rows = [instruction(4, Opcode.DMA_TRIGGER)]
-    tables = assemble(spec, rows, {0: load(spec, 0, 0, 4, 8192, 9)}, (QueueSet(0, "q", 0, 4, 16, 9),))
+    tables = assemble(spec, rows, {0: transfer}, (QueueSet(0, "q", 0, 4, 16, 9),))
     engine, observer = make(spec, tables)
     engine.advance(FOREVER, NO_STOPS, None)
-    busy = [int(observer.dma_engine(n).busy) for n in range(16)]
-    assert min(busy) == spec.to_cycles(spec.dma_element_ns)
-    assert sorted(set(busy))[1:] == [max(busy)]
-    assert sum(b == max(busy) for b in busy) == 4
     assert observer.semaphores()[0].value == 16
+    return [int(observer.dma_engine(n).busy) for n in range(16)]
+
+
+def test_every_ring_of_a_queue_set_writes_its_mark_and_the_semaphore_gets_them_together() -> None:
+    """Ref: DMA-O: 4 rows take one engine, the other 15 only write the semaphore."""
+    spec, _ = make_spec("trn2")
+    busy = dma_busy(spec, load(spec, 0, 0, 4, 8192, 9))
+    assert busy[1:] == [spec.to_cycles(spec.dma_element_ns)] * 15
+    assert busy[0] / spec.pe_hz * 1e9 == pytest.approx(1416, rel=0.01)
+
+
+def test_a_dma_engine_moves_eight_partitions() -> None:
+    """Ref: DMA-O: 128 partitions by 16 engines; half of the partitions keep half of the engines idle."""
+    spec, _ = make_spec("trn2")
+    mark = spec.to_cycles(spec.dma_element_ns)
+    all_rows, half = (
+        dma_busy(spec, load(spec, 0, 0, 128, 2048, 9)),
+        dma_busy(spec, load(spec, 0, 0, 64, 2048, 9)),
+    )
+    assert len(set(all_rows)) == 1
+    assert half == [all_rows[0]] * 8 + [mark] * 8
+    late = replace_rows(spec, load(spec, 0, 0, 20, 2048, 9), 60)
+    eighth = (all_rows[0] - 1) // 8
+    assert [round((each - 1) / eighth) for each in dma_busy(spec, late)[7:10]] == [4, 8, 8]
+
+
+def replace_rows(spec: NeuronSpec, transfer: Transfer, partition: int) -> Transfer:
+    """The transfer, to partitions from `partition` on."""
+    (one,) = transfer.descriptors
+    to = replace(one.to, offset=partition * spec.sbuf_partition_bytes)
+    return replace(transfer, descriptors=(replace(one, to=to),))
+
+
+def test_what_stays_in_hbm_is_shared_out_equally() -> None:
+    spec, _ = make_spec("trn2")
+    there, here = Access(0, 1 << 16, (1, 1024), (512, 32)), Access(0, 0, (1, 1024), (512, 32))
+    busy = dma_busy(spec, Transfer(0, 0, 0, (Descriptor("copy", there, (here,)),), semaphore=9))
+    assert len(set(busy)) == 1
+
+
+def test_the_semaphore_write_hides_behind_a_long_element_from_v3_on() -> None:
+    for preset, hidden in (("trn1", False), ("trn2", True)):
+        spec, _ = make_spec(preset)
+        mark = spec.to_cycles(spec.dma_element_ns)
+        long, short = (dma_busy(spec, load(spec, 0, 0, 128, size, 9))[0] for size in (4096, 64))
+        moving = 8 * spec.element_ns(4096, spec.dma_peak_bytes_per_ns) * spec.pe_hz / 1e9
+        assert (long - moving < mark / 2) is hidden
+        assert short >= 9 * mark - 9
 
 
 @pytest.mark.parametrize(("preset", "is_shared"), [("trn1", True), ("trn2", False)])

@@ -64,6 +64,13 @@ def test_a_tile_of_a_loop_has_so_many_places(tmp_path, over, head, places) -> No
     assert len(_places(program, Opcode.ACTIVATION)) == places
 
 
+def test_a_tile_of_a_loop_has_three_places_from_trn2_on(tmp_path) -> None:
+    text, given = _loop("nl.affine_range"), {"a": random(128 * TURNS, 1024)}
+    for preset, places in (("trn1", 2), ("inf2", 2), ("trn2", 3), ("trn3", 3)):
+        _, program = loaded(tmp_path, text, given, preset=preset)
+        assert len(_places(program, Opcode.ACTIVATION)) == places
+
+
 def test_the_number_of_places_is_a_setting(tmp_path) -> None:
     a = random(128 * TURNS, 1024)
     for count, places in (("3", 3), ("0", TURNS)):

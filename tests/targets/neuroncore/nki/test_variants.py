@@ -1,6 +1,6 @@
 """How variants of an operator are compared with published times."""
 
-from benchmarks.nki_variants import Variant, clear_pairs, summary
+from benchmarks.nki_variants import DMA_PEAK, Variant, base_of, clear_pairs, measured, summary
 
 
 def test_pairs_that_are_clearly_apart_are_counted_by_their_order_here() -> None:
@@ -10,3 +10,25 @@ def test_pairs_that_are_clearly_apart_are_counted_by_their_order_here() -> None:
     assert "6 pairs, 1 within 5 %; 5 more than 10 % apart, 2 of them in order here" in summary(
         [Variant("x", 4, 4), *found]
     )
+
+
+def test_a_published_time_is_doubled_where_it_is_too_short_for_the_documented_work() -> None:
+    work = {"PE": 0.1, "Scl": 0.6, "Vec": 0.2}
+    assert base_of(1.0, {"work": work}, {}) == 1
+    assert base_of(0.5, {"work": work}, {}) == 2
+    moved = {"read": DMA_PEAK / 1e3, "written": DMA_PEAK / 1e3, "work": work}  # 2 ms of DMA
+    assert (base_of(1.5, moved, {}), base_of(2.1, moved, {})) == (2, 1)
+    assert base_of(1.0, {"work": work}, {"Scl": 0.3, "Vec": 0.1}) == 2  # 0.4 ms of 0.8
+    assert base_of(1.0, {"work": work}, {"Scl": 0.6, "Vec": 0.2}) == 1
+    assert Variant("a", 0.5, 1.0, base=2).measured == 1.0
+
+
+def test_shares_of_engines_are_those_that_the_table_says(tmp_path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.py").touch()
+    table = tmp_path / "benchmark.csv"
+    table.write_text(
+        "candidate,passed,latency_ms,notes\n"
+        "runs/a.py,true,2,DMA=97% Scl=34% Vec=1.5%\nruns/a.py (again),true,4,Scl=40%\nruns/a.py,false,9,\n"
+    )
+    assert measured(table) == ({"runs/a.py": 3.0}, {"runs/a.py": {"Scl": 0.34, "Vec": 0.015}})
