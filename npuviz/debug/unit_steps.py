@@ -6,7 +6,7 @@ from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Listing
 from npuviz.program.source import CallSite, HasCalls, HasSource, Place
-from npuviz.sim.stop import StopKind, StopReason
+from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason
 
 MOST_RANGES = 2000
 """Of instructions in a condition."""
@@ -47,6 +47,20 @@ def instruction_at(session: Session, unit: int) -> int:
         ranges = session.program.listing.ranges_of_unit(unit)
         index = ranges[0][0] if ranges else -1
     return index
+
+
+def started_at(session: Session, reason: StopReason) -> int:
+    """The instruction whose start a breakpoint waited for and stopped at, -1 if there is none."""
+    if reason.instruction >= 0 or reason.kind is not StopKind.BREAKPOINT:
+        return reason.instruction
+    hit = [each.condition for each in session.breakpoints.all if each.id in reason.breakpoints]
+    rows = [row for condition in hit for row in condition.stop_rows(0) if row[0] == STOP_INSTRUCTION]
+    under_way = [
+        (state.since, state.instruction)
+        for state in session.machine.unit_states()
+        if any(low <= state.instruction < high for _, _, low, high, *_ in rows)
+    ]
+    return max(under_way, default=(0, -1))[1]
 
 
 def line_text(listing: Listing, index: int) -> str:

@@ -67,6 +67,8 @@ class NeuronSpec:
     kernel_turns_wait 1: a turn of a sequential loop makes its tiles when the turn before has ended
     kernel_lookahead: among how many instructions engines choose in a kernel of generation 2, and outside of
                    such turns
+    kernel_repeat_onezero 1: a row of float32 repeated over partitions is a product whose ones are marked as
+                   such, which halves its passes
     latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
     """
 
@@ -130,6 +132,7 @@ class NeuronSpec:
     kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
     kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_lookahead: Annotated[int, Ge(1), Le(4096)] = field(default=256, repr=False)
+    kernel_repeat_onezero: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property

@@ -11,9 +11,11 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 from npuviz.base.units import format_count, format_share
 from npuviz.debug.condition.tokens import quoted
 from npuviz.debug.loop_turns import loops_around
+from npuviz.debug.unit_steps import started_at
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import FrameVariable, HasFrames
+from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.kit.columns import give_room
@@ -194,6 +196,8 @@ class SourcePanel(Panel):
 
     def on_running_changed(self, running: bool) -> None:
         self.table.setEnabled(not running)
+        if not running:
+            self._select_who_stopped()
 
     def on_selection_changed(self, selection: Selection) -> None:
         session = self.model.session
@@ -222,6 +226,21 @@ class SourcePanel(Panel):
     def restore_state(self, state: dict[str, Any]) -> None:
         self.follow.setChecked(state.get("follow") is not False)
         restore_sizes(self._splitter, state.get("sizes"))
+
+    def _select_who_stopped(self) -> None:
+        """Select the unit that reached a breakpoint where another one is on show."""
+        stop, session = self.model.stop, self.model.session
+        if (
+            stop is None
+            or session is None
+            or stop.kind is not StopKind.BREAKPOINT
+            or self._element is not None
+        ):
+            return
+        instruction = started_at(session, stop)
+        unit = session.program.listing.describe(instruction).unit if instruction >= 0 else self._unit()
+        if unit != self._unit():
+            self.context.selection.set(Selection(instruction=instruction, unit=unit))
 
     # -- what is shown ----------------------------------------------------------------------------------
 

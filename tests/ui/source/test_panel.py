@@ -406,3 +406,39 @@ def test_lines_of_a_kernel_are_stepped_by_unit(qtbot: QtBot) -> None:
     assert 0 < session.cycle < cycles
     assert not told
     stage.close()
+
+
+def test_a_breakpoint_on_a_line_selects_the_unit_that_reached_it(qtbot: QtBot) -> None:
+    opened = open_file(sample_models_path() / "nki" / "flash_attention.py", FLASH)
+    session = opened.session
+    assert session is not None
+    listing = session.program.listing
+    assert isinstance(listing, HasSource)
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(opened)
+    model, selection = stage.context.model, stage.context.selection
+    units = {each.name: each.id for each in session.machine.description.units}
+    vector = units["Core[0].DVE"]
+    place = next(
+        found
+        for number in range(len(listing))
+        if listing.describe(number).unit != vector
+        and (found := listing.place_of(number)) is not None
+        and any(
+            listing.describe(low).unit != vector for low, _ in listing.ranges_of_line(found.file, found.line)
+        )
+    )
+    selection.set(Selection(unit=vector))
+    session.breakpoints.add(f"line flash_attention.py:{place.line}")
+    model.run()
+    qtbot.waitUntil(lambda: not model.is_running and not model.is_busy, timeout=20_000)
+    stage.moved()
+    stop = model.stop
+    assert stop is not None
+    assert stop.kind is StopKind.BREAKPOINT
+    assert selection.current.unit not in (None, vector)
+    shown = panel_of(stage).place
+    assert shown is not None
+    assert shown.place is not None
+    assert (units[shown.label], shown.place.line) == (selection.current.unit, place.line)
+    stage.close()

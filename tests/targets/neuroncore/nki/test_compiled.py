@@ -7,6 +7,7 @@ import pytest
 
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS, StopKind
+from npuviz.targets.neuroncore.costs.instructions import issue_cycles
 from npuviz.targets.neuroncore.isa import DST, Opcode, Space
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -382,3 +383,26 @@ def kernel(a, turns=True):
         cycles[preset + turns] = machine.cycle
     assert cycles["trn2True"] < cycles["trn2False"] * 2.5
     assert cycles["trn1True"] > cycles["trn2True"] * 2
+
+
+def test_ones_that_repeat_a_row_may_be_marked(tmp_path) -> None:
+    text = """
+        from neuronxcc import nki
+        import neuronxcc.nki.language as nl
+
+        @nki.jit
+        def kernel(a, b):
+            out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+            row = nl.load(a)
+            nl.store(out, nl.add(nl.load(b), row.broadcast_to((128, 512))))
+            return out
+        """
+    given = {"a": random(1, 512), "b": random(128, 512)}
+    found = []
+    for settings in ({}, {"kernel_repeat_onezero": "1"}):
+        spec, program = loaded(tmp_path, text, given, preset="trn1", **settings)
+        code = program.payload.tables.instructions
+        found.append(int(issue_cycles(code[code["opcode"] == Opcode.NC_MATMUL], spec).sum()))
+        assert any("kernel_repeat_onezero" in note.text for note in program.notes)
+        assert np.array_equal(outputs_of(spec, program)[0], given["b"] + given["a"])
+    assert found == [4 * 512, 2 * 512]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
+from npuviz.targets.neuroncore.isa import Flag
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, name_of
@@ -125,8 +126,9 @@ def topk(val_dst: object, idx_dst: object, src: object, n: object) -> None:
 def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
     """A tile [1, ...] repeated over partitions: a product with ones on PE (as profiles of NKI show).
 
-    It takes the passes of any product of its type: on trn2 PE works 0.767 to 0.786 ms at 458,752 rows of
-    mamba (KDA), which is four passes of fp32, not the two of is_stationary_onezero.
+    It takes the passes of any product of its type: on trn2 PE works 1.53 to 1.57 ms at 458,752 rows of mamba
+    (KDA, published as half of that), which is four passes of fp32 at the half rate of an array that one row
+    uses, not the two passes of is_stationary_onezero.
     """
     recording = current()
     shape = (partitions, *source.shape[1:])
@@ -134,6 +136,13 @@ def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
     flat, target = source.reshape(1, -1), made.reshape(partitions, -1)
     if flat.buffer == PSUM:
         flat = tensor_copy(None, flat)
+    is_marked = bool(spec_in_use().kernel_repeat_onezero)
+    if source.dtype == FLOAT32:
+        recording.note(
+            "a row of float32 repeated over partitions is a product with ones in "
+            f"{'half of the' if is_marked else 'all'} passes of float32 (assumed: --set "
+            f"kernel_repeat_onezero={int(is_marked)})"
+        )
     ones = recording.new((1, partitions), source.dtype, SBUF)
     recording.step("memset", ones, (), value=1.0)
     count = flat.shape[1]
@@ -147,6 +156,7 @@ def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
             None,
             PSUM,
             accumulate=False,
+            hints=Flag.STATIONARY_ONEZERO * is_marked,
         )
         recording.step("tensor_copy", target[:, first:end], (product,), engine=None)
     return made
