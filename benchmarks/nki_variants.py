@@ -77,7 +77,7 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
 def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """By file name of a variant whose values were right: median of its published milliseconds, and shares.
 
-    The shares of engines are those of the first row that says them, "Vec=64%".
+    The shares of engines are those of the first row that says them, "Vec=64%" or "Scl 34->25%".
     """
     found: dict[str, list[float]] = {}
     shares: dict[str, dict[str, float]] = {}
@@ -86,7 +86,7 @@ def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]
             name = row["candidate"].split(" ")[0]
             if row["passed"] == "true" and name.startswith("runs/") and (table.parent / name).is_file():
                 found.setdefault(name, []).append(float(row["latency_ms"]))
-                said = re.findall(r"\b(PE|Vec|Scl)[ =]*(\d+(?:\.\d+)?)%", row["notes"])
+                said = re.findall(r"\b(PE|Vec|Scl)[ =]*(?:[\d.]+->)?(\d+(?:\.\d+)?)%", row["notes"])
                 if said:
                     shares.setdefault(name, {unit: float(share) / 100 for unit, share in said})
     return {name: float(np.median(values)) for name, values in found.items()}, shares
