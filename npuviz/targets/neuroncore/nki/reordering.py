@@ -27,8 +27,6 @@ from math import prod
 
 import numpy as np
 
-from npuviz.targets.neuroncore.costs.instructions import TINY_ELEMENTS
-from npuviz.targets.neuroncore.costs.table import MIN_ISSUE
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
@@ -362,7 +360,5 @@ def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
         count *= spec.matmul_fp32_passes
     if spec.version <= 2 and step.op == "tensor_tensor" and not any(each.buffer == PSUM for each in operands):
         count *= 2
-    if unit == Engine.DVE:
-        count = max(count, MIN_ISSUE) + (spec.dve_latency if count <= TINY_ELEMENTS else 0)
     ratio = spec.pe_hz / spec.clocks_hz[unit]
     return int(count * ratio), int(spec.latency_cycles[unit] * ratio)
