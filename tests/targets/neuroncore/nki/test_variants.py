@@ -29,6 +29,6 @@ def test_shares_of_engines_are_those_that_the_table_says(tmp_path) -> None:
     table = tmp_path / "benchmark.csv"
     table.write_text(
         "candidate,passed,latency_ms,notes\n"
-        "runs/a.py,true,2,DMA=97% Scl 34->25% Vec=1.5%\nruns/a.py (again),true,4,Scl=40%\nruns/a.py,false,9,\n"
+        "runs/a.py,true,2,DMA=9% Scl 34->25% Vec=1.5%\nruns/a.py (again),true,4,Scl=40%\nruns/a.py,false,9,\n"
     )
     assert measured(table) == ({"runs/a.py": 3.0}, {"runs/a.py": {"Scl": 0.25, "Vec": 0.015}})
