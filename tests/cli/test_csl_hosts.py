@@ -119,6 +119,7 @@ def test_a_script_without_a_host_that_failed(tmp_path, compiled, script, text, c
     assert _run(_folder(tmp_path, compiled, script), capsys) == (1, text, [text])
 
 
+@quick("*-1")
 @pytest.mark.parametrize(("then", "failures"), [("pass", 0), ('runner.launch("scale", 3.0, 1)', 1)])
 def test_a_chip_that_misbehaves_is_told_as_such(tmp_path, compiled, then, failures, capsys):
     """A function that does not unblock further commands; the host fails where it has one."""

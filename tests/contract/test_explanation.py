@@ -18,6 +18,7 @@ from npuviz.workbench.causes.explanation import cycles_with, explain_run, explan
 from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.causes.what_if_text import parse_what_if
 from npuviz.workbench.opening import OpenOptions, open_file
+from tests.sweeps import quick
 
 pytestmark = pytest.mark.usefixtures("kept_scripts")
 
@@ -77,6 +78,7 @@ def test_a_prediction_that_does_not_hold_is_said() -> None:
     )
 
 
+@quick(every=2)
 @pytest.mark.parametrize(
     ("model", "target", "text", "is_predicted"),
     [

@@ -14,6 +14,7 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 from tests.onnx.cases import convolution, random, save, value
+from tests.sweeps import quick
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -422,6 +423,7 @@ def test_older_operator_sets_are_converted(tmp_path):
     np.testing.assert_allclose(outputs(graph, x=np.zeros((2, 3), np.float32))[0][:, 0], random(2))
 
 
+@quick(but=["light_shufflenet"])
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_shufflenet", "light_resnet50"])
 def test_real_topologies_give_the_same_results_when_optimised(name):
     path = LIGHT / f"{name}.onnx"

@@ -8,6 +8,7 @@ import numba
 import pytest
 
 from npuviz.base.kernels.kept import MARK, checked
+from tests.sweeps import quick
 
 
 def seven_times(value: int) -> int:
@@ -51,6 +52,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@quick(every=3)
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_kernel_is_compiled_again(

@@ -11,6 +11,7 @@ from onnx import NodeProto, helper
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from tests.onnx.cases import random, read_the_same, save, value
+from tests.sweeps import quick
 
 LAST, FIRST = [0, 2, 3, 1], [0, 3, 1, 2]
 """Channels last, and back."""
@@ -99,6 +100,7 @@ def test_transposes_that_are_needed_stay(tmp_path: Path) -> None:
     assert [node.name for node in graph.nodes] == ["n_t", "n_r", "n_m", "n_y"]
 
 
+@quick(every=4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_compute_theread_the_same(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -12,6 +12,7 @@ from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from tests.onnx.cases import random, save, value
+from tests.sweeps import quick
 
 SIZES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -37,6 +38,7 @@ def _outputs(path: Path, arrays: dict[str, np.ndarray], form: ModelForm = AS_IT_
     return {graph.tensors[index].name: values for index, values in found.items()}
 
 
+@quick(every=4)
 @pytest.mark.parametrize("opset", [9, 14, 20])
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

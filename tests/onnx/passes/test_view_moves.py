@@ -11,6 +11,7 @@ from onnx import NodeProto, helper
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from tests.onnx.cases import random, read_the_same, save, value
+from tests.sweeps import quick
 
 _VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
@@ -98,6 +99,7 @@ def test_an_operator_behind_a_product_comes_before_the_view(tmp_path: Path) -> N
     assert _kinds(read_the_same(path, {"x": (2, 4, 1, 9)})) == ["Conv", "Relu", "Reshape", "Softmax"]
 
 
+@quick(every=4)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs_compute_theread_the_same(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from npuviz.program.dtypes import dtype_name
 from npuviz.targets.neuroncore.isa import Flag, Opcode
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor
+from tests.sweeps import quick
 from tests.targets.neuroncore.programs import F32, I32, Maker, at, values_at
 
 RANDOM = np.random.default_rng(5)
@@ -143,6 +144,7 @@ TYPES = [
 ]
 
 
+@quick(every=3)
 @pytest.mark.parametrize("source", TYPES)
 @pytest.mark.parametrize("target", TYPES)
 def test_cast(source: type, target: type) -> None:

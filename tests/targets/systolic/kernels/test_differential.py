@@ -12,7 +12,7 @@ from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
-from tests.sweeps import seeds
+from tests.sweeps import quick, seeds
 from tests.targets.systolic.slow_simulator import SlowSimulator
 
 VECTOR = (
@@ -134,6 +134,7 @@ def test_kernel_equals_slow_simulator(number: int, seed: int) -> None:
 WITH_COMMANDS = [settings for settings in MACHINES if settings.get("dram_type") == "ramulator2"]
 
 
+@quick(every=4)
 @pytest.mark.parametrize("number", range(len(WITH_COMMANDS)))
 @pytest.mark.parametrize("period", [401, 9000])
 def test_a_clock_changed_on_the_way_equals_the_slow_simulator(number: int, period: int) -> None:

@@ -11,7 +11,7 @@ from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
 from npuviz.targets.systolic.spec import SystolicSpec, make_spec
 from npuviz.targets.systolic.tables import SystolicTables
-from tests.sweeps import seeds
+from tests.sweeps import quick, seeds
 from tests.targets.systolic.kernels.slow_scheduler import SlowScheduled
 from tests.targets.systolic.kernels.test_differential import random_template
 
@@ -52,6 +52,7 @@ def machine(scheduler: str, cores: int, mode: str = "parity") -> SystolicSpec:
     return spec
 
 
+@quick(first=3)
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("seed", seeds(4, 4, 40))
 def test_kernel_equals_slow_scheduler(scheduler: str, seed: int) -> None:

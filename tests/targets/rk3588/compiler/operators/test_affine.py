@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu, run
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 PAIRS = ["Add", "Sub", "Mul", "Div"]
 
 
+@quick(every=5)
 @BOTH
 @pytest.mark.parametrize("operator", PAIRS)
 @pytest.mark.parametrize("shape", [(), (20, 1, 1), (1, 20, 1, 1)])
@@ -56,6 +58,7 @@ def test_what_goes_to_the_host(tmp_path: Path, operator: str, values: np.ndarray
     assert reason in finished.host_reasons[0]
 
 
+@quick(every=3)
 @BOTH
 @pytest.mark.parametrize("shape", [(), (12, 1, 1), (5, 7), (2, 12, 5, 7), (1, 12, 5, 1)])
 @pytest.mark.parametrize("operator", ["Add", "Mul", "Max"])

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from onnxruntime.quantization import QuantType
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 
 
+@quick(every=3)
 @BOTH
 @pytest.mark.parametrize("cores", ["1", "3"])
 @pytest.mark.parametrize("shape", [(2, 20, 5, 7), (6, 33), (1, 16, 9)])

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import Model, checked, on_npu
 
 WINDOWS = [
@@ -20,6 +21,7 @@ WINDOWS = [
 ]
 
 
+@quick(every=4)
 @pytest.mark.parametrize("function", ["", "Relu", "Sigmoid"])
 @pytest.mark.parametrize(("shape", "kernel", "attributes"), WINDOWS)
 def test_windows(

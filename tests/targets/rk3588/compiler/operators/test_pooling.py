@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 
 
+@quick(every=3)
 @BOTH
 @pytest.mark.parametrize("cores", ["1", "3"])
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 MOST = {"partition": "most-npu"}
@@ -27,6 +28,7 @@ def layer(
     return model
 
 
+@quick("sizes0-*", "sizes3-bidirectional-*")
 @pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("sizes", [(5, 1, 12, 16), (3, 2, 7, 9), (1, 1, 40, 33), (4, 3, 16, 64)])

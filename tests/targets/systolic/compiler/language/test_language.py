@@ -10,6 +10,7 @@ from npuviz.base.errors import DoesNotFit, TargetError
 from npuviz.targets.systolic.machine.machine import SystolicMachine
 from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.view.reports import Reports
+from tests.sweeps import quick
 from tests.targets.systolic.compiler.language.cases import GPT, LLAMA, OPT, run_list, write_home
 
 TRACES = (
@@ -67,6 +68,7 @@ def tick_by_tick(
     return found
 
 
+@quick(every=5)
 @pytest.mark.parametrize("mode", ["parity", "true"])
 @pytest.mark.parametrize("scheduler", ["simple", "iter"])
 @pytest.mark.parametrize("limit", [0, 2])

@@ -7,6 +7,7 @@ from npuviz.targets.wavelet.csl.comptime import evaluator as comptime
 from npuviz.targets.wavelet.csl.comptime import types as t
 from npuviz.targets.wavelet.csl.comptime.scope import FunctionValue
 from npuviz.targets.wavelet.csl.comptime.values import PointerValue, Scalar, TypeValue
+from tests.sweeps import quick
 from tests.targets.wavelet.csl.programs import elaborate, globals_of, numbers
 
 
@@ -259,6 +260,7 @@ const t = @constants([400000]f32, 0.5);
 comptime { var s: f32 = 0.0; """
 
 
+@quick(but=["*.a = x, .b = x*", "*@concat_structs(s, s)*"])
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.on_machine import check_node, run_node
 
 OPERATORS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceLogSumExp")
@@ -72,6 +73,7 @@ AXES = [
 ]
 
 
+@quick(but=["shape1-1"])
 @pytest.mark.parametrize(("shape", "axis"), AXES)
 def test_operators_along_an_axis(shape: tuple[int, ...], axis: int, rng: np.random.Generator) -> None:
     x = rng.standard_normal(shape).astype(np.float32) * 5
