@@ -9,9 +9,9 @@ from npuviz.sim.machine import ChecksMemory, HasStillMemories
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED, exit_of
 from npuviz.workbench.headless.run import findings_at, run_hazards
-from npuviz.workbench.onnx_backend.cases import load_cases
 from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine, execute
 from npuviz.workbench.opening import OpenOptions, open_file
+from tests.node_cases import node_case
 from tests.seeded import Seed, found_in, seeds
 from tests.seeded.neuroncore import NEVER_BEGUN, changed, kernel
 from tests.seeded.others import SHIFTED_BACK
@@ -88,7 +88,7 @@ _WITH_SCRATCH = ("argmax_keepdims_random", "batchnorm_example", "cumsum_1d_exclu
 )  # fmt: skip
 def test_operators_that_hand_on_by_memory_store_nothing_in_vain(target: str, name: str) -> None:
     """Lowerings copy what the next round or another operator might need, and zero points: all is read."""
-    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    case = node_case(name)
     inputs, expected = case.data_sets[0]
     options = ExecutionOptions(target=target)
     assert found_in(compiled_machine(case.model, inputs, options)[0]).texts == ()

@@ -13,14 +13,14 @@ from npuviz.workbench.onnx_backend.cases import (
     PASS,
     UNSUPPORTED,
     CaseResult,
-    load_cases,
     run_case,
 )
 from npuviz.workbench.onnx_backend.execution import Execution, ExecutionOptions, execute
+from tests.node_cases import node_case
 
 
 def result(name: str, **settings: str) -> CaseResult:
-    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    case = node_case(name)
     return run_case(case, "", ExecutionOptions(target="systolic", settings=settings))
 
 

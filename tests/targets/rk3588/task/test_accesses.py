@@ -13,9 +13,9 @@ from npuviz.targets.rk3588.task.accesses import access_rows
 from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.values.memory import Memory
 from npuviz.targets.rk3588.values.task import Tasks
-from npuviz.workbench.onnx_backend.cases import load_cases
 from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_machine
 from npuviz.workbench.opening import OpenOptions, open_file
+from tests.node_cases import node_case
 from tests.seeded.seed import SAMPLES
 
 SAMPLE = "tiny_cnn_int8"
@@ -29,7 +29,7 @@ def machine_of(name: str) -> Machine:
         session = open_file(SAMPLES / f"{name}.onnx", OpenOptions(target="rk3588")).session
         assert session is not None
         return session.machine
-    case = next(case for case in load_cases() if case.name == f"test_{name}")
+    case = node_case(name)
     return compiled_machine(case.model, case.data_sets[0][0], ExecutionOptions(target="rk3588"))[0]
 
 
