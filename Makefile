@@ -16,7 +16,7 @@ demo: setup ## run a real network, open the window (or write a picture without a
 check: setup ## format, lint, types, import contracts, documentation, tests
 	@.ci/check
 
-sweeps: setup ## what tests repeat at length: CI runs it after the check
+sweeps: setup ## what tests repeat at length, and types of tests: CI runs it after the check
 	@.ci/sweeps
 
 check-all: setup ## the check, the sweeps, and tests that take many minutes

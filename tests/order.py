@@ -4,20 +4,28 @@ from collections import Counter
 from typing import Any
 
 SECONDS = {
-    "tests/cli/test_bad_output.py": 20,
-    "tests/cli/test_csl_hosts.py": 22,
-    "tests/cli/test_decode.py": 16,
-    "tests/cli/test_shot.py": 12,
+    "tests/cli/test_csl_hosts.py": 12,
+    "tests/cli/test_shot.py": 10,
+    "tests/contract/test_races.py": 5,
     "tests/fuzz/test_corpus.py": 13,
-    "tests/protocols/test_dap.py": 20,
-    "tests/protocols/test_mcp.py": 36,
-    "tests/sim/dram/test_command.py": 11,
+    "tests/protocols/test_dap.py": 8,
+    "tests/protocols/test_mcp.py": 27,
+    "tests/sim/dram/test_command.py": 9,
+    "tests/targets/neuroncore/nki/test_documented.py": 7,
+    "tests/targets/neuroncore/values/test_engine.py": 6,
     "tests/targets/wavelet/kernels/test_bands.py": 22,
     "tests/testing/test_plugin.py": 24,
-    "tests/ui/shell/test_docks.py": 17,
+    "tests/ui/compare/test_panel.py": 10,
+    "tests/ui/dialogs/test_run_on.py": 12,
+    "tests/ui/kit/test_columns.py": 11,
+    "tests/ui/kit/test_thing_menu.py": 17,
+    "tests/ui/shell/commands/test_session.py": 11,
+    "tests/ui/shell/test_docks.py": 20,
+    "tests/ui/shell/test_focus_order.py": 12,
     "tests/ui/shell/test_main_window.py": 20,
+    "tests/ui/shell/test_palette.py": 10,
     "tests/ui/shell/test_real_keys.py": 15,
-    "tests/workbench/sweep/test_dispatch.py": 19,
+    "tests/workbench/sweep/test_dispatch.py": 9,
 }
 """Processor time of files whose few tests take long (measured); others count as many as they have tests."""
 
