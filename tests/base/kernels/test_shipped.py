@@ -5,12 +5,13 @@ import json
 import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from npuviz.base.kernels import entries, shipped, shipping
+from npuviz.base.kernels import compiling, entries, helper, shipped, shipping
 
 pytestmark = pytest.mark.skipif(entries.is_plain, reason="nothing is compiled")
 
@@ -44,9 +45,13 @@ def fixture_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
     monkeypatch.delenv(entries.MODE_VARIABLE, raising=False)
-    monkeypatch.setattr(entries.Entry, "_ask", lambda *_: True)
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(
+        entries, "_helper", lambda _: SimpleNamespace(ask=lambda *args: asked.append(args) or True)
+    )
     kernel = importlib.import_module(name).add_up
     shipped.write(_file(kernel), *shipping.code_of(kernel))
+    kernel.asked = asked
     yield kernel
     assert not kernel._kernel.overloads
 
@@ -66,6 +71,26 @@ def test_it_runs_in_place_of_the_twin(add_up: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(entries.Entry, "run_plain", lambda *_: pytest.fail("ran uncompiled"))
     assert add_up.has_shipped(np.zeros(1, np.int64), 0, np.zeros(1, np.int64))
     assert _call(add_up) == RESULT
+
+
+def test_the_helper_stands_back_where_nobody_waits_for_it(add_up: Any) -> None:
+    _call(add_up)
+    ((*_, niceness),) = add_up.asked
+    assert niceness == helper.PATIENT_NICENESS
+
+
+def test_a_helper_never_comes_forward_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [compiling._BEGIN]
+
+    def nice(more: int) -> int:
+        now[0] += more
+        return now[0]
+
+    monkeypatch.setattr(compiling.os, "nice", nice)
+    monkeypatch.setattr(Path, "write_text", lambda *_: 0)
+    for wanted, niceness in ((3, 3), (10, 10), (3, 10)):
+        compiling._stand_back(wanted)
+        assert now[0] == compiling._BEGIN + niceness
 
 
 def test_arguments_of_other_kinds_are_not_for_it(add_up: Any) -> None:
@@ -122,6 +147,8 @@ def test_what_is_damaged_or_for_others_is_as_if_it_were_not_there(
     path.write_bytes(change(path.read_bytes()))
     assert not add_up.has_shipped(np.zeros(1, np.int64), 0, np.zeros(1, np.int64))
     assert _call(add_up) == RESULT
+    ((*_, niceness),) = add_up.asked
+    assert niceness == helper.NICENESS
 
 
 def test_what_is_current_is_not_made_again(add_up: Any, monkeypatch: pytest.MonkeyPatch) -> None:
