@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.row import Row
 from benchmarks.stencil import DEPTH, LAYOUT, PE, ROUNDS, SIDE
 from npuviz.base.progress import NoProgress
-from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.stop import NO_STOPS, STOP_WORD, stop_table
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.target import TARGET
@@ -22,6 +22,7 @@ COLUMNS, ROWS = 750, 994
 CYCLES = 1000
 DISTINCT_SIDE = 16
 RECORDED_REPEATS = 3
+UNUSED_COLOR = 23
 OWN = "param own_x: u16; param own_y: u16;\nvar own: [2]u16 = [2]u16{own_x, own_y};\n"
 ALL_ALIKE = """
 param width: u16;
@@ -65,6 +66,7 @@ def run() -> list[Row]:
             _compiled(f"{SIDE} x {SIDE} elements, 16 programs", folder, PE, LAYOUT, SIDE, 1.5),
             _compiled("16 x 16 elements, 256 programs", folder, OWN + PE, own, DISTINCT_SIDE, 5.0),
             _recorded(folder),
+            _armed(folder),
         ]
         for times in (SHORT, LONG):
             rows += _whole(folder, times)
@@ -115,6 +117,25 @@ def _recorded(folder: Path) -> Row:
             bare.machine.advance(1 << 40, NO_STOPS, None)
         ratios.append(recorded / (time.perf_counter() - begin))
     return Row(f"{SIDE} x {SIDE} elements, recorded to not", sorted(ratios)[len(ratios) // 2], "x", "1.3 x")
+
+
+def _armed(folder: Path) -> Row:
+    """How much longer a run takes with a breakpoint that never hits; the median of several pairs."""
+    path = _written(folder / "recorded", PE, LAYOUT)
+    request = LoadRequest(path, settings={"arch": "wse3", "params": _params(SIDE), "watch": "corner"})
+    machine = TARGET.build(*TARGET.load(request, NoProgress()))
+    start = machine.snapshot()
+    ratios: list[float] = []
+    for _ in range(RECORDED_REPEATS):
+        seconds: list[float] = []
+        for stops in (stop_table([(STOP_WORD, UNUSED_COLOR, 0, 0, 0, 1)]), NO_STOPS):
+            machine.restore(start)
+            begin = time.perf_counter()
+            machine.advance(1 << 40, stops, None)
+            seconds.append(time.perf_counter() - begin)
+        ratios.append(seconds[0] / seconds[1])
+    what = f"{SIDE} x {SIDE} elements, with a breakpoint to without"
+    return Row(what, sorted(ratios)[len(ratios) // 2], "x", "1.3 x")
 
 
 def _whole(folder: Path, times: int) -> list[Row]:
