@@ -1,12 +1,15 @@
 """What is written into the elements of a fabric where they are large enough: names, tasks, queues."""
 
-from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QPainter, QStaticText, QTransform
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter, QStaticText, QTransform
 
 from npuviz.base.names import fitting
 from npuviz.sim.fabric import FabricShape, Glance, Level
 from npuviz.ui.fabric.camera import FabricCamera
-from npuviz.ui.fabric.frame import CELL_HALF, FabricFrame
+from npuviz.ui.fabric.frame import CELL_HALF
 from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.kit.colors import translucent
 from npuviz.ui.theme.theme import Theme
@@ -49,22 +52,61 @@ class TextCache:
         return found
 
 
-class CellTexts:
-    """Writes into all elements of one frame: everything that is equal for them is made once."""
+Place = tuple[int, int]
+"""(column, row) of an element."""
+Written = tuple[Glance, int]
+"""What is written into an element, and the state whose colour is under it, -1 for another shade."""
 
-    def __init__(
-        self,
-        painter: QPainter,
-        camera: FabricCamera,
-        shape: FabricShape,
-        style: FabricStyle,
-        cache: TextCache,
-    ) -> None:
+
+class CellLook(NamedTuple):
+    """Where elements are on a picture of `size` device pixels, of which each logical one has `ratio`."""
+
+    camera: FabricCamera
+    shape: FabricShape
+    style: FabricStyle
+    size: QSize
+    ratio: float
+
+
+class CellLayer:
+    """Texts of all elements as one picture, in which only what changed is written again."""
+
+    def __init__(self, theme: Theme) -> None:
+        self._cache = TextCache(theme)
+        self._image = QImage()
+        self._written: dict[Place, Written] = {}
+        self._look: CellLook | None = None
+
+    def picture(self, look: CellLook, glances: Mapping[Place, Glance], is_state: bool) -> QImage:
+        """The texts of a frame; valid until the next call. is_state: elements are coloured by their state."""
+        if look != self._look:
+            self._look, self._written = look, {}
+            self._image = QImage(look.size, QImage.Format.Format_ARGB32_Premultiplied)
+            self._image.setDevicePixelRatio(look.ratio)
+            self._image.fill(0)
+        wanted = {place: (glance, glance.state if is_state else -1) for place, glance in glances.items()}
+        before = self._written
+        news = {place: each for place, each in wanted.items() if before.get(place) != each}
+        gone = [place for place in before if place in news or place not in wanted]
+        if news or gone:
+            painter = QPainter(self._image)
+            texts = CellTexts(painter, look, self._cache)
+            texts.clear(gone)
+            texts.paint(news)
+            painter.end()
+        self._written = wanted
+        return self._image
+
+
+class CellTexts:
+    """Writes into elements: everything that is equal for them is made once."""
+
+    def __init__(self, painter: QPainter, look: CellLook, cache: TextCache) -> None:
         self._cache = cache
         self._painter = painter
-        self._camera = camera
-        self._shape = shape
-        self._style = style
+        self._camera = camera = look.camera
+        self._shape = look.shape
+        self._style = style = look.style
         self._side = 2 * CELL_HALF * camera.scale
         self._room = self._side - 2 * PADDING
         theme = style.theme
@@ -72,13 +114,21 @@ class CellTexts:
         self._trough = translucent(style.canvas, 120)
         self._inks: dict[int, tuple[QColor, QColor]] = {}
 
-    def paint(self, frame: FabricFrame, is_state: bool) -> None:
-        """Write; is_state: elements are coloured by their state."""
+    def clear(self, places: Iterable[Place]) -> None:
+        """Take away what is written into elements."""
+        self._painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
+        for place in places:
+            x, y = self._camera.to_screen(place[0] + 0.5, place[1] + 0.5)
+            half = self._camera.scale / 2
+            self._painter.fillRect(QRectF(x - half, y - half, 2 * half, 2 * half), Qt.GlobalColor.transparent)
+        self._painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
+
+    def paint(self, written: Mapping[Place, Written]) -> None:
+        """Write into elements."""
         cache = self._cache
         # One font after the other: changing it is dear.
         boxes = [
-            (self._box(place), place, glance, self._ink(glance.state if is_state else -1))
-            for place, glance in frame.glances.items()
+            (self._box(place), place, glance, self._ink(state)) for place, (glance, state) in written.items()
         ]
         self._painter.setFont(cache.fonts[0])
         corner = self._shape.program

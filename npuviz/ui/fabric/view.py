@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QWidget
 
 from npuviz.sim.fabric import Area, FabricShape
 from npuviz.ui.fabric.camera import FabricCamera, fitted
-from npuviz.ui.fabric.cells import TEXT_FROM, CellTexts, TextCache
+from npuviz.ui.fabric.cells import TEXT_FROM, CellLayer, CellLook
 from npuviz.ui.fabric.chrome import (
     RULER_LEFT,
     RULER_TOP,
@@ -73,7 +73,7 @@ class FabricView(CameraCanvas):
         self.shape: FabricShape | None = None
         self._style: FabricStyle | None = None
         self._raster = FabricRaster()
-        self._texts = TextCache(theme)
+        self._texts = CellLayer(theme)
         self._word_marks = WordMarks()
         self.camera = FabricCamera()
         self.wants = FabricWants()
@@ -243,8 +243,9 @@ class FabricView(CameraCanvas):
         if frame.routes is not None:
             overlay.paint_routes(frame.routes, frame.color)
         if frame.glances:
-            texts = CellTexts(painter, self.camera, shape, style, self._texts)
-            texts.paint(frame, self.wants.shade == "state")
+            look = CellLook(self.camera, shape, style, QSize(width, height), ratio)
+            texts = self._texts.picture(look, frame.glances, self.wants.shade == "state")
+            painter.drawImage(0, 0, texts)
         overlay.paint(frame, self.marks)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         size = (canvas.width(), canvas.height())

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
@@ -23,6 +23,7 @@ from npuviz.sim.fabric import (
     HasWords,
 )
 from npuviz.ui.fabric.camera import FabricCamera, fitted
+from npuviz.ui.fabric.cells import CellLayer, CellTexts
 from npuviz.ui.fabric.frame import NO_COLOR, FabricWants, take_frame, waiting_together, word_places
 from npuviz.ui.fabric.panel import SPEC, FabricPanel
 from npuviz.ui.fabric.raster import FabricRaster, warm_up
@@ -258,6 +259,42 @@ def test_inspector_tells_of_elements_and_words(stage: Stage) -> None:
     hops = next(s.table for s in page.sections if s.title == "Hops" and s.table)
     assert len(hops.rows) == len(way.hops)
     assert make_page(source, Selection(element=(999, 0))).kind == "Machine"
+
+
+def test_only_elements_that_changed_are_written_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = open_fabric(stage, run_to=20)
+    panel = panel_of(stage)
+    view = panel.view
+    view.set_camera(FabricCamera(100.0, 0.0, 0.0))
+    view.grab()
+    counts: list[int] = []
+    paint = CellTexts.paint
+    monkeypatch.setattr(
+        CellTexts, "paint", lambda texts, written: (counts.append(len(written)), paint(texts, written))
+    )
+    changed: list[int] = []
+    for cycle in (21, 22, 60, 61, 59):
+        before = dict(view.frame.glances) if view.frame is not None else {}
+        panel.model.go_to(cycle)
+        while panel.model.is_busy:
+            QApplication.processEvents()
+        view.refresh()
+        shown = view.grab().toImage()
+        assert view.frame is not None
+        assert view.frame.cycle == machine.cycle == cycle
+        changed.append(sum(before.get(place) != glance for place, glance in view.frame.glances.items()))
+        view._texts = CellLayer(panel.theme)
+        assert np.abs(pixels_of(shown) - pixels_of(view.grab().toImage())).max() <= 1, cycle
+    assert view.frame is not None
+    assert counts[1::2] == [len(view.frame.glances)] * 5
+    assert counts[::2] == changed
+    assert min(changed) < len(view.frame.glances)
+
+
+def pixels_of(image: QImage) -> np.ndarray:
+    """(height, width, 4) int64 of a picture."""
+    plain = image.convertToFormat(QImage.Format.Format_RGB32)
+    return np.frombuffer(plain.constBits(), np.uint8).reshape(plain.height(), plain.width(), 4).astype(int)
 
 
 def test_urgent_elements_show_among_thousands() -> None:
