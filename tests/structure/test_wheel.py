@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -59,3 +60,21 @@ def test_code_and_licence_are_in_the_wheel(names):
     assert "npuviz/cli/main.py" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests/") or "__pycache__" in name]
+
+
+def test_what_makes_the_code_needs_only_what_is_there_when_a_wheel_is_built():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["dependencies"]
+    assert set(hook) <= set(project["project"]["dependencies"])
+    program = (
+        "import sys; from npuviz.base.kernels import shipping; shipping.kernels_to_ship();"
+        "import npuviz.targets.wavelet.load.shipping;"
+        "print(*{name.split('.')[0] for name, module in sys.modules.items()"
+        " if 'site-packages' in (getattr(module, '__file__', None) or '')})"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ours, there = (
+        {each.partition("==")[0] for each in pins} for pins in (project["project"]["dependencies"], hook)
+    )
+    # numba imports what it can do without, too.
+    assert ours & {*found.stdout.split()} == there
