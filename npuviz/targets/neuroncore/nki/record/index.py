@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -21,6 +22,9 @@ MAX_MASKED = 1 << 26
 
 class Boxes(tuple[Box, ...]):
     """Boxes that do not meet."""
+
+
+_ALL = slice(None)
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -54,6 +58,12 @@ class Index:
 
     def __getitem__(self, key: object) -> "Index":
         """Dimensions of size 1 where `None` stands; `:` and `...` keep the others."""
+        if isinstance(key, tuple) and len(key) == 2 and len(self.shape) == 1:
+            (count,), (step,) = self.shape, self.steps
+            if key[0] is None and key[1] == _ALL:
+                return Index((1, count), self.const, (0, step))
+            if key[1] is None and key[0] == _ALL:
+                return Index((count, 1), self.const, (step, 0))
         items = list(key) if isinstance(key, tuple) else [key]
         if Ellipsis in items:
             at = items.index(Ellipsis)
@@ -335,6 +345,11 @@ def _boxes(holds: np.ndarray) -> Iterator[Box]:
 
 def arange(*bounds: int) -> Index:
     """nl.arange(stop), (start, stop), (start, stop, step): one dimension."""
+    return _arange(bounds) if all(type(each) is int for each in bounds) else _arange.__wrapped__(bounds)
+
+
+@lru_cache(maxsize=1 << 12)
+def _arange(bounds: tuple[int, ...]) -> Index:
     start, stop, step = 0, *bounds[:1], 1
     if len(bounds) > 1:
         start, stop, step = (*bounds, 1)[:3]

@@ -353,7 +353,8 @@ class Recording:
     def filled_before(self, made: Tensor, number: Number, value: object) -> None:
         """Fill a new tile with a number, before the step that computes `value`, which goes to it."""
         before = self._results.get(value.storage.id) if isinstance(value, Tensor) else None
-        at = next((n for n in range(len(self.steps) - 1, -1, -1) if self.steps[n] is before), len(self.steps))
+        places = range(len(self.steps) - 1, -1, -1) if before is not None else ()
+        at = next((n for n in places if self.steps[n] is before), len(self.steps))
         self.fill(made, number)
         self.steps.insert(at, self.steps.pop())
 
