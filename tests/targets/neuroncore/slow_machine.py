@@ -179,11 +179,12 @@ class SlowMachine:
             mark = max(1, self.spec.to_cycles(self.spec.dma_element_ns))
             hidden = 0
             for count, cost, _ in self.parts.rows[offsets[ring] : offsets[ring + 1]].tolist():
+                elements = count
                 while count > 0:
                     served = min(count, sk.QUANTUM)
                     work.append(-(-served * cost // 1024))
                     count -= served
-                hidden = max(0, cost // 1024 - mark) if self.spec.dma_elements_overlap else 0
+                hidden = max(0, elements * (cost // 1024 - mark)) if self.spec.dma_elements_overlap else 0
             work.append(max(1, mark - hidden))
             rings.append(work)
         ready = done + self.spec.to_cycles(self.spec.dma_start_ns)

@@ -183,7 +183,8 @@ def _begin_quantum(machine, engine, number, place, t):
         served = int64(0)
         cost = program.mark_cost
         if program.mark_overlaps and part > program[offsets]:
-            cost = max(1, min(cost, 2 * cost - (PART(program, program.parts, part - 1).cost >> 10)))
+            last = PART(program, program.parts, part - 1)
+            cost = max(1, min(cost, cost - last.elements * ((last.cost >> 10) - cost)))
         cost = (cost * chip.dma_cost + 65535) >> 16
         engine.is_mark = 1
     engine.served = served

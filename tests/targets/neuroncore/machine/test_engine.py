@@ -168,6 +168,9 @@ def test_the_semaphore_write_hides_behind_a_long_element_from_v3_on() -> None:
         moving = 8 * spec.element_ns(4096, spec.dma_peak_bytes_per_ns) * spec.pe_hz / 1e9
         assert (long - moving < mark / 2) is hidden
         assert short >= 9 * mark - 9
+        middle = dma_busy(spec, load(spec, 0, 0, 128, 512, 9))[0]  # eight elements of 22 ns hide one of 16
+        moving = 8 * spec.element_ns(512, spec.dma_peak_bytes_per_ns) * spec.pe_hz / 1e9
+        assert (middle - moving < mark / 2) is hidden
 
 
 @pytest.mark.parametrize(("preset", "is_shared"), [("trn1", True), ("trn2", False)])
