@@ -5,7 +5,7 @@ and cutting history copies what remains, so a view stays right while the series 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -74,6 +74,7 @@ class IntervalView:
 
     start, end, kind  (n,) columns; details(rows) gives (node int32, instruction int64) of row indices
     starts, sums, local, owner  see pyramid_kernels
+    covered  what `unit_times` found of all intervals together, by the kinds that are waits
     """
 
     start: np.ndarray
@@ -84,6 +85,9 @@ class IntervalView:
     sums: np.ndarray
     local: np.ndarray
     owner: np.ndarray
+    covered: dict[frozenset[int], tuple[int, int]] = field(
+        default_factory=dict[frozenset[int], tuple[int, int]]
+    )
 
 
 class IntervalSeries:

@@ -136,7 +136,7 @@ def _time(
     if len(tracks) == 1:
         # Intervals of one track never overlap: running sums answer, whatever the length of the trace.
         view = reader.source.interval_view(tracks[0])
-        busy, waiting = (_covered(view, first, last, waits, is_wait) for is_wait in (False, True))
+        busy, waiting = _busy_and_waiting(view, first, last, waits)
         for row in open_ones:
             length = max(0, min(row.end, last) - max(row.start, first))
             busy, waiting = (busy, waiting + length) if row.kind in waits else (busy + length, waiting)
@@ -165,6 +165,18 @@ def kind_times(
     for kind in np.unique(kinds).tolist():
         found[kind] = found.get(kind, 0) + covered_cycles(start[kinds == kind], end[kinds == kind])
     return {kind: cycles for kind, cycles in found.items() if cycles}
+
+
+def _busy_and_waiting(view: IntervalView, first: int, last: int, waits: frozenset[int]) -> tuple[int, int]:
+    """Cycles of [first, last) that work covers, and that waits cover."""
+    is_whole = first <= 0 and (not len(view.end) or last >= view.end[-1])
+    found = view.covered.get(waits) if is_whole else None
+    if found is None:
+        found = _covered(view, first, last, waits, False), _covered(view, first, last, waits, True)
+        if is_whole:
+            # Most tracks have not grown since the last step.
+            view.covered[waits] = found
+    return found
 
 
 def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], is_wait: bool) -> int:

@@ -384,13 +384,14 @@ class TimelineCanvas(Canvas):
         """The headers change seldom, and text is dear."""
         state = self.state
         ratio = self.devicePixelRatioF()
-        size = (state.header_width, height, ratio, state.end_cycle)
-        key = (state.layout, state.scroll, size, state.selected_tracks, state.hover_track, self._style)
+        size, texts = (state.header_width, height, ratio), self._scale_texts(rows)
+        look = state.selected_tracks, state.hover_track, self._style
+        key = (state.layout, state.scroll, size, look, texts)
         if self._headers is None or key != self._headers_key:
             pixmap = QPixmap(round(state.header_width * ratio), round(height * ratio))
             pixmap.setDevicePixelRatio(ratio)
             painter = QPainter(pixmap)
-            self._chrome.paint_headers(painter, state, rows, height, self._scale_texts(rows))
+            self._chrome.paint_headers(painter, state, rows, height, texts)
             painter.end()
             self._headers, self._headers_key = pixmap, key
         return self._headers
