@@ -38,7 +38,8 @@ def main(arguments: list[str]) -> int:
         for maker in ROOT.glob("targets/*/load/shipping.py"):
             wanted.update(importlib.import_module(_name_of(maker)).make(folder))
         for path in set(folder.iterdir()) - wanted:
-            path.unlink()
+            if path.is_file():
+                path.unlink()
     missing = [kernel for kernel in kernels if not shipped.is_current(shipped.file_of(folder, *kernel))]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return max(pool.map(partial(_make_apart, folder), missing), default=0)
