@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QColor, QPainter, QPen, QPixmap, QPolygonF
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPen, QPixmap, QPolygonF
 
 from npuviz.sim.fabric import NUM_PORTS, PORT_STEPS, RAMP, FabricShape, Hop
 from npuviz.ui.fabric.camera import FabricCamera
@@ -22,6 +22,7 @@ CYCLES_FROM = 44.0
 """From here on the hops of a followed word carry their cycles."""
 COUNTS_FROM = 34.0
 """From here on it is written how many words wait in one place."""
+COUNT_HEIGHT = 12
 MIN_OUTLINE = 7.0
 MAX_MARKS = 1024
 
@@ -36,10 +37,11 @@ class FabricMarks:
 
 
 class WordMarks:
-    """Pictures of words, painted once: hundreds of equal ones are on a screen."""
+    """Pictures of words and of how many wait, painted once: hundreds of equal ones are on a screen."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, bool, bool, float, float], QPixmap] = {}
+        self._counts: dict[tuple[int, float], QPixmap] = {}
 
     def mark(
         self, style: FabricStyle, color: int, is_control: bool, waits: bool, radius: float, ratio: float
@@ -51,6 +53,15 @@ class WordMarks:
             if len(self._made) >= MAX_MARKS:
                 self._made.clear()
             found = self._made[key] = _word_mark(style, color, is_control, waits, radius, ratio)
+        return found
+
+    def count(self, style: FabricStyle, number: int, ratio: float) -> QPixmap:
+        """A number on a label."""
+        found = self._counts.get((number, ratio))
+        if found is None:
+            if len(self._counts) >= MAX_MARKS:
+                self._counts.clear()
+            found = self._counts[number, ratio] = _count_label(style, number, ratio)
         return found
 
 
@@ -190,15 +201,9 @@ class FabricOverlay:
 
     def _count(self, spot: QPointF, count: int, radius: float) -> None:
         """How many words wait in one place."""
-        painter, text = self._painter, str(count)
-        painter.setFont(self._theme.font_ui(10, bold=True))
-        wide = painter.fontMetrics().horizontalAdvance(text) + 4
-        box = QRectF(spot.x() + radius + 1, spot.y() - 6, wide, 12)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(translucent(self._style.canvas, 190))
-        painter.drawRoundedRect(box, 3, 3)
-        painter.setPen(self._theme.color("text"))
-        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
+        label = self._marks.count(self._style, count, self._ratio)
+        # On whole pixels, which keep the digits sharp.
+        self._painter.drawPixmap(round(spot.x() + radius + 1), round(spot.y() - COUNT_HEIGHT / 2), label)
 
     def _path(self, hops: tuple[Hop, ...]) -> None:
         """The way of the followed word: a line from place to place, with the cycles that passed."""
@@ -282,6 +287,24 @@ def _word_mark(
         painter.drawRect(QRectF(middle - radius, middle - radius, 2 * radius, 2 * radius))
     else:
         painter.drawEllipse(spot, radius, radius)
+    painter.end()
+    return found
+
+
+def _count_label(style: FabricStyle, number: int, ratio: float) -> QPixmap:
+    text, font = str(number), style.theme.font_ui(10, bold=True)
+    box = QRectF(0, 0, QFontMetrics(font).horizontalAdvance(text) + 4, COUNT_HEIGHT)
+    found = QPixmap(math.ceil(box.width() * ratio), math.ceil(box.height() * ratio))
+    found.setDevicePixelRatio(ratio)
+    found.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(found)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+    painter.setFont(font)
+    painter.setPen(Qt.PenStyle.NoPen)
+    painter.setBrush(translucent(style.canvas, 190))
+    painter.drawRoundedRect(box, 3, 3)
+    painter.setPen(style.theme.color("text"))
+    painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
     painter.end()
     return found
 
