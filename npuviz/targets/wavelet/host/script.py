@@ -94,12 +94,16 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
 
 def missing(error: ModuleNotFoundError) -> str:
     """One line for a package that is not there, "" for one that npuviz knows nothing about."""
-    name = error.name or ""
-    where = _line_of(error.__traceback__)
+    text = _remedy(error.name or "")
+    return f"{_line_of(error.__traceback__)}{text}" if text else ""
+
+
+def _remedy(name: str) -> str:
+    """What to do about a package that is not there, "" for one that npuviz knows nothing about."""
     if name.partition(".")[0] in EXTRAS:
-        return f"{where}imports {name}, which is not installed: pip install npuviz[csl]"
+        return f"imports {name}, which is not installed: pip install npuviz[csl]"
     if name.partition(".")[0] == "cerebras":
-        return f"{where}imports {name}; npuviz has the interface of the simulator, {SIMULATOR}"
+        return f"imports {name}; npuviz has the interface of the simulator, {SIMULATOR}"
     return ""
 
 
@@ -118,7 +122,8 @@ def failure_of(error: BaseException, script: Path) -> str:
     place = f"{os.path.relpath(own[-1].filename, folder)}:{own[-1].lineno}: " if own else ""
     if isinstance(error, SystemExit):
         return f"{place}sys.exit({error.code!r})"
-    return f"{place}{' '.join(f'{type(error).__name__}: {error}'.split())}"
+    text = _remedy(error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    return f"{place}{text or ' '.join(f'{type(error).__name__}: {error}'.split())}"
 
 
 def _tell(text: str) -> None:

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from npuviz.targets.wavelet.host import script
-from npuviz.targets.wavelet.host.shims import environment
+from npuviz.targets.wavelet.host.shims import FAILURES_VARIABLE, environment
 
 
 def run(folder, text, *words, **others):
@@ -64,10 +64,13 @@ def test_a_missing_package_is_one_line(name, text, tmp_path, capsys, monkeypatch
     for owner, attribute in ((sys, "argv"), (sys, "path"), (sys, "path_hooks")):
         monkeypatch.setattr(owner, attribute, list(getattr(owner, attribute)))
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    kept = tmp_path / "failures"
+    monkeypatch.setenv(FAILURES_VARIABLE, str(kept))
     assert script.run([str(tmp_path / "run.py")]) == 2
     line = capsys.readouterr().err
     assert text in line
     assert line.count("\n") == 1
+    assert text in kept.read_text(), "what `npuviz run` shows of a folder's own script"
 
 
 def test_other_errors_stay_what_they_are(tmp_path):
