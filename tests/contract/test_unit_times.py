@@ -98,3 +98,18 @@ def test_machine_and_trace_agree_at_any_cycle(case: Case) -> None:
     later, now = of_trace(session.trace, machine), of_machine(machine)
     assert {unit: busy for unit, (busy, _, _) in later.items()} == {u: now[u][0] for u in later}
     assert all(now[unit][1] <= waiting for unit, (_, waiting, _) in later.items())
+
+
+def test_times_of_two_parts_add_up_to_those_of_the_whole() -> None:
+    machine = next(case for case in CASES if case.name == "toy").make()
+    session = Session(machine, make_recorder(machine))
+    session.run()
+    reader = session.trace
+    assert reader is not None
+    end = reader.end_cycle
+    whole = unit_times(reader, (0, end))
+    for cycle in (1, end // 3, end - 1):
+        parts = unit_times(reader, (0, cycle)), unit_times(reader, (cycle, end))
+        for unit, time in whole.items():
+            assert time.busy == sum(part[unit].busy for part in parts), (cycle, unit)
+            assert time.waiting == sum(part[unit].waiting for part in parts), (cycle, unit)

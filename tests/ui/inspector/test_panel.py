@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QFontMetrics, QGuiApplication
 
 from npuviz.program.instruction import DetailTable, HasDependencies, Listing
 from npuviz.sim.description import Unit
@@ -19,7 +19,7 @@ from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.ui.inspector.patch import column_is_number
 from npuviz.ui.inspector.tables import detail_table
 from npuviz.ui.inspector.view import REFIT_MS
-from npuviz.ui.inspector.writing import PageWriter
+from npuviz.ui.inspector.writing import LEADING, ROW_GAP, PageWriter
 from npuviz.ui.kit.trace_facts import NodeTimes, Run, intervals_of_instruction
 from npuviz.workbench.choosing import find_file
 from npuviz.workbench.opening import OpenOptions, open_file
@@ -187,7 +187,26 @@ def test_rows_of_texts_and_of_numbers_are_equally_high(bench: Bench) -> None:
     boxes = [layout.blockBoundingRect(row.block) for row in shown_rows(panel.view) if row.section < 0]
     tops = [round(box.top(), 2) for box in boxes]
     assert len(tops) >= 4
-    assert len({round(after - before, 2) for before, after in pairwise(tops)}) == 1, tops
+    fonts = panel.theme.font_ui(), panel.theme.font_mono(), panel.view.document().defaultFont()
+    needed = ROW_GAP + LEADING + max(QFontMetrics(font).height() for font in fonts)
+    assert {round(after - before, 2) for before, after in pairwise(tops)} == {needed}, tops
+
+
+def test_values_of_a_table_that_begins_with_numbers_are_written_anew(bench: Bench) -> None:
+    panel = bench.make(InspectorPanel)
+    bench.open_toy()
+    view = panel.view
+
+    def show(first: int, name: str) -> None:
+        row = Cell(str(first), is_number=True), Cell(name), Cell("7", is_number=True)
+        table = Table(("#", "Name", "Count"), (row, row))
+        view.show_page(Page("Task", "t", sections=(Section("A", table=table),)))
+
+    show(10, "conv2d")
+    writer = view.writer
+    show(11, "relu")
+    assert view.writer is writer
+    assert [[text for text, _, _ in row.columns] for row in shown_rows(view)] == [["11", "relu", "7"]] * 2
 
 
 def test_lines_of_a_value_stand_under_its_first(bench: Bench) -> None:

@@ -78,6 +78,20 @@ def test_opening_fits_the_run(stage: Stage) -> None:
     assert state.cursor == session.cycle == 600
 
 
+def test_headers_say_what_the_top_of_a_counter_stands_for_at_every_cycle(stage: Stage) -> None:
+    session = stage.open_toy(run_to=2)
+    view = view_of(stage)
+    pictures: list[QImage] = []
+    for cycle in (2, 600):
+        session.go_to(cycle)
+        stage.moved()
+        shown = view.grab().toImage()
+        view._headers_key = None
+        assert view.grab().toImage() == shown, cycle
+        pictures.append(shown.copy(0, TOP, view.state.header_width, shown.height() - TOP))
+    assert pictures[0] != pictures[1], "a counter has risen"
+
+
 def test_a_band_of_no_unit_is_labelled_with_operators(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What belongs to no unit says only what is worked on: its kind would be the same word everywhere."""
     session = toy_session()
