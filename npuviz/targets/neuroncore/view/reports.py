@@ -63,7 +63,9 @@ class Reports:
             Bound("DMA, full rate", moved / peak, unit, f"{len(busy)} engines, elements for nothing")
         )
         found.append(
-            Bound("DMA, these elements", float(busy.mean()), unit, f"{len(busy)} engines with equal shares")
+            Bound(
+                "DMA, these elements", float(busy.mean()), unit, f"if {len(busy)} engines shared them equally"
+            )
         )
         return [each for each in found if each.cycles]
 
