@@ -43,6 +43,21 @@ def test_constants_on_the_left(tmp_path: Path) -> None:
     on_npu(model.save(tmp_path))
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
+def test_constants_of_channels_are_read_once_a_channel(tmp_path: Path, operator: str, is_first: bool) -> None:
+    """As a factor and a summand of one task, without a second cube."""
+    model = Model(1, 8, 4, 4)
+    constant = model.weight(8, 1, 1, scale=1.0)
+    model.add(operator, *((constant, "x") if is_first else ("x", constant)))
+    (task,) = on_npu(model.save(tmp_path)).work
+    output = task.work.output
+    assert output is not None
+    assert output.ew.is_bypassed
+    assert output.bn.alu_from_memory is (operator != "Mul")
+    assert output.bs.mul_from_memory is (operator == "Mul" or (operator == "Sub" and is_first))
+
+
 @pytest.mark.parametrize(
     ("operator", "values", "reason"),
     [

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import DoesNotFit, TargetError
+from npuviz.formats.onnxim.workloads import TraceRow
+from npuviz.targets.systolic.compiler.language.admission import Admission
 from npuviz.targets.systolic.machine.machine import SystolicMachine
 from npuviz.targets.systolic.machine.payload import Payload
 from npuviz.targets.systolic.view.reports import Reports
@@ -83,6 +85,20 @@ def test_iterations_are_formed_by_the_rules(
     found = iterations_of(machine)
     ends = [end for _, _, end in found]
     expected = tick_by_tick(TRACES[number], scheduler, limit, ends, mode == "true")
+    assert [(requests, start) for requests, start, _ in found] == expected
+
+
+@pytest.mark.parametrize(("mode", "extra"), [("parity", 1), ("true", 0)])
+def test_of_a_crowd_as_many_are_let_in_as_there_is_room_for(tmp_path: Path, mode: str, extra: int) -> None:
+    """Who was let in and left out of the full iteration runs with the next, the others later."""
+    trace, limit = [(0, 3, 1 + number % 2, 0) for number in range(5)], 2
+    rows = [TraceRow(*row) for row in trace]
+    admission = Admission(rows, "iter", limit, is_exact=mode == "true")
+    assert [request.number for request in admission.admit(100)] == list(range(limit + extra))
+    path = write_home(tmp_path, trace, scheduler="iter", scheduler_config={"max_batch_size": limit})
+    found = iterations_of(run_list(path, mode=mode))
+    ends = [end for _, _, end in found]
+    expected = tick_by_tick(trace, "iter", limit, ends, mode == "true")
     assert [(requests, start) for requests, start, _ in found] == expected
 
 
