@@ -122,9 +122,13 @@ class BreakpointsPanel(Panel):
 
     def on_running_changed(self, running: bool) -> None:
         self.table.is_locked = running
-        for widget in (self.line, self._all, self._delete, self._examples):
+        for widget in (self.line, self._examples):
             widget.setEnabled(not running)
-        if not running:
+        if running:
+            # `refresh` enables them again, where there are any breakpoints.
+            self._all.setEnabled(False)
+            self._delete.setEnabled(False)
+        else:
             stop = self.model.stop
             for breakpoint_id in stop.breakpoints if stop else ():
                 self._last_hits[breakpoint_id] = stop.cycle if stop else -1

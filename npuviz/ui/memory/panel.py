@@ -146,7 +146,6 @@ class MemoryPanel(Panel):
         else:
             self.table.refresh()
             self._show_numbers()
-        self.view.viewport().update()
 
     def _show_filled(self) -> None:
         self.table.show_again()
@@ -357,8 +356,10 @@ class MemoryPanel(Panel):
             dtype = region.dtype if region is not None else memory.dtype
         dtype = dtype if dtype in READABLE else HEX
         self.table.set_contents(Contents(address, size, dtype, shape, banks, memory.bank_bytes))
-        width = 40 if self.table.contents.dtype == HEX else 86
-        self.view.horizontalHeader().setDefaultSectionSize(width)
+        header, width = self.view.horizontalHeader(), 40 if self.table.contents.dtype == HEX else 86
+        if header.defaultSectionSize() != width:
+            # It lays out and paints all cells, also for the width that they have.
+            header.setDefaultSectionSize(width)
         self._show_numbers()
 
     def _is_unknown(self) -> bool:

@@ -89,6 +89,7 @@ class SourcePanel(Panel):
         )  # fmt: skip
         give_room(self.table, VALUE, VALUE_WIDTH, spare=ADDRESS)
         add_copying(self.table, own=self._add_variable_actions)
+        self.variables.modelReset.connect(self._span_titles)
         self.files = choice(self, "File", "source.files", self._file_chosen)
         self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)
         self.where.setObjectName("source.where")
@@ -293,12 +294,15 @@ class SourcePanel(Panel):
         doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
         self.where.setText(f"<b>{escape(place.label)}</b> {escape(doing)}")
         self.variables.show_place(place, self.model.cycle, self.marks_changes)
+        self._reveal_current()
+        self._refresh_marks()
+
+    def _span_titles(self) -> None:
+        """Give titles of scopes the width of the table."""
         self.table.clearSpans()
         for number, row in enumerate(self.variables.rows):
             if row.variable is None:
                 self.table.setSpan(number, NAME, 1, self.variables.columnCount())
-        self._reveal_current()
-        self._refresh_marks()
 
     def _reveal_current(self) -> None:
         place = self._place.place if self._place is not None else None

@@ -50,6 +50,7 @@ class VariableTable(RowModel[VariableRow]):
 
     def show_place(self, place: ElementPlace | None, cycle: int, marks_changes: bool = True) -> None:
         """Show an element as it is at a cycle; None: nothing."""
+        marked = self.changed
         rows: list[VariableRow] = []
         if place is not None:
             for depth, (frame, _place) in enumerate(place.frames):
@@ -66,9 +67,11 @@ class VariableTable(RowModel[VariableRow]):
         self._values, self._shown = values, (element, cycle)
         if [row.key for row in rows] != [row.key for row in self.rows]:
             self.reset(rows)
-        elif rows:
-            self.rows = rows
-            self.dataChanged.emit(self.index(0, 0), self.index(len(rows) - 1, ADDRESS))
+            return
+        before, self.rows = self.rows, rows
+        for number, (row, old) in enumerate(zip(rows, before, strict=True)):
+            if row != old or (row.key in marked) != (row.key in self.changed):
+                self.row_changed(number)
 
     def _scope(
         self, name: str, variables: Sequence[FrameVariable], is_always: bool = False

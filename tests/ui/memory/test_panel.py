@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QModelIndex, QPoint, QPointF, Qt
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPoint, QPointF, Qt
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
@@ -30,6 +31,31 @@ def stage(qtbot: QtBot) -> Iterator[Stage]:
 def panel_of(stage: Stage) -> MemoryPanel:
     assert isinstance(stage.panel, MemoryPanel)
     return stage.panel
+
+
+class PaintCount(QObject):
+    """Counts how often a widget is painted."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.number = 0
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        self.number += event.type() == QEvent.Type.Paint
+        return False
+
+
+class SignalCount:
+    """Counts how often a table says that it is another."""
+
+    def __init__(self, table: MemoryTable) -> None:
+        self.number = 0
+        table.dataChanged.connect(self._count)
+        table.modelReset.connect(self._count)
+
+    def _count(self) -> None:
+        self.number += 1
 
 
 sizes = st.integers(1, 1 << 26)
@@ -172,6 +198,24 @@ def test_numbers_follow_the_machine(stage: Stage) -> None:
         expected = np.frombuffer(session.machine.read_memory(1, 0, 64), np.float32)
         shown = [panel.table.index(0, column).data() for column in range(4)]
         assert shown == [f"{value:.5g}" for value in expected[:4]]
+
+
+def test_cells_are_painted_only_when_bytes_change(stage: Stage, qtbot: QtBot) -> None:
+    session = stage.open_toy(run_to=20)
+    panel = panel_of(stage)
+    qtbot.waitUntil(lambda: panel.is_filled)
+    qtbot.wait(50)
+    painted = PaintCount(panel.view.viewport())
+    told = SignalCount(panel.table)
+    for _ in range(40):
+        qtbot.wait(1)
+        before = painted.number, told.number
+        session.step(1)
+        stage.stepped()
+        qtbot.waitUntil(lambda: panel.is_filled)
+        QApplication.processEvents()
+        assert (painted.number > before[0]) == (told.number > before[1])
+    assert 0 < painted.number < 40, painted.number
 
 
 def test_dram_shows_what_is_allocated(stage: Stage) -> None:

@@ -162,6 +162,31 @@ def test_variables_by_scope_with_what_changed(stage: Stage) -> None:
     assert [row.variable.name for row in panel.variables.rows if row.variable] == ["sum"]
 
 
+def test_only_variables_with_other_values_or_marks_are_painted(stage: Stage, qtbot: QtBot) -> None:
+    machine = open_sourced(stage)
+    panel = panel_of(stage)
+    panel.on_selection_changed(Selection(element=WATCHED[0]))
+    model, shown = panel.variables, {row.key: row for row in panel.variables.rows}
+    announced: set[tuple[str, str]] = set()
+    model.dataChanged.connect(lambda top, bottom: announced.update(keys_between(top.row(), bottom.row())))
+
+    def keys_between(first: int, last: int) -> list[tuple[str, str]]:
+        return [row.key for row in model.rows[first : last + 1]]
+
+    for _ in range(30):
+        marked, announced_before = model.changed, set(shown)
+        announced.clear()
+        stage.session.go_to(machine.cycle + 1)
+        stage.stepped()
+        now = {row.key: row for row in model.rows}
+        if set(now) == announced_before:
+            other = {key for key, row in now.items() if row != shown[key]}
+            assert announced == other | (marked ^ model.changed)
+        shown = now
+    assert model.rows
+    assert panel.table.columnSpan(0, 0) == model.columnCount()
+
+
 def test_click_on_a_line_selects_its_instruction_and_keeps_the_element(stage: Stage, qtbot: QtBot) -> None:
     open_sourced(stage)
     panel = panel_of(stage)

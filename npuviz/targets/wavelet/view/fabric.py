@@ -178,24 +178,28 @@ class FabricViews:
         }
         places = zip((columns + area.column).tolist(), (rows + area.row).tolist(), strict=True)
         blocks = self._blocks(nodes)
-        queues = self.observer.places_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES)
-        values = self.engine.state[queues[..., None] + _LEVEL_WORDS].tolist()
-        for place, state, block, main, at, levels in zip(
+        levels = self._levels(nodes)
+        for place, state, block, main, own in zip(
             places,
             states[rows, columns].tolist(),
             blocks.tolist(),
             self.observer.main_threads(nodes),
-            queues.tolist(),
-            values,
+            levels,
             strict=True,
         ):
             if state == OFF:
                 continue
-            if block == 0:
-                found[place] = Glance(state)
-                continue
-            own = tuple(Level(_QUEUE_NAMES[n], *levels[n]) for n in range(pk.NUM_QUEUES) if at[n])
-            found[place] = Glance(state, main.task, main.status, own)
+            found[place] = Glance(state, main.task, main.status, tuple(own)) if block else Glance(state)
+        return found
+
+    def _levels(self, nodes: np.ndarray) -> list[list[Level]]:
+        """Fill of the input queues that each of `nodes` (int) has."""
+        queues = self.observer.places_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES)
+        owners, numbers = np.nonzero(queues)
+        words = self.engine.state[queues[owners, numbers][:, None] + _LEVEL_WORDS]
+        found: list[list[Level]] = [[] for _ in range(len(nodes))]
+        for owner, number, row in zip(owners.tolist(), numbers.tolist(), words.tolist(), strict=True):
+            found[owner].append(Level(_QUEUE_NAMES[number], *row))
         return found
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
