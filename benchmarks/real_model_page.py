@@ -4,8 +4,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-_CELLS, _HOST_CELLS = 13, 4
-_TARGET, _CYCLES = 5, 8
+CLASS = 2
+_CELLS, _HOST_CELLS = 14, 6
+_TARGET, _CYCLES, _HOST = CLASS + 4, CLASS + 7, CLASS + 8
 
 
 def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
@@ -14,22 +15,30 @@ def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if len(cells) == _CELLS and cells[3].replace(",", "").isdigit():
+        if len(cells) == _CELLS - 1 and cells[CLASS + 1].replace(",", "").isdigit():
+            cells.insert(CLASS, "other")  # pages of before there were classes
+        if len(cells) == _CELLS and cells[CLASS + 2].replace(",", "").isdigit():
             target = cells[_TARGET].removesuffix(" *")
             number = cells[_CYCLES].replace(",", "")
             cycles = int(number) if number.isdigit() else None
             found[f"{cells[0]}, {target}"] = {
                 "cells": cells, "cycles": cycles, "reasons": [], "is_earlier": True
             }  # fmt: skip
-        elif len(cells) == _HOST_CELLS and f"{cells[0]}, {cells[1]}" in found and cells[2].endswith("%"):
-            share = int(cells[2].removesuffix("%")) / 100
-            found[f"{cells[0]}, {cells[1]}"] |= {"host": share, "host_text": cells[3]}
+            if cells[_HOST].endswith("%"):
+                found[f"{cells[0]}, {target}"]["host"] = _share(cells[_HOST])
+        elif len(cells) == _HOST_CELLS and f"{cells[0]}, {cells[2]}" in found and cells[3].endswith("%"):
+            found[f"{cells[0]}, {cells[2]}"] |= {"exchanged": _share(cells[4]), "host_text": cells[5]}
         elif line.startswith("- **"):
             name, _, rest = line.removeprefix("- **").partition("** on ")
             target, _, reason = rest.partition(": ")
             if f"{name}, {target}" in found:
                 found[f"{name}, {target}"]["reasons"].append(reason)
     return found
+
+
+def _share(cell: str) -> float:
+    """Of a cell that is a percentage."""
+    return int(cell.removesuffix("%")) / 100
 
 
 def page_at(revision: str, document: Path) -> dict[str, dict[str, Any]]:

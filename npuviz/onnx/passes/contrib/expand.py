@@ -17,6 +17,7 @@ from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
 from npuviz.onnx.passes.contrib.recurrent import WRITERS as RECURRENT
 from npuviz.onnx.passes.contrib.rotary import write_rotary
 from npuviz.onnx.passes.contrib.scaler import WRITERS as SCALER
+from npuviz.onnx.passes.contrib.selection import WRITERS as SELECTION
 from npuviz.onnx.passes.contrib.sub_pixels import WRITERS as SUB_PIXELS
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
@@ -35,9 +36,12 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **RECURRENT,
     **DYNAMIC,
     **SCALER,
+    **SELECTION,
     **SUB_PIXELS,
 }
-_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *SUB_PIXELS))
+_LATE = (*SELECTION, *SUB_PIXELS)
+"""Written out after constants are folded."""
+_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE))
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
 program has them written where the cache lies, instead of a copy of the whole cache."""
@@ -50,29 +54,34 @@ Whole = Callable[[NodeProto], bool]
 
 
 def only_recurrent(node: NodeProto) -> bool:
-    """Recurrent operators, those on 8-bit tensors, Einsum, transposed convolutions and pads stay as they are,
-    all others are written out."""
-    return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SUB_PIXELS))
+    """Recurrent operators, those on 8-bit tensors, Einsum, those that pick rows, transposed convolutions and
+    pads stay as they are, all others are written out."""
+    return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
 
 
 def but_late(whole: Whole) -> Whole:
     """As `whole`; what is written out after constants are folded stays for now."""
-    return lambda node: node.op_type in SUB_PIXELS or whole(node)
+    return lambda node: node.op_type in _LATE or whole(node)
 
 
 def only_late(whole: Whole) -> Whole:
     """As `whole`; only what is written out after constants are folded is, and recurrent operators, whose
     weights may have been no constants before."""
-    return lambda node: (node.op_type not in SUB_PIXELS and node.op_type not in RECURRENT) or whole(node)
+    return lambda node: (node.op_type not in _LATE and node.op_type not in RECURRENT) or whole(node)
 
 
-def in_plain_form(names: Collection[str]) -> Whole:
+def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
     """Those of the given names that have one result, and of an attention no bias, padding mask or cache;
-    and all on 8-bit tensors or that make such."""
+    and all on 8-bit tensors or that make such.
+
+    picks_rows  whether those that pick rows are written out
+    """
 
     def is_plain(node: NodeProto) -> bool:
         if node.op_type in QUANTISED:
             return True
+        if node.op_type in SELECTION:
+            return not picks_rows
         if node.op_type == "Pad":
             return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
@@ -94,18 +103,21 @@ def expand_contrib(
     shapes: Mapping[str, TypeAndShape],
     whole: Whole = only_recurrent,
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS,
+    selection_elements: int = 0,
 ) -> list[str]:
     """Write out operators of language models, in place; returns the names of those that stay as they are.
 
-    shapes  of the model's tensors;  whole, dynamic_weights  as of ModelForm
+    shapes  of the model's tensors;  whole, dynamic_weights, selection_elements  as of ModelForm
     What a node makes keeps its name; what lies between is called after the node.
     """
     made: list[NodeProto] = []
     left: list[str] = []
-    writer = Writer(shapes, draft.weights, opset_of(draft.proto))
+    makers = {name: node for node in draft.proto.graph.node for name in node.output}
+    writer = Writer(shapes, draft.weights, opset_of(draft.proto), makers)
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
     writer.dynamic_weights = dynamic_weights
+    writer.selection_elements = selection_elements
     with reading(draft.path, "operators of ONNX Runtime"):
         for index, node in enumerate(draft.proto.graph.node):
             name = node.name or f"{node.op_type}_{index}"

@@ -28,12 +28,18 @@ class Writer:
     opset    version of the standard's operator set
     only_new_rows  whether a cache is given as its new rows only
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written out
+    selection_elements  of a matrix that picks rows, at most
     """
 
     def __init__(
-        self, types: Mapping[str, TypeAndShape], constants: Mapping[str, np.ndarray], opset: int
+        self,
+        types: Mapping[str, TypeAndShape],
+        constants: Mapping[str, np.ndarray],
+        opset: int,
+        makers: Mapping[str, NodeProto],
     ) -> None:
         self._types = types
+        self._makers = makers
         self.opset = opset
         self._constants = constants
         self._shared: dict[tuple[Any, ...], str] = {}
@@ -43,6 +49,7 @@ class Writer:
         self._count = 0
         self.only_new_rows = False
         self.dynamic_weights = MIN_DYNAMIC_WEIGHTS
+        self.selection_elements = 0
         self.name = ""
         self.nodes: list[NodeProto] = []
         self.weights: dict[str, np.ndarray] = {}
@@ -89,6 +96,14 @@ class Writer:
         if name not in self._constants:
             raise CannotWrite
         return np.asarray(self._constants[name])
+
+    def is_known(self, name: str) -> bool:
+        """Whether a tensor is a constant."""
+        return name in self._constants
+
+    def maker(self, name: str) -> NodeProto | None:
+        """The model's node that makes a tensor, None where none does."""
+        return self._makers.get(name)
 
     def constant(self, name: str, values: Any) -> str:
         """A weight of the operator; returns its full name."""

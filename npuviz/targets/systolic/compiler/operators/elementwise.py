@@ -231,9 +231,11 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
 def lower_cast(lowering: Lowering, node: Node) -> None:
     """Cast between types of up to 32 bits: one pass through the vector unit, which rounds to nearest between
     floating-point types, towards 0 to integers, and keeps the low bits of integers. What floats of 8 bits do
-    not hold becomes their largest number, or with saturate=0 what they have for it."""
+    not hold becomes their largest number, or with saturate=0 what they have for it. Integers of 64 bits are
+    two words each, of which narrower integers keep the lower one."""
     source, output = node.inputs[0], node.outputs[0]
-    for index in (source, output):
+    is_long = lowering.tensor(source).dtype in _LONG and lowering.tensor(output).dtype in _NARROW - {"bool"}
+    for index in (output,) if is_long else (source, output):
         name = lowering.tensor(index).dtype
         if name not in FLOATS and name not in _NARROW:
             raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
@@ -242,7 +244,26 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
     is_saturating = bool(node.attributes.get("saturate", 1))
     key = ("cast", lowering.tensor(source).dtype, name, is_saturating)
     cast = partial(_cast, numpy_dtype(name), is_saturating)
+    if is_long:
+        _lower_low_words(lowering, node, lowering.function(key, cast))
+        return
     lower_steps(lowering, node, (formulas.Step(tk.OP_COMP, key, cast),))
+
+
+def _lower_low_words(lowering: Lowering, node: Node, cast: int) -> None:
+    """A pass over both words of integers of 64 bits."""
+    output = node.outputs[0]
+    walk, operands = plan_walk(lowering, output, node.inputs[:1])
+    chunks.lower_chunks(
+        lowering,
+        node,
+        output,
+        operands,
+        walk,
+        lambda chunk: chunk.vector(
+            tk.OP_COMP, chunk.words[:1], chunk.out, cast, 2 * chunk.num_elements, result=chunk.num_elements
+        ),
+    )
 
 
 def _cast(dtype: np.dtype, is_saturating: bool, values: np.ndarray, _: np.ndarray) -> np.ndarray:
@@ -284,6 +305,7 @@ def lower_comparison(lowering: Lowering, node: Node) -> None:
 
 
 _NARROW = frozenset(("int8", "uint8", "int16", "uint16", "int32", "bool"))
+_LONG = frozenset(("int64", "uint64"))
 _WORDS = frozenset(("int32",))
 """Integers as the accumulator holds them."""
 _OF_INTEGERS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))

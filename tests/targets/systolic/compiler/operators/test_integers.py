@@ -117,12 +117,17 @@ def test_a_choice_of_whole_numbers(tmp_path) -> None:
         ("uint8", "float32"),
         ("int8", "uint8"),
         ("float32", "float16"),
+        ("int64", "int32"),
+        ("int64", "uint8"),
+        ("uint64", "int16"),
     ],
 )
 def test_casts(source: str, to: str, tmp_path) -> None:
     values = {
         "int32": LARGE,
         "float32": np.array([[1.5, -0.0, 2.5], [0.99, 200.7, 17]], np.float32),
+        "int64": np.array([[1, -1, 1 << 40], [(5 << 32) - 7, -(1 << 63), 300]], np.int64),
+        "uint64": np.array([[1, 2, 1 << 63], [(5 << 32) - 7, 70000, 300]], np.uint64),
         "bool": TRUTHS,
         "uint8": np.array([[0, 127, 128], [255, 1, 2]], np.uint8),
         "int8": np.array([[0, 127, -128], [-1, 1, 2]], np.int8),
