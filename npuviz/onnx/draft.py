@@ -5,7 +5,6 @@ costs, and the 2 GiB limit of protobuf never meets the weights. Weights of an ex
 mapped, not read.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,18 +16,17 @@ from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
 from npuviz.base.errors import FormatError
-from npuviz.base.late_module import late_module
-from npuviz.base.names import echo, resolved
+from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
 from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.plain_nodes import write_plainly
 from npuviz.onnx.runtime_operators import learn_operators
+from npuviz.onnx.stored_tensors import densify, tensor_array
 
 # Protobuf cannot hold more in one message.
 MAX_MODEL_BYTES = (1 << 31) - 1
-# A tensor beyond this is a damaged file or a mistake, never a model.
-MAX_TENSOR_ELEMENTS = 1 << 34
 MAX_NODES = 1 << 22
 # Older operator sets are converted to this one.
 OLDEST_OPSET = 7
@@ -128,6 +126,8 @@ def read_draft(path: Path) -> Draft:
     _check_texts(path, proto, "model")
     _check_versions(path, proto)
     was_unsorted = sum(sort_nodes(graph) for graph in (proto.graph, *proto.functions)) > 0
+    for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
+        write_plainly(path, nodes)
     proto = _modernise(path, proto)
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         _write_defaults(nodes)
@@ -235,93 +235,10 @@ def _take_out_weights(draft: Draft) -> None:
         name = sparse.values.name
         if name in draft.weights:
             raise FormatError(draft.path, field=f"initializer {name}", found="the name twice")
-        draft.weights[name] = _densify(draft.path, sparse)
+        if not name:
+            raise FormatError(draft.path, field="sparse initializer", expected="a name", found="none")
+        draft.weights[name] = densify(draft.path, sparse, f"sparse initializer {name}")
         if name not in declared:
             values = sparse.values
             graph.input.append(onnx.helper.make_tensor_value_info(name, values.data_type, list(sparse.dims)))
     del graph.sparse_initializer[:]
-
-
-def tensor_array(path: Path, tensor: TensorProto) -> np.ndarray:
-    """The values of a stored tensor, read-only; mapped from disk when they are external data."""
-    where = f"tensor {tensor.name}"
-    if min(tensor.dims, default=0) < 0:
-        found = str(min(tensor.dims))
-        raise FormatError(path, field=where, expected="dimensions of at least 0", found=found)
-    count = math.prod(tensor.dims)
-    if count > MAX_TENSOR_ELEMENTS:
-        raise FormatError(path, field=where, expected="a tensor of sane size", found=f"{count} elements")
-    if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
-        raise FormatError(
-            path, field=where, expected="a known element type", found=f"type {tensor.data_type}"
-        )
-    with reading(path, where):
-        if tensor.data_location == TensorProto.EXTERNAL:
-            array = _external_array(path, tensor)
-        else:
-            array = onnx.numpy_helper.to_array(tensor)
-    array = array.view()
-    array.flags.writeable = False
-    return array
-
-
-def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
-    entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
-    where = f"tensor {tensor.name}"
-    location = entries.get("location", "")
-    if not location:
-        raise FormatError(path, field=where, expected="the location of its external data", found="none")
-    folder = path.parent.resolve()
-    file = resolved(folder / location)
-    if file is None or not file.is_relative_to(folder):
-        found = echo(repr(location))
-        raise FormatError(path, field=where, expected="external data beside the model", found=found)
-    if not file.exists():
-        raise FormatError(
-            path, field=where, expected=f"the external data file {echo(location)}", found="no such file",
-            hint="copy it beside the model",
-        )  # fmt: skip
-    try:
-        offset = int(entries.get("offset", "0"))
-        length = int(entries["length"]) if "length" in entries else None
-    except ValueError:
-        raise FormatError(path, field=where, expected="numbers as offset and length") from None
-    # onnx-ir takes half a second to import: only for models that need it.
-    with late_module("sympy"):
-        import onnx_ir as ir
-
-    stored = ir.ExternalTensor(
-        location, offset, length, ir.DataType(tensor.data_type),
-        shape=ir.Shape(list(tensor.dims)), name=tensor.name, base_dir=folder,
-    )  # fmt: skip
-    end = offset + (stored.nbytes if length is None else length)
-    available = file_size(file)
-    if offset < 0 or (length is not None and length != stored.nbytes) or end > available:
-        raise FormatError(
-            path,
-            field=where,
-            expected=f"{stored.nbytes} bytes at {offset} of {echo(location)}",
-            found=f"{available} bytes in the file" if end > available else f"a length of {length}",
-        )
-    return stored.numpy()
-
-
-def _densify(path: Path, sparse: onnx.SparseTensorProto) -> np.ndarray:
-    where = f"sparse initializer {sparse.values.name}"
-    shape = tuple(sparse.dims)
-    count = math.prod(max(dim, 0) for dim in shape)
-    # Written out in full, so bounded by what a weight may sensibly take.
-    if not sparse.values.name or min(shape, default=0) < 0 or count > 1 << 28:
-        raise FormatError(path, field=where, expected="a named tensor of sane size", found=f"shape {shape}")
-    values = tensor_array(path, sparse.values)
-    indices = tensor_array(path, sparse.indices)
-    try:
-        dense = np.zeros(count, values.dtype)
-        if indices.ndim == 2:
-            indices = np.ravel_multi_index(tuple(indices.T), shape)
-        dense[indices] = values
-    except (IndexError, TypeError, ValueError, MemoryError) as error:  # of numpy
-        raise FormatError(path, field=where, found=first_line(error)) from error
-    dense = dense.reshape(shape)
-    dense.flags.writeable = False
-    return dense

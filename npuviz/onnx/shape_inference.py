@@ -16,12 +16,13 @@ from onnx import TensorProto, TypeProto
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.names import echo
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import MAX_TENSOR_ELEMENTS, OF_A_RUN, Draft, assumed_one, read_draft
+from npuviz.onnx.draft import OF_A_RUN, Draft, assumed_one, read_draft
 from npuviz.onnx.inputs import Given, User, draw, index_limits
 from npuviz.onnx.node_order import names_read
 from npuviz.onnx.observation import observe
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.runtime_operators import unknown_operator
+from npuviz.onnx.stored_tensors import MAX_TENSOR_ELEMENTS
 from npuviz.program.dtypes import dtype_name
 from npuviz.program.tensor import Tensor
 

@@ -23,7 +23,7 @@ from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
 from npuviz.onnx.check.spread import spread_of
 from npuviz.onnx.check.steadiness import EXPLAINS, IS_MUCH, moves, remark
-from npuviz.onnx.semantics.operators import RANDOM, is_requantized
+from npuviz.onnx.semantics.operators import draws, is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
@@ -68,7 +68,7 @@ class Comparison:
 
     def is_random(self, tensor: int) -> bool:
         """Whether a tensor is drawn, and so left out."""
-        if self._graph.nodes[self._graph.tensors[tensor].producer].op_type not in RANDOM:
+        if not draws(self._graph, self._graph.nodes[self._graph.tensors[tensor].producer]):
             return False
         self.leave_out(tensor, _RANDOM)
         return True
@@ -277,7 +277,7 @@ class Comparison:
 
     def _depends_on_chance(self, tensor: int) -> bool:
         producer = self._graph.tensors[tensor].producer
-        drawn = producer >= 0 and self._graph.nodes[producer].op_type in RANDOM
+        drawn = producer >= 0 and draws(self._graph, self._graph.nodes[producer])
         return drawn or tensor in self._from_random
 
     def _wrong_operators(self, causes: Causes) -> list[Finding]:
@@ -402,7 +402,7 @@ def _from_random(graph: Graph) -> frozenset[int]:
     found: set[int] = set()
     for node in graph.nodes:
         outputs = {index for index in node.outputs if index >= 0}
-        if node.op_type in RANDOM:
+        if draws(graph, node):
             drawn |= outputs
         elif any(index in drawn or index in found for index in node.inputs):
             found |= outputs

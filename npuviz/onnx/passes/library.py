@@ -171,6 +171,10 @@ def _take_apart(draft: Draft, model: ir.Model) -> Draft:
         arrays[name] = array
         value.shape = ir.Shape(array.shape)
         value.dtype = value.const_value.dtype
+        if array.dtype.hasobject:
+            # What is folded is an array of numpy's text, which the library does not write.
+            texts = [text.encode() if isinstance(text, str) else bytes(text) for text in array.reshape(-1)]
+            value.const_value = ir.StringTensor(texts, name=name, shape=ir.Shape(array.shape))
         if not is_kept(array):
             del graph.initializers[name]
             graph.inputs.append(value)

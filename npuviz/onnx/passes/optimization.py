@@ -13,11 +13,12 @@ from onnx import numpy_helper
 
 from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, MAX_TENSOR_ELEMENTS, Draft, declare_weight
+from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft, declare_weight
 from npuviz.onnx.node_order import names_read
 from npuviz.onnx.passes.looked_up import read_rows_first
 from npuviz.onnx.passes.unrolling import unroll_model
 from npuviz.onnx.passes.weight_moves import moved_weights
+from npuviz.onnx.stored_tensors import MAX_TENSOR_ELEMENTS
 
 # Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
 _REPLACEABLE = frozenset(

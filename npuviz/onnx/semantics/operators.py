@@ -1,11 +1,25 @@
 """What kinds of operators there are, where several compilers or checks ask."""
 
-from npuviz.program.graph import Graph
+import numpy as np
+
+from npuviz.program.graph import Graph, Node
 
 RANDOM = frozenset(
     ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial")
 )
 """Operators that draw random numbers."""
+
+
+def draws(graph: Graph, node: Node) -> bool:
+    """Whether the results of a node depend on random numbers."""
+    if node.op_type in RANDOM:
+        return True
+    if node.op_type != "Dropout" or len(node.inputs) < 3 or node.inputs[2] < 0:
+        return False
+    is_training, ratio = graph.constants.get(node.inputs[2]), graph.constants.get(node.inputs[1])
+    drops = ratio is None or bool(np.any(ratio))
+    return drops and (is_training is None or bool(np.any(is_training)))
+
 
 REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
 """Operators that round something finer to integers."""
