@@ -180,6 +180,20 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed, from KDA on trn2: DMA bounds adamw in columns of 576 to 912, with two places latency would",
         "Assumed: as NC-v3",
     ),
+    "kernel_hoist": _each(
+        (1, 1, 0, 0),
+        _V1_LIKE_V2,
+        "Assumed, from BENCH on trn1: bmm turns each left operand once, mamba reads u once, rmsnorm_matmul w",
+        "Assumed, from KDA on trn2: bmm's first kernel runs all of its 2,048 transposes",
+        "Assumed: as NC-v3",
+    ),
+    "kernel_rows_in_psum": _each(
+        (0, 0, 1, 1),
+        _V1_LIKE_V2,
+        "Assumed: no profile of trn1 has repeated rows that fit into a bank",
+        "Assumed, from KDA on trn2: Scalar works half as long in mamba with rows of 512 columns",
+        "Assumed: as NC-v3",
+    ),
     "has_bias_immediate": _each(
         (False, False, True, True),
         "Assumed: as NC-v2",

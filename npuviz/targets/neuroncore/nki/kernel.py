@@ -58,7 +58,12 @@ class Traced:
 
 
 class Kernel:
-    """A function of nki.jit. Called inside another kernel it is part of that; else it runs on the machine."""
+    """A function of nki.jit. Called inside another kernel it is part of that; else it runs on the machine.
+
+    is_as_written  whether it asks the compiler to take nothing out of its loops
+    """
+
+    is_as_written = False
 
     def __init__(
         self,
@@ -79,7 +84,9 @@ class Kernel:
     def __getitem__(self, grid: Any) -> "Kernel":
         """The kernel on a grid of instances."""
         sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
-        return Kernel(self.function, self.version, sizes, self.mode, self.platform)
+        made = Kernel(self.function, self.version, sizes, self.mode, self.platform)
+        made.is_as_written = self.is_as_written
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run, or be part of the kernel that runs."""
@@ -118,7 +125,7 @@ class Kernel:
         can_wait: bool,
     ) -> Traced:
         """`trace`; can_wait  whether instances wait for each other."""
-        recording = Recording(ACTIONS, self.version, grid=self.grid)
+        recording = Recording(ACTIONS, self.version, grid=self.grid, is_as_written=self.is_as_written)
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         inputs: dict[str, np.ndarray] = {}

@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
+from npuviz.targets.neuroncore.nki.hoisting import hoisted
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
 from npuviz.targets.neuroncore.nki.psum_zeros import without_overwritten_zeros
@@ -22,6 +23,7 @@ from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.reordering import reordered
+from npuviz.targets.neuroncore.nki.repeated_rows import rows_in_psum
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -214,6 +216,20 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
     """The steps of a kernel of generation 1 as the vendor's compiler changes them; says what it does."""
     count = spec.kernel_buffers
     capacity = spec.sbuf_usable_bytes - COMPILER_BYTES
+    if spec.kernel_hoist and not (recording.is_placed or recording.is_as_written):
+        steps, names = hoisted(recording, steps, capacity)
+        if names:
+            recording.note(
+                f"{', '.join(names)}: the same in each turn of a loop, so that the first turn makes what all "
+                "of them read (assumed: --set kernel_hoist=0)"
+            )
+    if spec.kernel_rows_in_psum:
+        steps, rows = rows_in_psum(recording, steps, spec)
+        if rows:
+            recording.note(
+                f"{rows} rows repeated over partitions are read in PSUM, where the product leaves them "
+                "(assumed: --set kernel_rows_in_psum=0)"
+            )
     found, names = reloaded_at_use(recording, steps, capacity, count)
     for name in names:
         recording.note(

@@ -8,7 +8,7 @@ import pytest
 from npuviz.program.program import Program
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles
-from npuviz.targets.neuroncore.isa import DST, Opcode, Space
+from npuviz.targets.neuroncore.isa import DST, Engine, Opcode, Space
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, random
@@ -406,3 +406,42 @@ def test_ones_that_repeat_a_row_may_be_marked(tmp_path) -> None:
         assert any("kernel_repeat_onezero" in note.text for note in program.notes)
         assert np.array_equal(outputs_of(spec, program)[0], given["b"] + given["a"])
     assert found == [4 * 512, 2 * 512]
+
+
+@pytest.mark.parametrize(
+    ("preset", "columns", "settings", "copies"),
+    [
+        ("trn2", 512, {}, 0),
+        ("trn2", 1024, {}, 2 * TURNS),  # two banks
+        ("trn2", 512, {"kernel_rows_in_psum": "0"}, TURNS),
+        ("trn1", 512, {}, TURNS),
+    ],
+)
+def test_a_repeated_row_of_a_bank_is_read_in_psum_from_trn2_on(
+    tmp_path, preset, columns, settings, copies
+) -> None:
+    body = (
+        f"t = nl.load(a[128 * i:128 * i + 128, 0:{columns}])\n"
+        f"        row = nl.load(a[128 * i:128 * i + 1, 0:{columns}]).broadcast_to((128, {columns}))\n"
+        f"        nl.store(out[i, 0:128, 0:{columns}], nl.add(t, row))"
+    )
+    a = random(128 * TURNS, 1024)
+    spec, program = loaded(tmp_path, _loop("nl.affine_range", body), {"a": a}, preset=preset, **settings)
+    (out,) = outputs_of(spec, program)
+    part = a.reshape(TURNS, 128, 1024)[..., :columns]
+    np.testing.assert_allclose(out[..., :columns], part + part[:, :1], rtol=1e-5, atol=1e-6)
+    code = program.payload.tables.instructions
+    engines = code["engine"][code["opcode"] == Opcode.TENSOR_COPY]
+    assert len(engines) == copies
+    assert columns == 512 or set(engines.tolist()) == {Engine.ACTIVATION}
+
+
+def test_a_repeated_row_that_later_turns_read_is_copied(tmp_path) -> None:
+    before = "row = nl.load(a[0:1, 0:512]).broadcast_to((128, 512))"
+    body = "nl.store(out[i, 0:128, 0:512], nl.add(nl.load(a[128 * i:128 * i + 128, 0:512]), row))"
+    a = random(128 * TURNS, 1024)
+    text = _loop("nl.affine_range", body, before=before)
+    spec, program = loaded(tmp_path, text, {"a": a}, preset="trn2")
+    (out,) = outputs_of(spec, program)
+    np.testing.assert_allclose(out[..., :512], (a + a[:1]).reshape(out.shape)[..., :512], rtol=1e-5)
+    assert {space for space, _ in _places(program, Opcode.TENSOR_COPY)} == {Space.SBUF}

@@ -102,6 +102,14 @@ def passed_through(func: Any = None, *_: Any, **__: Any) -> Any:
     return lambda inner: inner
 
 
+def as_written(func: Any = None, *_: Any, **__: Any) -> Any:
+    """A decorator of kernels from whose loops the compiler takes nothing out."""
+    if not callable(func):
+        return as_written
+    func.is_as_written = True  # type: ignore[attr-defined]
+    return func
+
+
 class _Placement:
     """ncc.sbuf, ncc.psum: where tiles go. npuviz places them itself and says so."""
 

@@ -157,6 +157,7 @@ def broadcast_partitions(source: Tensor, partitions: int) -> Tensor:
             PSUM,
             accumulate=False,
             hints=Flag.STATIONARY_ONEZERO * is_marked,
+            repeats=True,
         )
-        recording.step("tensor_copy", target[:, first:end], (product,), engine=None)
+        recording.step("tensor_copy", target[:, first:end], (product,), engine=None, repeats=True)
     return made

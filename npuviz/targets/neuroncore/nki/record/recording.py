@@ -51,6 +51,7 @@ class Recording:
     moments  where the kernel's Python was at its steps
     outputs  what the kernel returned
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
+    is_as_written  whether nothing is taken out of its loops
     random_state  seed of the random numbers, and how many tiles were drawn since
     observer  reads a tensor while the kernel is recorded, None where that is not possible
     """
@@ -64,6 +65,7 @@ class Recording:
     program: tuple[int, ...] = ()
     grid: tuple[int, ...] = ()
     is_placed: bool = False
+    is_as_written: bool = False
     prints: list[str] = field(default_factory=list[str])
     notes: dict[str, None] = field(default_factory=dict[str, None])
     random_state: tuple[int, int] = (0, 0)

@@ -84,9 +84,13 @@ class Actions(Protocol):
 
 
 class Recorder(Protocol):
-    """Who records what happens to tensors."""
+    """Who records what happens to tensors.
+
+    storages  by id
+    """
 
     actions: Actions
+    storages: list[Storage]
 
     def assign(self, target: "Tensor", value: object) -> None:
         """`t[...] = value`."""
