@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rk3588_models import Run, quantised_light, run_model
+from benchmarks.rk3588_streams import feature_offset, matmul_task, weight_offset
 from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.formats.rk3588 import tensor_layout as layout
-from npuviz.formats.rk3588.conv_task import matmul_task
 from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.formats.rk3588.regcmd.area import read_regcmd
 from npuviz.sim.stop import NO_STOPS
@@ -81,14 +81,13 @@ def layout_samples() -> tuple[int, int]:
         if line.startswith("W"):
             shape = layout.WeightShape(1 << 14, size["C"])
             made = [
-                layout.weight_offset(size["k"] - 1, size["c"] - 1, 0, 0, shape=shape, group=group)
+                weight_offset(size["k"] - 1, size["c"] - 1, 0, 0, shape=shape, group=group)
                 for group in (16, 32)
             ]
         else:
             place = (size["c"] - 1, size["h"] - 1, size["w"] - 1)
             made = [
-                layout.feature_offset(*place, height=size["H"], width=size["W"], group=group)
-                for group in (8, 16, 4)
+                feature_offset(*place, height=size["H"], width=size["W"], group=group) for group in (8, 16, 4)
             ]
         total += len(offsets)
         right += sum(one == other for one, other in zip(made, offsets, strict=True))

@@ -1,6 +1,6 @@
-"""One convolution task of the RK3588 in plain numbers, and the task of a matrix product."""
+"""One convolution task of the RK3588 in plain numbers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, packing
@@ -83,66 +83,6 @@ class ConvTask:
         if self.depthwise:
             return aligned(self.channels, DEPTHWISE_GROUP)
         return aligned(self.kernels, max(packing(self.in_dtype).kernels, 16))
-
-
-def matmul_task(
-    rows: int,
-    inner: int,
-    columns: int,
-    in_dtype: str,
-    out_dtype: str = "",
-    *,
-    addresses: tuple[int, int, int],
-) -> ConvTask:
-    """The task of C[rows x columns] = A[rows x inner] x B[inner x columns] as a 1x1 convolution.
-
-    `in_dtype` is float16 or int8; the output float32 or int32 unless `out_dtype` says otherwise.
-    `addresses` are those of features, weights and output. Limits (source: D MTX, ORK): float16 rows 1
-    or a multiple of 4, inner a multiple of 32, columns of 16; int8 inner and columns of 32; features
-    at most 11 banks, a kernel at most one of 32 KB. Raises FormatError beyond them.
-    """
-    group = _matmul_group(in_dtype)
-    checks = (
-        (
-            rows == 1 or (rows > 1 and (in_dtype == "int8" or rows % 4 == 0)),
-            "rows",
-            "1 or a multiple of 4",
-            rows,
-        ),
-        (inner >= 1 and inner % BLOCK == 0, "inner", f"a multiple of {BLOCK}", inner),
-        (columns >= 1 and columns % group == 0, "columns", f"a multiple of {group}", columns),
-    )
-    for fine, name, expected, found in checks:
-        if not fine:
-            raise FormatError("matmul task", field=name, expected=expected, found=str(found))
-    task = ConvTask(
-        in_dtype,
-        out_dtype or ("float32" if in_dtype == "float16" else "int32"),
-        width=1,
-        height=rows,
-        channels=inner,
-        kernels=columns,
-        out_height=rows,
-        feature_grains=rows + 1,  # D MTX
-        quantised=in_dtype == "float16",  # bit 0 is 1 for fp16, 0 for int8 (D MTX)
-        feature_address=addresses[0],
-        weight_address=addresses[1],
-        output_address=addresses[2],
-    )
-    if task.kernel_bytes > BANK_BYTES:
-        raise FormatError(
-            "matmul task",
-            field="inner",
-            expected=f"a kernel of at most {BANK_BYTES} bytes",
-            found=f"{task.kernel_bytes} bytes",
-        )
-    return replace(task, data_banks=banks_of(task)[0])
-
-
-def _matmul_group(in_dtype: str) -> int:
-    if in_dtype not in ("float16", "int8"):
-        raise FormatError("matmul task", field="dtype", expected="float16 or int8", found=in_dtype)
-    return packing(in_dtype).kernels
 
 
 def banks_of(task: ConvTask) -> tuple[int, int]:

@@ -151,12 +151,6 @@ class RegisterDatabase:
                 shown.append(DecodedField(field.name, held, field.text(held)))
         return DecodedRegister(register.block, register.name, tuple(shown))
 
-    def decode_word(
-        self, word: Word, *, file: str = "register word", at: int | None = None
-    ) -> DecodedRegister:
-        """`decode` of one word."""
-        return self.decode(word.target, word.offset, word.value, file=file, at=at)
-
     def encode(self, block: str, register: str, **fields: int) -> Word:
         """The word that writes a register; fields not named are 0.
 

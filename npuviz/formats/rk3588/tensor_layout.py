@@ -86,18 +86,13 @@ def _check_packed(packed: Array, expected: int) -> None:
         raise _wrong(field="packed elements", expected=least, found=f"shape {packed.shape}")
 
 
-def _check_rank(array: Array, rank: int, names: str) -> None:
+def check_rank(array: Array, rank: int, names: str) -> None:
+    """Raise FormatError unless an array has so many dimensions, which `names` lists."""
     if array.ndim != rank:
         raise _wrong(field="array", expected=f"the dimensions {names}", found=f"shape {array.shape}")
 
 
 # --- features: NC1HWC2 ---------------------------------------------------------------------------
-
-
-def feature_offset(channel: int, row: int, column: int, *, height: int, width: int, group: int) -> int:
-    """Element offset in a feature cube with `group` (C2) channels an atom; coordinates from 0."""
-    surface = channel // group * height * width * group
-    return surface + (row * width + column) * group + channel % group
 
 
 def feature_elements(channels: int, height: int, width: int, group: int) -> int:
@@ -112,7 +107,7 @@ def pack_features(cube: Array, group: int, *, channels: int = 0) -> Array:
     `channels` fills up with zeros to at least so many channels. Raises FormatError for other ranks
     and empty dimensions.
     """
-    _check_rank(cube, 3, "C, H, W")
+    check_rank(cube, 3, "C, H, W")
     count, height, width = cube.shape
     size = feature_elements(max(count, channels), height, width, group)
     surfaces = size // (height * width * group)
@@ -145,21 +140,6 @@ class WeightShape:
     width: int = 1
 
 
-def weight_offset(
-    kernel: int, channel: int, row: int, column: int, *, shape: WeightShape, group: int, block: int = 32
-) -> int:
-    """Element offset of a weight; coordinates from 0, C filled up to a multiple of `block`.
-
-    The last group holds only the kernels that are left: a vendor model with 1001 kernels stores
-    1001, not 1008 (size measured; the order inside of that group is inferred).
-    """
-    taps = shape.height * shape.width
-    first = kernel // group * group
-    present = min(group, shape.kernels - first)
-    inner = (channel // block * taps + row * shape.width + column) * present * block
-    return first * aligned(shape.channels, block) * taps + inner + (kernel - first) * block + channel % block
-
-
 def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
     """Elements of packed weights: C is filled up to a multiple of `block`, K is not filled up."""
     _check_sizes(
@@ -174,26 +154,6 @@ def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
     return _checked_total(shape.kernels * channels * shape.height * shape.width, "weights")
 
 
-def pack_weights(weights: Array, group: int, block: int = 32) -> Array:
-    """Dense weights (K, C, R, S) as memory holds them: one row of elements, a new array.
-
-    Missing channels are zeros. Raises FormatError for other ranks and empty dimensions.
-    """
-    _check_rank(weights, 4, "K, C, R, S")
-    shape = WeightShape(*weights.shape)
-    weight_elements(shape, group, block)
-    channels = aligned(shape.channels, block)
-    full = np.zeros((shape.kernels, channels, shape.height, shape.width), weights.dtype)
-    full[:, : shape.channels] = weights
-    parts: list[Array] = []
-    for first, count, width in _kernel_groups(shape.kernels, group):
-        part = full[first : first + count].reshape(
-            -1, width, channels // block, block, shape.height, shape.width
-        )
-        parts.append(part.transpose(0, 2, 4, 5, 1, 3).reshape(-1))
-    return np.concatenate(parts)
-
-
 def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 32) -> Array:
     """The weights (K, C, R, S) of a packed row, a new array.
 
@@ -204,7 +164,7 @@ def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 3
     channels = aligned(shape.channels, block)
     full = np.empty((shape.kernels, channels, shape.height, shape.width), packed.dtype)
     kernel_size = size // shape.kernels
-    for first, count, width in _kernel_groups(shape.kernels, group):
+    for first, count, width in kernel_groups(shape.kernels, group):
         part = packed[first * kernel_size : (first + count) * kernel_size].reshape(
             -1, channels // block, shape.height, shape.width, width, block
         )
@@ -214,7 +174,7 @@ def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 3
     return np.ascontiguousarray(full[:, : shape.channels])
 
 
-def _kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
+def kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
     """(first kernel, kernels, kernels of a group) of the full groups and of the rest."""
     whole = kernels // group * group
     parts = [(0, whole, group), (whole, kernels - whole, kernels - whole)]
@@ -236,7 +196,7 @@ def pack_depthwise(weights: Array) -> Array:
     Groups of 64 channels (source: D MESA); taps before channels inside of a group is inferred from
     the dense order. Raises FormatError for other ranks and empty dimensions.
     """
-    _check_rank(weights, 3, "C, R, S")
+    check_rank(weights, 3, "C, R, S")
     channels, height, width = weights.shape
     depthwise_elements(channels, height, width)
     full = np.zeros((aligned(channels, DEPTHWISE_GROUP), height, width), weights.dtype)

@@ -68,7 +68,6 @@ class Adapter:
         self._thread = 0
         self._stop: Stop | None = None
         self._stops_on_entry = True
-        self._line_base = 1
         self.is_trusted = not token
 
     def serve(self) -> None:

@@ -44,7 +44,6 @@ class Motion:
     def __init__(self, session: Session, places: Places, breakpoints: Breakpoints) -> None:
         self._session, self._places, self._breakpoints = session, places, breakpoints
         self.stops_at_hazards = False
-        self.stops_at_faults = True
 
     def run(self, say: Callable[[str], None]) -> Stop:
         """Run until a breakpoint counts, or to the end."""

@@ -17,7 +17,6 @@ from npuviz.sim.frames import FrameVariable, HasFrames
 
 MOST_ROWS = 1000
 """Variables in one answer; clients that page have the others."""
-PAGE_ELEMENTS = 100
 Rows = Callable[[], Sequence[dict[str, Any]]]
 
 

@@ -77,7 +77,6 @@ class Guard:
     """Refuses with PermissionError what Python opens outside of the folders, from `start` to `stop`."""
 
     def __init__(self, folders: Folders, scratch: Path) -> None:
-        self._folders = folders
         package = Path(npuviz.__file__).parent
         own = [package, resource_path(""), sample_models_path(), manual_path()]
         libraries = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix), *map(Path, SYSTEM)]

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.rk3588_streams import matmul_task
 from npuviz.base.errors import FormatError
-from npuviz.formats.rk3588.conv_task import ConvTask, matmul_task
+from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.formats.rk3588.regcmd.stream import Tail, amount_of, parse_stream
 from npuviz.formats.rk3588.registers import registers
@@ -47,7 +48,9 @@ def values(task: ConvTask) -> dict[str, int]:
     database = registers()
     return {
         f"{register.block} {register.name}.{field.name}": field.value
-        for register in (database.decode_word(word) for word in conv_task_words(task).words)
+        for register in (
+            database.decode(word.target, word.offset, word.value) for word in conv_task_words(task).words
+        )
         for field in register.fields
     }
 

@@ -21,7 +21,10 @@ WIDTHS = tuple(Word(CNA, value, 0x1028) for value in range(1, 9))
 
 def decoded(stream: Stream) -> list[DecodedRegister]:
     """Every word of body and tail in named fields."""
-    return [DATABASE.decode_word(word) for word in (*stream.words, *stream.tail.words())]
+    return [
+        DATABASE.decode(word.target, word.offset, word.value)
+        for word in (*stream.words, *stream.tail.words())
+    ]
 
 
 def refused(act, *parts: str) -> None:

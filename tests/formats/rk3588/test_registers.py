@@ -23,7 +23,7 @@ WRITABLE = [
 def test_every_word_of_a_dump_decodes_into_named_fields_and_back(path):
     for packed in dump_words(path):
         word = Word.unpacked(packed)
-        decoded = DATABASE.decode_word(word)
+        decoded = DATABASE.decode(word.target, word.offset, word.value)
         fields = {field.name: field.value for field in decoded.fields}
         assert fields
         assert not [name for name in fields if name.startswith("reserved")]
@@ -145,4 +145,4 @@ def test_what_cannot_be_encoded(block, register, fields, parts):
 
 def test_the_empty_word():
     assert EMPTY.packed == 0
-    assert DATABASE.decode_word(EMPTY).block == "NONE"
+    assert DATABASE.decode(EMPTY.target, EMPTY.offset, EMPTY.value).block == "NONE"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.rk3588_streams import feature_offset, pack_weights, weight_offset
 from npuviz.base.errors import FormatError
 from npuviz.formats.rk3588 import tensor_layout as layout
 from npuviz.formats.rk3588.tensor_layout import WeightShape
@@ -36,12 +37,12 @@ def test_all_weight_samples():
         shape = WeightShape(512, parts["C"])
         for dtype, offset in zip(("float16", "int8"), offsets, strict=True):
             group = layout.packing(dtype).kernels
-            assert layout.weight_offset(parts["k"], parts["c"], 0, 0, shape=shape, group=group) == offset
+            assert weight_offset(parts["k"], parts["c"], 0, 0, shape=shape, group=group) == offset
             checked += 1
     for channels in {sample_parts(line)[0]["C"] for line in SAMPLES if line.startswith("W")}:
         numbers = np.arange(512 * channels, dtype=np.int32).reshape(512, channels, 1, 1)
         for dtype, place in (("float16", 0), ("int8", 1)):
-            packed = layout.pack_weights(numbers, layout.packing(dtype).kernels)
+            packed = pack_weights(numbers, layout.packing(dtype).kernels)
             for line in SAMPLES:
                 parts, offsets = sample_parts(line)
                 if line.startswith("W") and parts["C"] == channels:
@@ -58,7 +59,7 @@ def test_all_feature_samples():
         for dtype, offset in zip(("float16", "int8", "float32"), offsets, strict=True):
             group = layout.packing(dtype).channels
             at = (parts["c"], parts["h"], parts["w"])
-            assert layout.feature_offset(*at, height=height, width=width, group=group) == offset
+            assert feature_offset(*at, height=height, width=width, group=group) == offset
             assert layout.pack_features(numbers, group)[offset] == numbers[at]
             checked += 1
     assert checked == 3 * sum(line.startswith("F") for line in SAMPLES)
@@ -73,7 +74,7 @@ def test_memory_images_of_the_matrix_product():
     assert layout.image_bytes(feature).hex() == memory["feature_fp16_hex"]
     padded = np.zeros((16, 64, 1, 1), np.float16)
     padded[:, :36, 0, 0] = b
-    assert layout.image_bytes(layout.pack_weights(padded, 16)).hex() == memory["weight_fp16_hex"]
+    assert layout.image_bytes(pack_weights(padded, 16)).hex() == memory["weight_fp16_hex"]
     output = np.frombuffer(bytes.fromhex(memory["output_fp32_hex"]), np.float32)
     c = layout.unpack_features(output, 16, 4, 1, 4)[:, :, 0].T
     np.testing.assert_array_equal(c, np.array(memory["C"], np.float32))
@@ -98,7 +99,7 @@ def test_features_survive_packing_and_lie_where_the_formula_says(channels, heigh
     assert len(packed) == layout.feature_elements(channels, height, width, group)
     np.testing.assert_array_equal(layout.unpack_features(packed, channels, height, width, group), cube)
     for at in np.ndindex(cube.shape):
-        assert packed[layout.feature_offset(*at, height=height, width=width, group=group)] == cube[at]
+        assert packed[feature_offset(*at, height=height, width=width, group=group)] == cube[at]
     assert np.count_nonzero(packed) == cube.size
 
 
@@ -112,13 +113,13 @@ def test_weights_survive_packing_and_lie_where_the_formula_says(
     shape = WeightShape(kernels, channels, height, width)
     size = kernels * channels * height * width
     weights = np.arange(1, size + 1, dtype=np.int32).reshape(kernels, channels, height, width)
-    packed = layout.pack_weights(weights, group, block)
+    packed = pack_weights(weights, group, block)
     assert len(packed) == layout.weight_elements(shape, group, block)
     np.testing.assert_array_equal(layout.unpack_weights(packed, shape, group, block), weights)
     random = np.random.default_rng(size)
     for _ in range(30):
         at = tuple(int(random.integers(limit)) for limit in weights.shape)
-        assert packed[layout.weight_offset(*at, shape=shape, group=group, block=block)] == weights[at]
+        assert packed[weight_offset(*at, shape=shape, group=group, block=block)] == weights[at]
 
 
 def test_rxs_order_is_group_block_row_column_kernel_channel():
@@ -132,12 +133,12 @@ def test_rxs_order_is_group_block_row_column_kernel_channel():
         for kernel in range(32)
         for channel in range(32)
     ]
-    np.testing.assert_array_equal(layout.pack_weights(weights, 32), by_hand)
+    np.testing.assert_array_equal(pack_weights(weights, 32), by_hand)
 
 
 def test_the_last_group_of_kernels_holds_only_what_is_left():
     weights = np.arange(17 * 32, dtype=np.int32).reshape(17, 32, 1, 1)
-    packed = layout.pack_weights(weights, 16)
+    packed = pack_weights(weights, 16)
     np.testing.assert_array_equal(packed, weights.reshape(-1))
 
 
@@ -170,7 +171,7 @@ def test_groups_by_type():
         (lambda: layout.packing("float64"), "float64"),
         (lambda: layout.pack_features(np.zeros((2, 2)), 8), "C, H, W"),
         (lambda: layout.pack_features(np.zeros((0, 2, 2)), 8), "channels"),
-        (lambda: layout.pack_weights(np.zeros((2, 2, 2)), 16), "K, C, R, S"),
+        (lambda: pack_weights(np.zeros((2, 2, 2)), 16), "K, C, R, S"),
         (lambda: layout.pack_depthwise(np.zeros((2, 2))), "C, R, S"),
         (lambda: layout.unpack_features(np.zeros(10), 4, 2, 2, 4), "at least 16"),
         (lambda: layout.unpack_features(np.zeros(10), 1 << 20, 1 << 20, 4, 4), "at most 4294967296"),

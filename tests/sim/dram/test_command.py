@@ -6,8 +6,8 @@ import pytest
 from npuviz.sim.dram import records_kernels as ck
 from npuviz.sim.dram.device import DramDevice, make_device, preset_device
 from npuviz.sim.dram.presets import Organization
-from npuviz.sim.dram.replay_kernels import replay
 from npuviz.sim.dram.state_words import FRONT_LIMIT, CommandLayout
+from tests.sim.dram.replay_kernels import replay
 from tests.sim.dram.slow_channel import SlowChannel
 from tests.sweeps import seeds
 

@@ -15,7 +15,7 @@ from npuviz.sim.fabric import EAST, RAMP, SOUTH, Area
 from npuviz.sim.network import records_kernels as fk
 from npuviz.sim.network.fabric import HELD, IDLE, STATES, FlitFabric
 from npuviz.sim.network.flit_network import FlitNetwork, check_nodes, flit_config
-from npuviz.sim.network.replay_kernels import PACKET, replay
+from tests.sim.network.replay_kernels import PACKET, replay
 
 BYTES = (8, 32, 32, 8)
 BASE = """

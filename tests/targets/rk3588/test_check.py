@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.formats.rk3588.tensor_layout import pack_weights
+from benchmarks.rk3588_streams import pack_weights
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult

@@ -12,7 +12,6 @@ from npuviz.targets.neuroncore.tables import Tables
 _ENGINE = (0.5, 4.0)
 _DMA = (0.25, 8.0)
 _HOST = (0.5, 2.0)
-_HOST_UNIT = 5
 
 NOT_VARIED = (
     "DMA: from the trigger to the first element, and the semaphore write at the end",

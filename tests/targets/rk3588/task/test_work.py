@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from npuviz.formats.rk3588.conv_task import ConvTask, matmul_task
+from benchmarks.rk3588_streams import matmul_task
+from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.formats.rk3588.registers import Word, registers
 from npuviz.targets.rk3588.spec import RknnSpec

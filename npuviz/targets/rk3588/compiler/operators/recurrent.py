@@ -49,7 +49,6 @@ from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 _KERNELS, _LANES = packing(HALF).kernels, packing(HALF).channels
-_SINGLE_LANES = packing(SINGLE).channels
 _USUAL: Mapping[str, tuple[str, ...]] = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 _ORDER: Mapping[str, tuple[int, ...]] = {"RNN": (0,), "GRU": (0, 1, 2), "LSTM": (1, 0, 2, 3)}
 """Gates as they lie here, by their numbers in the operator: of an LSTM output, input, forget, cell."""

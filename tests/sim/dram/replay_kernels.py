@@ -1,12 +1,9 @@
-"""Runs a list of requests through command-level DRAM by itself: for tests and what-if questions."""
+"""Runs a list of requests through command-level DRAM by itself."""
 
 from npuviz.sim.dram.command_kernels import dram_can_accept, dram_cycle, dram_offer, dram_take
 from npuviz.sim.dram.queue_kernels import request_of
 from npuviz.sim.dram.records_kernels import NEVER, NIL, WRITE_FLAG, dram_at
 from npuviz.sim.parts.bits_kernels import entry, pointer_to
-
-REQUEST_WORDS = 4
-"""Words of a request: earliest tick, channel, byte address inside it, 1 for a write."""
 
 
 @entry
@@ -14,7 +11,8 @@ def replay(state, first, requests, responses, last_tick):
     """Offer requests in order, each when its tick has come and its channel takes it.
 
     state      (words,) int64  changed  with the DRAM's header at word `first`, and node `i` for request i
-    requests   (n * 4,) int64  read     REQUEST_WORDS each, ticks not falling
+    requests   (n * 4,) int64  read     4 each: earliest tick, channel, byte address inside it,
+                                       1 for a write; ticks not falling
     responses  (n,) int64      changed  tick in which each responded
     Returns the number of responses when all are there or `last_tick` is reached.
     """

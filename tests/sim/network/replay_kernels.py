@@ -1,4 +1,4 @@
-"""A flit-level network fed with a list of packets: what tests and measurements run."""
+"""A flit-level network fed with a list of packets."""
 
 from numba import int64
 
