@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-# What follows the action belongs to the action: its options are not those of this command.
-CONTEXT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+from npuviz.cli.kit.tools import CONTEXT_SETTINGS, run_tool
+
+__all__ = ["CONTEXT_SETTINGS", "command"]
 
 
 def command(
@@ -15,12 +16,4 @@ def command(
     ] = None,
 ) -> None:
     """Run scripts that import neuronxcc.nki or nki on the simulated NeuronCore."""
-    from npuviz.base.errors import UsageError
-    from npuviz.base.registry import COMMANDS, load_plugins
-
-    known = load_plugins(COMMANDS).get("nki")
-    if known is None:
-        raise UsageError("nki: no installed target brings this command; install npuviz again")
-    code = known(action, tuple(arguments or ()))
-    if code:
-        raise typer.Exit(code)
+    run_tool("nki", action, arguments)

@@ -46,6 +46,27 @@ class Note:
     reason: HostReason | None = None
 
 
+class TakesNotes:
+    """What makes a program, and collects what its user should know. notes  each once, in order"""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+
+    def note(
+        self,
+        code: str,
+        text: str,
+        node: int = -1,
+        *,
+        is_warning: bool = False,
+        reason: HostReason | None = None,
+    ) -> None:
+        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
+        made = Note("warning" if is_warning else "info", code, text, node, reason)
+        if made not in self.notes:
+            self.notes.append(made)
+
+
 @dataclass(frozen=True)
 class Program:
     """Immutable. Made by a target's `load`, run by the machine of the same target.

@@ -6,7 +6,7 @@ the seed decides too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,13 +80,14 @@ def spec_text(spec: Any) -> str:
     return f"{spec!r} {LATENCY_SEED}={seed}" if seed else repr(spec)
 
 
+def with_latency_seed(spec: Any, seed: int) -> Any:
+    """A spec with this seed, 0 for the nominal latencies."""
+    return replace(spec, **{LATENCY_SEED: seed})
+
+
 @runtime_checkable
 class VariesLatencies(Target, Protocol):
-    """A target whose machines take their latencies from a seed, a setting of the spec."""
-
-    def with_latency_seed(self, spec: Any, seed: int) -> Any:
-        """The spec with this seed, 0 for the nominal latencies."""
-        ...
+    """A target whose machines take their latencies from a seed: `latency_seed`, a setting of its spec."""
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
         """What a seed changes in a run of this program."""

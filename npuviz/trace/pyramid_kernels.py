@@ -61,17 +61,8 @@ def first_ending_after(end, cycle):
 
 
 @_inlined
-def first_not_below(values, begin, limit):
-    """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
-    count = len(values)
-    step = 1
-    low = begin
-    high = begin
-    while high < count and values[high] < limit:
-        low = high + 1
-        high += step
-        step <<= 1
-    high = min(high, count)
+def first_between(values, low, high, limit):
+    """The first place in [low, high) of rising values whose value is not below a limit, high without one."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < limit:
@@ -82,18 +73,26 @@ def first_not_below(values, begin, limit):
 
 
 @_inlined
+def first_not_below(values, begin, limit):
+    """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
+    count = len(values)
+    step = 1
+    low = begin
+    high = begin
+    while high < count and values[high] < limit:
+        low = high + 1
+        high += step
+        step <<= 1
+    return first_between(values, low, min(high, count), limit)
+
+
+@_inlined
 def first_starting_from(start, starts, begin, cycle):
     """Index of the first row at or after `begin` with start >= cycle, looking at block starts first."""
     block = first_not_below(starts, begin // BLOCK + 1, cycle)
     low = max(begin, (block - 1) * BLOCK)
     high = min(block * BLOCK, len(start)) if block < len(starts) else len(start)
-    while low < high:
-        middle = (low + high) >> 1
-        if start[middle] < cycle:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_between(start, low, high, cycle)
 
 
 @_inlined

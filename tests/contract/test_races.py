@@ -11,6 +11,7 @@ import npuviz
 from benchmarks.broken import passes, sample, with_joined_jobs, without_wait
 from npuviz.base.errors import UsageError
 from npuviz.cli.main import main
+from npuviz.sim.latencies import with_latency_seed
 from npuviz.sim.stop import NO_STOPS
 from npuviz.workbench.races.runs import Racer
 from npuviz.workbench.races.search import has_found, races_report, races_text
@@ -29,7 +30,7 @@ def test_compiled_programs_have_no_races(name: str, target: str, settings: dict[
 
 
 def _outputs(racer: Racer, seed: int) -> list[bytes]:
-    machine = racer.target.build(racer.target.with_latency_seed(racer.spec, seed), racer.program)
+    machine = racer.target.build(with_latency_seed(racer.spec, seed), racer.program)
     machine.advance(1 << 40, NO_STOPS, None)
     return [np.asarray(machine.tensor(tensor)).tobytes() for tensor in racer.program.graph.outputs]
 

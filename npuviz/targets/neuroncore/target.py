@@ -105,10 +105,6 @@ class NeuronTarget:
         digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
 
-    def with_latency_seed(self, spec: Any, seed: int) -> Any:
-        """The spec with this seed."""
-        return replace(spec, latency_seed=seed)
-
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
         """Instructions, transfers and Host calls."""
         from npuviz.targets.neuroncore.machine.latencies import varied

@@ -101,10 +101,6 @@ class RknnTarget:
         digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
 
-    def with_latency_seed(self, spec: Any, seed: int) -> Any:
-        """The spec with this seed."""
-        return replace(spec, latency_seed=seed)
-
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
         """Tasks, Host calls, DDR and driver."""
         from npuviz.targets.rk3588.machine.latencies import varied

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from npuviz.base.errors import FormatError, TargetError, UsageError
-from npuviz.base.names import is_named_file, is_number
+from npuviz.base.errors import TargetError, UsageError
+from npuviz.base.names import is_number
 from npuviz.formats.onnxim.hardware import (
     CHIP_KEYS,
     CORE_KEYS,
@@ -24,6 +24,7 @@ from npuviz.sim.latencies import MOST_SEED
 from npuviz.sim.network.flit_network import FlitConfig
 from npuviz.sim.settings import SettingNames
 from npuviz.targets.systolic.hardware.dram import read_device
+from npuviz.targets.systolic.hardware.named_files import named_file
 from npuviz.targets.systolic.hardware.network import NETWORKS, read_network
 from npuviz.targets.systolic.presets import PRESETS
 
@@ -188,7 +189,14 @@ def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, 
     is_exact = spec.mode == "parity"
     warnings: tuple[str, ...] = ()
     if spec.dram_device == "file":
-        path = _dram_path(spec.config.dram_config_path, config)
+        device_option = "--set dram_device=" + "|".join(DEVICES)
+        path = named_file(
+            "dram_config_path",
+            spec.config.dram_config_path,
+            config,
+            absent=f"DRAM of type ramulator2 without a dram_config_path; name a device with {device_option}",
+            hint=f"or {device_option}",
+        )
         device, is_refreshed, warnings = read_device(path, is_exact=is_exact)
     else:
         device, is_refreshed = preset_device(spec.dram_device, is_exact=is_exact), True
@@ -203,25 +211,6 @@ def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, 
     if not is_exact:
         notes += _mismatches(spec, device)
     return replace(spec, device=device, is_refreshed=is_refreshed), tuple(notes)
-
-
-def _dram_path(name: str, config: Path | None) -> Path:
-    """The DRAM's file: its name is appended to the folder of the hardware file, as ONNXim does."""
-    if not name or config is None:
-        raise TargetError(
-            "DRAM of type ramulator2 without a dram_config_path; name a device with --set dram_device="
-            + "|".join(DEVICES)
-        )
-    for path in (config.parent / name, Path(name)):
-        if is_named_file(path):
-            return path
-    raise FormatError(
-        config,
-        field="key dram_config_path",
-        expected=f"a file at {config.parent / name}",
-        found="none",
-        hint="or --set dram_device=" + "|".join(DEVICES),
-    )
 
 
 def _mismatches(spec: SystolicSpec, device: DramDevice) -> list[str]:

@@ -85,10 +85,6 @@ class SystolicTarget:
         digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)
 
-    def with_latency_seed(self, spec: Any, seed: int) -> Any:
-        """The spec with this seed."""
-        return replace(spec, latency_seed=seed)
-
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
         """Vector units, DRAM and network, Host calls."""
         from npuviz.targets.systolic.machine.latencies import varied

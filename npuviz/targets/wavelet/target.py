@@ -1,7 +1,6 @@
 """The wavelet target: CSL programs on a grid of processing elements with routers (WSE-2, WSE-3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +73,6 @@ class WaveletTarget:
         from npuviz.targets.wavelet.load.loader import load
 
         return load(request, progress)
-
-    def with_latency_seed(self, spec: Any, seed: int) -> Any:
-        """The spec with this seed."""
-        return replace(spec, latency_seed=seed)
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
         """Links, ramps, tasks, operations and launches."""

@@ -11,20 +11,10 @@ import numpy as np
 
 from npuviz.base.kernels import entries
 from npuviz.base.kernels.inner import inner
+from npuviz.trace.pyramid_kernels import first_between
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
-
-
-@_inlined
-def _last_below(values, low, high, limit):
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
 
 
 @_inlined
@@ -33,13 +23,13 @@ def _point(columns, change, times, track, cycle):
     start, end, _, offsets, stands, c_offsets, c_cycle = columns[:7]
     factor = change[0]
     new_start, new_cause = times
-    row = _last_below(start, offsets[track], offsets[track + 1], cycle)
+    row = first_between(start, offsets[track], offsets[track + 1], cycle) - 1
     while row >= offsets[track] and stands[row]:
         row -= 1
     if row >= offsets[track]:
         inside = min(end[row], cycle) - start[row]
         return new_start[row] + inside * factor[row] + max(cycle - end[row], 0)
-    cause = _last_below(c_cycle, c_offsets[track], c_offsets[track + 1], cycle + 1)
+    cause = first_between(c_cycle, c_offsets[track], c_offsets[track + 1], cycle + 1) - 1
     if cause >= c_offsets[track]:
         return new_cause[cause] + (cycle - c_cycle[cause])
     return np.float64(cycle)
@@ -65,7 +55,7 @@ def _after_own(columns, change, times, row, track):
     while before >= offsets[track] and stands[before]:
         before -= 1
     ended = end[before] if before >= offsets[track] else np.int64(0)
-    cause = _last_below(c_cycle, c_offsets[track], c_offsets[track + 1], start[row] + 1)
+    cause = first_between(c_cycle, c_offsets[track], c_offsets[track + 1], start[row] + 1) - 1
     is_explained = cause >= c_offsets[track] and c_cycle[cause] >= explained
     lost = start[row] - ended
     if is_explained:

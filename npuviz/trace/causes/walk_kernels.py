@@ -11,6 +11,7 @@ import numpy as np
 
 from npuviz.base.kernels import entries
 from npuviz.base.kernels.inner import inner
+from npuviz.trace.pyramid_kernels import first_between
 
 UNKNOWN = -1
 """Kind of a segment whose cause is not recorded."""
@@ -19,18 +20,6 @@ MOST_HOPS = 256
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
-
-
-@_inlined
-def _last_below(values, low, high, limit):
-    """The last place in [low, high) of rising values whose value is below a limit, low - 1 without one."""
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low - 1
 
 
 @_entry
@@ -80,8 +69,8 @@ def _of_instruction(graph, instruction, limit):
     low, high = first_of[instruction], first_of[instruction + 1]
     while low < high:
         row = by_instruction[low]
-        track = _last_below(offsets, 0, len(offsets), row + 1)
-        behind = _last_below(by_instruction, low, high, offsets[track + 1]) + 1
+        track = first_between(offsets, 0, len(offsets), row + 1) - 1
+        behind = first_between(by_instruction, low, high, offsets[track + 1])
         # Rows of one track follow each other in time.
         left, right = low, behind
         while left < right:
@@ -114,7 +103,7 @@ def _source_of(graph, row, latest):
     if source >= 0:
         place = _of_instruction(graph, source, limit)
         if place >= 0:
-            return np.int64(_last_below(offsets, 0, len(offsets), place + 1)), min(end[place], limit)
+            return np.int64(first_between(offsets, 0, len(offsets), place + 1) - 1), min(end[place], limit)
     return np.int64(-1), np.int64(-1)
 
 
@@ -142,7 +131,7 @@ def _cause_at(graph, track, floor, cycle, hops):
     cycles, offsets = graph[11], graph[10]
     if hops >= MOST_HOPS:
         return -1
-    row = _last_below(cycles, offsets[track], offsets[track + 1], cycle + 1)
+    row = first_between(cycles, offsets[track], offsets[track + 1], cycle + 1) - 1
     if row < offsets[track] or cycles[row] < floor:
         return -1
     return row
@@ -154,7 +143,7 @@ def _worked_last(graph, cycle):
     start, end, offsets, passes = graph[0], graph[1], graph[4], graph[5]
     track, latest = np.int64(-1), np.int64(-1)
     for t in range(len(offsets) - 1):
-        row = _last_below(start, offsets[t], offsets[t + 1], cycle)
+        row = first_between(start, offsets[t], offsets[t + 1], cycle) - 1
         if row >= offsets[t] and not passes[t] and min(end[row], cycle) > latest:
             track, latest = np.int64(t), min(end[row], cycle)
     return track, latest
@@ -192,7 +181,7 @@ def walk(graph, track, cycle, stop, out):
     if track < 0:
         track, cycle, count = _end_of_run(graph, cycle, out)
     while cycle > stop:
-        row = _last_below(start, offsets[track], offsets[track + 1], cycle)
+        row = first_between(start, offsets[track], offsets[track + 1], cycle) - 1
         exists = row >= offsets[track]
         until = end[row] if exists else np.int64(0)
         first = max(start[row], stop) if exists else np.int64(stop)

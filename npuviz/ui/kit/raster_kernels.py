@@ -12,7 +12,7 @@ import numpy as np
 
 from npuviz.base.kernels import entries
 from npuviz.base.kernels.twins import stand_in
-from npuviz.trace.pyramid_kernels import BLOCK
+from npuviz.trace.pyramid_kernels import BLOCK, first_between
 
 FILL, LINE, X_STEP, Y_STEP, IS_WORK = range(5)
 STYLE_COLUMNS = 5
@@ -36,13 +36,7 @@ def _count_starts(starts, block_starts, first, step, counts):
         while low + width <= num_blocks and block_starts[low + width - 1] < edge:
             low += width
             width *= 2
-        high = min(low + width, num_blocks)
-        while low < high:
-            middle = (low + high) >> 1
-            if block_starts[middle] < edge:
-                low = middle + 1
-            else:
-                high = middle
+        low = first_between(block_starts, low, min(low + width, num_blocks), edge)
         counts[x] = low
     for x in range(counts.shape[0]):
         edge = first + x * step

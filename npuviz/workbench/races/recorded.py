@@ -15,10 +15,10 @@ import numpy as np
 
 from npuviz.program.program import Program
 from npuviz.sim.access_order import WRITES, RecordedAccesses, RecordsAccesses
-from npuviz.sim.latencies import VariesLatencies
+from npuviz.sim.latencies import VariesLatencies, with_latency_seed
 from npuviz.sim.machine import Machine
 from npuviz.sim.replay.uses import PRODUCER, ROW, Uses, uses_of
-from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.sim.stop import NO_STOPS, StopReason
 from npuviz.workbench.opening import OpenOptions
 from npuviz.workbench.races.runs import (
     LEAST_CYCLES,
@@ -28,6 +28,7 @@ from npuviz.workbench.races.runs import (
     Racer,
     SeedResult,
     load_target,
+    other_end,
 )
 
 Followed = tuple[RecordedAccesses, Uses]
@@ -53,7 +54,7 @@ class RecordedRacer:
 
     def __init__(self, target: VariesLatencies, spec: Any, program: Program) -> None:
         self.target, self.program = target, program
-        self.spec = target.with_latency_seed(spec, 0)
+        self.spec = with_latency_seed(spec, 0)
 
     @cached_property
     def nominal(self) -> RecordedRun:
@@ -78,10 +79,7 @@ class RecordedRacer:
         """Run under a seed and compare with the nominal run."""
         nominal = self.nominal
         other = self._run(seed, max(LEAST_CYCLES, LONGER * nominal.stop.cycle))
-        stop = ""
-        if other.stop.kind != nominal.stop.kind:
-            late = f"does not end in {other.stop.cycle} cycles"
-            stop = late if other.stop.kind is StopKind.UNTIL else f"{other.stop.kind}: {other.stop.detail}"
+        stop = other_end(nominal.stop, other.stop)
         same = nominal.results.shape == other.results.shape and np.array_equal(nominal.results, other.results)
         if same and not stop:
             return SeedResult(seed, other.stop.cycle)
@@ -99,7 +97,7 @@ class RecordedRacer:
     # ---- inside
 
     def _build(self, seed: int) -> Machine:
-        return self.target.build(self.target.with_latency_seed(self.spec, seed), self.program)
+        return self.target.build(with_latency_seed(self.spec, seed), self.program)
 
     def _run(self, seed: int, until: int | None) -> RecordedRun:
         machine = self._build(seed)

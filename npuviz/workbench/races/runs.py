@@ -13,7 +13,7 @@ from npuviz.base.reading import reading
 from npuviz.debug.session import Session
 from npuviz.program.program import Program
 from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder
-from npuviz.sim.latencies import LATENCY_SEED, VariesLatencies
+from npuviz.sim.latencies import LATENCY_SEED, VariesLatencies, with_latency_seed
 from npuviz.sim.machine import Machine
 from npuviz.sim.replay import versions as vs
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
@@ -101,6 +101,15 @@ class Run:
         return self._bytes[position]
 
 
+def other_end(nominal: StopReason, other: StopReason) -> str:
+    """In what way a run ends otherwise than the nominal one, "" if it does not."""
+    if other.kind == nominal.kind:
+        return ""
+    if other.kind is StopKind.UNTIL:
+        return f"does not end in {other.cycle} cycles"
+    return f"{other.kind}: {other.detail}"
+
+
 class Racer:
     """Runs one program under seeds. Compiles once; `at` may be called for seeds in any order."""
 
@@ -108,7 +117,7 @@ class Racer:
         if not isinstance(target, VariesLatencies):
             raise TargetError(f"{target.title}: its latencies cannot be varied")
         self.target: VariesLatencies = target
-        self.spec = target.with_latency_seed(spec, 0)
+        self.spec = with_latency_seed(spec, 0)
         self.program = program
 
     @cached_property
@@ -143,10 +152,7 @@ class Racer:
         """Run under a seed and compare with the nominal run."""
         nominal = self.nominal
         other = self._run(seed, max(LEAST_CYCLES, LONGER * nominal.stop.cycle))
-        stop = ""
-        if other.stop.kind != nominal.stop.kind:
-            late = f"does not end in {other.stop.cycle} cycles"
-            stop = late if other.stop.kind is StopKind.UNTIL else f"{other.stop.kind}: {other.stop.detail}"
+        stop = other_end(nominal.stop, other.stop)
         changed = vs.changed_reads(nominal.versions, other.versions)
         equal = unknown = 0
         race = None
@@ -162,8 +168,7 @@ class Racer:
         return SeedResult(seed, other.stop.cycle, stop, len(changed), equal, unknown, left, race)
 
     def _run(self, seed: int, until: int | None) -> Run:
-        spec = self.target.with_latency_seed(self.spec, seed)
-        machine = self.target.build(spec, self.program)
+        machine = self.target.build(with_latency_seed(self.spec, seed), self.program)
         assert isinstance(machine, HasAccessOrder)
         table = self.table
         if table.needs_trace:
@@ -188,7 +193,7 @@ class Racer:
 
     def _bytes_of(self, seed: int, cycle: int, rows: np.ndarray) -> bytes:
         """What ranges hold at the end of a cycle of a run."""
-        machine = self.target.build(self.target.with_latency_seed(self.spec, seed), self.program)
+        machine = self.target.build(with_latency_seed(self.spec, seed), self.program)
         # What happens in a cycle is done once it is over.
         machine.advance(cycle + 1, NO_STOPS, None)
         return b"".join(

@@ -3,6 +3,7 @@
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
     STOP_NODE_START,
+    compares,
     is_recording,
     is_watched,
     record_flow,
@@ -56,19 +57,7 @@ from npuviz.targets.neuroncore.kernels.updates import (
 @inlined
 def compare(value, condition, bound):
     """Condition of isa.Condition."""
-    if condition == 0:
-        return value >= bound
-    if condition == 1:
-        return value > bound
-    if condition == 2:
-        return value <= bound
-    if condition == 3:
-        return value < bound
-    if condition == 4:
-        return value == bound
-    if condition == 5:
-        return value != bound
-    return True
+    return condition > 5 or compares(value, bound, condition)
 
 
 @kernel

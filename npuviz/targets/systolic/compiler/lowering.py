@@ -8,7 +8,7 @@ import numpy as np
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Graph, Node
-from npuviz.program.program import HostReason, Note
+from npuviz.program.program import TakesNotes
 from npuviz.program.tensor import Tensor
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.tiling.choices import Asked, Choice, Choices, ProblemKey
@@ -34,7 +34,7 @@ class _Pool:
         return found
 
 
-class Lowering:
+class Lowering(TakesNotes):
     """One compilation: operator lowerings read the graph here and write layers through `builder`.
 
     has_values  False: nobody will ask for contents, so no plan for them is made
@@ -56,7 +56,7 @@ class Lowering:
         self.storages = storages
         self.resources = resources
         self.builder = builder
-        self.notes: list[Note] = []
+        super().__init__()
         self.layer_plans: list[LayerPlan] = []
         self._shapes = _Pool(((),))
         self._functions = _Pool()
@@ -141,20 +141,6 @@ class Lowering:
 
     def _roots(self, tensors: Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(self.storages[index].root for index in tensors if index >= 0))
-
-    def note(
-        self,
-        code: str,
-        text: str,
-        node: int = -1,
-        *,
-        is_warning: bool = False,
-        reason: HostReason | None = None,
-    ) -> None:
-        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
-        made = Note("warning" if is_warning else "info", code, text, node, reason)
-        if made not in self.notes:
-            self.notes.append(made)
 
     def plan(self) -> ValuePlan:
         """The finished plan."""

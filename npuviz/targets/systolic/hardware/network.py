@@ -4,10 +4,10 @@ from math import isqrt
 from pathlib import Path
 
 from npuviz.base.errors import FormatError, TargetError
-from npuviz.base.names import is_named_file
 from npuviz.formats.onnxim.booksim import BooksimConfig, parse_booksim_config, read_booksim_config
 from npuviz.formats.onnxim.hardware import OnnximConfig
 from npuviz.sim.network.flit_network import FlitConfig, check_nodes, flit_config
+from npuviz.targets.systolic.hardware.named_files import named_file
 
 NETWORKS = ("fly", "mesh", "torus", "flatfly")
 
@@ -43,7 +43,14 @@ def read_network(
         config = flit_config(shape_of(choice, needed).values, PACKET_BYTES)
         check_nodes(config, needed, what, is_exact=False)
         return config, ()
-    path = _path(hardware.icnt_config_path, beside)
+    shapes = "|".join(NETWORKS)
+    path = named_file(
+        "icnt_config_path",
+        hardware.icnt_config_path,
+        beside,
+        absent=f"network booksim2 without an icnt_config_path; choose a shape with --set network={shapes}",
+        hint=f"or --set network={shapes}, --set icnt_type=simple",
+    )
     description = read_booksim_config(path)
     try:
         config = flit_config(description.values, PACKET_BYTES)
@@ -79,21 +86,3 @@ def shape_of(choice: str, nodes: int) -> BooksimConfig:
         radix = max(2, isqrt(nodes - 1) + 1)
         lines = f"topology = {choice}\nk = {radix}\nn = 2\nrouting_function = dim_order\n"
     return parse_booksim_config(_COMMON + lines, f"network {choice}")
-
-
-def _path(name: str, beside: Path | None) -> Path:
-    shapes = "|".join(NETWORKS)
-    if not name or beside is None:
-        raise TargetError(
-            f"network booksim2 without an icnt_config_path; choose a shape with --set network={shapes}"
-        )
-    for path in (beside.parent / name, Path(name)):
-        if is_named_file(path):
-            return path
-    raise FormatError(
-        beside,
-        field="key icnt_config_path",
-        expected=f"a file at {beside.parent / name}",
-        found="none",
-        hint=f"or --set network={shapes}, --set icnt_type=simple",
-    )

@@ -163,7 +163,10 @@ def refresh(machine, t, after):
 
 @kernel
 def record_layer(machine, layer, lane, start, t):
-    """Emit the interval of a layer that ends in cycle `t` on the track of its lane."""
+    """Emit the interval of a layer that ends in cycle `t` on the track of its lane.
+
+    The next layer may start in this very cycle: the cycle of the last report is its own.
+    """
     program = machine.program
     layer_row = LAYER(program, program.layers, layer)
     tracks = machine.chip.cores_count * TRACKS_PER_CORE

@@ -12,20 +12,12 @@ from npuviz.sim.parts.watch_kernels import (
     STOP_NODE_START,
     is_recording,
     is_watched,
-    record_interval,
     watch_node,
 )
 from npuviz.targets.systolic.kernels.causes import record_last_layer, record_layer_start, record_tile
-from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, OP_HOST, TILE
-from npuviz.targets.systolic.kernels.records import (
-    CORE,
-    FAR,
-    KIND_OPERATOR,
-    TRACK_HOST,
-    TRACK_OPERATORS,
-    TRACKS_PER_CORE,
-)
-from npuviz.targets.systolic.kernels.runtime_scheduler import begin_cycle, end_of_tile
+from npuviz.targets.systolic.kernels.program_records import LAUNCH, LAYER, TILE
+from npuviz.targets.systolic.kernels.records import CORE, FAR
+from npuviz.targets.systolic.kernels.runtime_scheduler import begin_cycle, end_of_tile, record_layer
 from npuviz.targets.systolic.kernels.scheduler_queues import next_tile, wake_core
 from npuviz.targets.systolic.kernels.sram import empty_half
 
@@ -76,23 +68,9 @@ def start_work(machine, t, after_core):
 def end_layer(machine, t, after_core):
     """Close the running layer in cycle `t` and start what follows."""
     chip, program = machine.chip, machine.program
-    layer_row = LAYER(program, program.layers, chip.layer)
-    node = layer_row.node
+    node = LAYER(program, program.layers, chip.layer).node
     if is_recording(machine):
-        tracks = chip.cores_count * TRACKS_PER_CORE
-        first = chip.layer_start
-        end = t
-        instruction = layer_row.instruction
-        if layer_row.host_cycles > 0:
-            record_interval(machine, tracks + TRACK_HOST, int64(OP_HOST), (first, t), instruction)
-        else:
-            # The next layer may start in this very cycle: the cycle of the last report is its own.
-            tile_row = TILE(program, program.tiles, layer_row.first_tile)
-            instruction = tile_row.first if tile_row.count > 0 else -1
-        if end > first:
-            record_interval(
-                machine, tracks + TRACK_OPERATORS, int64(KIND_OPERATOR), (first, end), instruction
-            )
+        record_layer(machine, chip.layer, int64(0), chip.layer_start, t)
     if is_watched(machine):
         watch_node(machine, int64(STOP_NODE_END), node, t)
     chip[chip.times + 2 * chip.layer + 1] = t

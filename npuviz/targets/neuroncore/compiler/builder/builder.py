@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from npuviz.onnx.kept_nodes import kept_nodes, kept_tensors
 from npuviz.program.graph import Graph, Node
-from npuviz.program.program import HostReason, Note
+from npuviz.program.program import TakesNotes
 from npuviz.targets.neuroncore.compiler.builder.dma import Dma
 from npuviz.targets.neuroncore.compiler.builder.engines import Engines
 from npuviz.targets.neuroncore.compiler.builder.hbm import Hbm
@@ -43,7 +43,7 @@ class BuilderMark:
     shown: int
 
 
-class Builder:
+class Builder(TakesNotes):
     """A program under construction.
 
     spec, graph  what is compiled for what
@@ -64,7 +64,7 @@ class Builder:
         """`kept` are names of operators that compute in the model's own types, `left_out` as of Emitter."""
         self.spec = spec
         self.graph = graph
-        self.notes: list[Note] = []
+        super().__init__()
         queues = QueuePlan(spec)
         self.emitter = Emitter(spec.num_cores, queues.sets, queues.kind, left_out)
         self.kept = kept_nodes(graph, kept)
@@ -74,20 +74,6 @@ class Builder:
         self._engines = Engines(spec, self.emitter)
         self.dma = Dma(spec, self.emitter, queues, self.hbm, self.tiles, self._engines, self.shown)
         self.isa = Instructions(spec, self.hbm, self.dma, self._engines)
-
-    def note(
-        self,
-        code: str,
-        text: str,
-        node: int = -1,
-        *,
-        is_warning: bool = False,
-        reason: HostReason | None = None,
-    ) -> None:
-        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
-        made = Note("warning" if is_warning else "info", code, text, node, reason)
-        if made not in self.notes:
-            self.notes.append(made)
 
     @contextmanager
     def node(self, node_id: int) -> Generator[None]:

@@ -78,6 +78,18 @@ def _found(operand, line):
 
 
 @kernel
+def _look_at_row(wafer, pe, live, row, writes):
+    """A row of elements is read or written: with what is left of an operation under way on another thread."""
+    if _meets_operand(live, ZERO, row):
+        kind = LOG_TWO_WRITES if writes else LOG_EARLY_READ
+        hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
+    if writes:
+        for j in range(1, 4):
+            if _meets_operand(live, j, row):
+                hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
+
+
+@kernel
 def look_for_races(machine, pe, thread, number):
     """An operation starts on a thread: with what is left of those on the others."""
     wafer, program = machine.wafer, machine.program
@@ -92,14 +104,7 @@ def look_for_races(machine, pe, thread, number):
                 continue
             count = 1 if operand.length < 0 else thread.total
             row = Row(operand.base, operand.step, count, operand.bytes)
-            if _meets_operand(live, ZERO, row):
-                kind = LOG_TWO_WRITES if i == 0 else LOG_EARLY_READ
-                hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
-            if i > 0:
-                continue
-            for j in range(1, 4):
-                if _meets_operand(live, j, row):
-                    hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
+            _look_at_row(wafer, pe, live, row, i == 0)
 
 
 @kernel
@@ -112,10 +117,4 @@ def look_at_scalar(machine, pe, address, size, writes):
         k = trailing_zeros(mask)
         mask &= mask - 1
         live = THREAD(pe, LAYOUT(program, pe.layout).threads, k)
-        if _meets_operand(live, ZERO, row):
-            kind = LOG_TWO_WRITES if writes else LOG_EARLY_READ
-            hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
-        if writes:
-            for j in range(1, 4):
-                if _meets_operand(live, j, row):
-                    hazard(wafer, pe.node, LOG_EARLY_WRITE, _found(live.operands[j], live.line), pe.line)
+        _look_at_row(wafer, pe, live, row, writes)
