@@ -9,7 +9,7 @@ def format_count(value: int) -> str:
     return f"{value:,}".replace(",", THIN_SPACE)
 
 
-def format_number(value: int, noun: str) -> str:
+def format_amount(value: int, noun: str) -> str:
     """Write how many there are of something: (2, 'operator') -> '2 operators'."""
     return f"{format_count(value)} {noun}" if value == 1 else f"{format_count(value)} {noun}s"
 

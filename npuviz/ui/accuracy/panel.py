@@ -139,10 +139,6 @@ class AccuracyPanel(Panel):
         restore_sizes(self.parts, state.get("parts"))
         restore_sizes(self.charts, state.get("charts"))
 
-    def dispose(self) -> None:
-        self._job.shut_down()
-        super().dispose()
-
     # -- the comparison -------------------------------------------------------------------------------
 
     def _show(self) -> None:

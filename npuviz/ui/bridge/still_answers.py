@@ -83,11 +83,6 @@ class StillAnswers(QObject):
             return True
         return False
 
-    def shut_down(self) -> None:
-        """Ask nothing more."""
-        self._job.shut_down()
-        self.blockSignals(True)
-
     def _keep(self) -> None:
         self._answers.update(self._job.answer())
         self._asked = {}

@@ -103,10 +103,6 @@ class CausesPanel(Panel):
     def restore_state(self, state: dict[str, Any]) -> None:
         self.what.setCurrentIndex(max(0, self.what.findText(str(state.get("what")))))
 
-    def dispose(self) -> None:
-        self._job.shut_down()
-        super().dispose()
-
     # -- inside ---------------------------------------------------------------------------------------
 
     def _ask(self) -> None:

@@ -92,10 +92,6 @@ class CostsPanel(Panel):
     def restore_state(self, state: dict[str, Any]) -> None:
         self.grouping.setCurrentIndex(max(0, self.grouping.findData(state.get("grouping"))))
 
-    def dispose(self) -> None:
-        self._job.shut_down()
-        super().dispose()
-
     # -- inside ---------------------------------------------------------------------------------------
 
     def _ask(self) -> None:

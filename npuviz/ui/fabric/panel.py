@@ -148,11 +148,6 @@ class FabricPanel(Panel):
         if isinstance(speed, int) and 0 <= speed < bar.speed.count():
             bar.speed.setCurrentIndex(speed)
 
-    def dispose(self) -> None:
-        self._play.stop()
-        self._warming.shut_down()
-        super().dispose()
-
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, bar = event.key(), self.bar
         back = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)

@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
-from npuviz.base.units import format_count, format_number
+from npuviz.base.units import format_amount, format_count
 from npuviz.program.program import Program
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.graph.groups import Group, groups_of, leaders_of, outermost
@@ -128,11 +128,6 @@ class GraphPanel(Panel):
         self.bar.follow.setChecked(bool(state.get("follow", True)))
         self.bar.fold.setChecked(bool(state.get("fold", False)))
 
-    def dispose(self) -> None:
-        self._times_timer.stop()
-        self._job.shut_down()
-        super().dispose()
-
     # -- layout ---------------------------------------------------------------------------------------
 
     def _start_layout(self) -> None:
@@ -166,9 +161,9 @@ class GraphPanel(Panel):
             return
         self._progress = progress
         self.view.show_picture(make_picture(program, self.model.description, layout, self._folded))
-        text = format_number(layout.num_nodes, "operator")
+        text = format_amount(layout.num_nodes, "operator")
         if self._folded:
-            text += f", {format_number(len(outermost(self._folded)), 'group')} folded"
+            text += f", {format_amount(len(outermost(self._folded)), 'group')} folded"
         self.bar.status.setText(text)
         self._mark_found(self.find_bar.line.text())
         self._refresh_state()

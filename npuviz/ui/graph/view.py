@@ -5,7 +5,7 @@ from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QWidget
 
-from npuviz.base.units import format_number, format_share
+from npuviz.base.units import format_amount, format_share
 from npuviz.ui.graph.camera import GraphCamera, fit
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH
 from npuviz.ui.graph.overview import GraphOverview, OverviewMarks, emptiest_corner, overview_of
@@ -52,7 +52,7 @@ class GraphView(CameraCanvas):
         picture, overlay = self.picture, self.overlay
         if picture is None:
             return "No graph"
-        told = [format_number(picture.layout.num_nodes, "operator")]
+        told = [format_amount(picture.layout.num_nodes, "operator")]
         if 0 <= overlay.selected < picture.layout.num_boxes:
             told.append(f"selected: {self._box_text(overlay.selected)}")
         active = sorted(box for box in overlay.active if box < picture.layout.num_nodes)

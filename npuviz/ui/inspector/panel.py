@@ -93,11 +93,6 @@ class InspectorPanel(Panel):
         if isinstance(folded, list):
             self.view.set_folded(title for title in folded if isinstance(title, str))
 
-    def dispose(self) -> None:
-        self._times_timer.stop()
-        self._answers.shut_down()
-        super().dispose()
-
     @property
     def is_filled(self) -> bool:
         return not self._answers.is_waiting

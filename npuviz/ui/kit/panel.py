@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLineEdit, QStackedLayout, QWidget
 
 from npuviz.base.units import format_count
 from npuviz.ui.bridge.hazard_watch import HazardWatch
+from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.bridge.requests import Requests
 from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.ui.kit.empty_state import EmptyState
@@ -174,10 +175,12 @@ class Panel(QWidget):
         """Take back what `save_state` gave; unknown or damaged content must be ignored."""
 
     def dispose(self) -> None:
-        """Stop listening; the window calls this before it drops the panel."""
+        """Stop listening, and all timers and jobs of the panel; the window calls this before it drops it."""
         self._unsubscribe()
-        self._frame.stop()
-        self._quiet.stop()
+        for timer in self.findChildren(QTimer):
+            timer.stop()
+        for job in self.findChildren(LatestJob):
+            job.shut_down()
 
     def join(self) -> None:
         """Show the session, the cycle and the selection that are there; the window calls this once."""

@@ -141,13 +141,6 @@ class MemoryAsker(QObject):
             self._fetch_soon.start(0)
         return kept
 
-    def shut_down(self) -> None:
-        """Ask nothing more."""
-        self._fetch_soon.stop()
-        self._job.shut_down()
-        self._fetching.shut_down()
-        self.blockSignals(True)
-
     def _keep(self, answer: MemoryAnswer) -> None:
         self.answer, self._wanted = answer, {}
 

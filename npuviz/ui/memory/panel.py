@@ -151,10 +151,6 @@ class MemoryPanel(Panel):
         self.table.show_again()
         self._show_numbers()
 
-    def dispose(self) -> None:
-        self._asker.shut_down()
-        super().dispose()
-
     def _show_usage(self) -> None:
         """How full the memory is, and which part of it the map shows."""
         memory, view = self._memory(), self.map.view

@@ -110,8 +110,6 @@ class SearchPanel(Panel):
             self._soon.start()
 
     def dispose(self) -> None:
-        self._soon.stop()
-        self._slice.stop()
         self._application.focusChanged.disconnect(self._remember)
         super().dispose()
 

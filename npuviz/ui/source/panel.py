@@ -170,10 +170,6 @@ class SourcePanel(Panel):
     def is_filled(self) -> bool:
         return not self._job.is_waiting
 
-    def dispose(self) -> None:
-        self._job.shut_down()
-        super().dispose()
-
     def _ask_heat(self) -> None:
         """Ask what the lines have cost so far; not of machines with elements, whose traces are too long."""
         reader, listing = self.model.reader, self._listing
