@@ -74,7 +74,7 @@ class TrueLanguageCompiler:
         entry = self._entry
         self._place_fixed(dram, entry.max_batch_size or len(self._trace))
         admission = Admission(self._trace, entry.scheduler, entry.max_batch_size, is_exact=True)
-        requests = serve(admission, self, self._spec, self._memory.least_cycles(), progress)
+        requests = serve(admission, self, self._spec, self._memory, progress)
         graph = self._sketch.graph
         self._lowering.note("info", "language mode has no weights: contents are not computed")
         state_assumptions(self._lowering)
@@ -135,15 +135,10 @@ class TrueLanguageCompiler:
 
     def admit(self, request: Request) -> None:
         """Give a request a slot of caches."""
-        self._memory.check_length(request)
         if not self._free_slots:
             self._free_slots.append(self._num_slots)
             self._num_slots += 1
         self._slots[request.number] = self._free_slots.pop()
-
-    def check_memory(self, active: Sequence[Request], batch: Sequence[Request]) -> None:
-        """Weights, caches in use and activations against the DRAM; also frees slots nobody has any more."""
-        self._memory.check(active, batch)
 
     def write(self, batch: Sequence[Request], number: int) -> None:
         """Write the layers of one iteration."""

@@ -11,6 +11,7 @@ from npuviz.base.errors import DoesNotFit, TargetError
 from npuviz.base.progress import Progress
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.language.admission import Admission, Request
+from npuviz.targets.systolic.compiler.language.memory import LanguageMemory
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
 
@@ -26,21 +27,21 @@ class IterationWriter(Protocol):
         """Give a new request its KV caches. Raises DoesNotFit."""
         ...
 
-    def check_memory(self, active: Sequence[Request], batch: Sequence[Request]) -> None:
-        """Raise DoesNotFit, or note it, when weights, caches and activations exceed the DRAM."""
-        ...
-
     def write(self, batch: Sequence[Request], number: int) -> None:
         """Write the layers of one iteration; its launch is open."""
         ...
 
 
 def serve(
-    admission: Admission, writer: IterationWriter, spec: SystolicSpec, least_cycles: int, progress: Progress
+    admission: Admission,
+    writer: IterationWriter,
+    spec: SystolicSpec,
+    memory: LanguageMemory,
+    progress: Progress,
 ) -> tuple[RequestPlan, ...]:
     """Write all iterations; returns the requests with the launches that serve them, in trace order.
 
-    least_cycles  core cycles that an iteration takes at least; decides what is known without a rehearsal
+    memory  checks what must fit; the least cycles of an iteration decide what is known without a rehearsal
     """
     from npuviz.targets.systolic.machine.rehearsal import Rehearsal
 
@@ -62,16 +63,17 @@ def serve(
             earliest = free = max(free, admission.next_arrival())
             admitted = admission.admit(free)
         for request in admitted:
+            memory.check_length(request)
             writer.admit(request)
         if number == MAX_ITERATIONS:
             raise DoesNotFit(f"the trace needs more than {MAX_ITERATIONS} iterations")
         batch = admission.batch()
-        writer.check_memory(admission.active, batch)
+        memory.check(admission.active, batch)
         writer.builder.begin_launch(earliest=earliest, delay=1 if number else 0)
         writer.write(batch, number)
         admission.end_iteration(batch, number)
         finished += [request for request in batch if request.is_complete]
-        free, is_known, number = free + least_cycles, False, number + 1
+        free, is_known, number = free + memory.least_cycles(), False, number + 1
     return tuple(_plan(request) for request in sorted(finished, key=lambda request: request.number))
 
 

@@ -32,7 +32,6 @@ from npuviz.targets.systolic.compiler.tiling.resources import ceil_div
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.spec import SystolicSpec
 
-MAX_ITERATIONS = 1 << 15
 _FREE = ("KVAppend", "Concat")
 _ACTIVATIONS = {"relu": tk.OP_COMP, "gelu": tk.OP_GELU, "swish": tk.OP_SWISH}
 
@@ -78,7 +77,7 @@ class LanguageCompiler:
         )
         graph = self._sketch.graph
         admission = Admission(trace, self._entry.scheduler, self._entry.max_batch_size, is_exact=False)
-        requests = serve(admission, self, self._spec, self._memory.least_cycles(), progress)
+        requests = serve(admission, self, self._spec, self._memory, progress)
         tables = self.builder.finish()
         check_fits(tables, self._spec)
         placement = {node.id: "Free" if node.op_type in _FREE else "Core" for node in graph.nodes}
@@ -101,15 +100,10 @@ class LanguageCompiler:
 
     def admit(self, request: Request) -> None:
         """Allocate the K and V caches of a request."""
-        self._memory.check_length(request)
         for number in range(self._sizes.num_simulated):
             width = (self._model.max_seq_length, self._sizes.cache_width)
             key = self._allocate(f"layer{number}.k_cache", *width)
             request.caches.append((key, self._allocate(f"layer{number}.v_cache", *width)))
-
-    def check_memory(self, active: Sequence[Request], batch: Sequence[Request]) -> None:
-        """ONNXim's estimate of what must fit in DRAM."""
-        self._memory.check(active, batch)
 
     def write(self, batch: Sequence[Request], number: int) -> None:
         """Write the layers of one iteration."""
