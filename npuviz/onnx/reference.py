@@ -27,7 +27,7 @@ MAX_KEPT_BYTES = 1 << 16
 
 
 def run_reference(
-    graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int], *, threads: int = 1
+    graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]
 ) -> dict[int, np.ndarray]:
     """Values of the given tensors for these inputs, by tensor id, in the order asked for.
 
@@ -40,7 +40,7 @@ def run_reference(
     results = {tensor: value for tensor, value in found.items() if value is not None}
     if not wanted:
         return results
-    session = ReferenceSession(graph, wanted, threads=threads)
+    session = ReferenceSession(graph, wanted)
     values = session.run({graph.tensors[tensor].name: value for tensor, value in given.items()})
     results.update(zip(wanted, values, strict=True))
     return {tensor: results[tensor] for tensor in tensors}
@@ -69,12 +69,10 @@ class ReferenceSession:
         graph: Graph,
         tensors: Sequence[int],
         change: Callable[[onnx.ModelProto], None] | None = None,
-        *,
-        threads: int = 1,
     ) -> None:
         self._graph = graph
         self._loops = _loops(graph)
-        self._session = _Session(graph, tensors, threads, change)
+        self._session = _Session(graph, tensors, change)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """Values of the tensors for these inputs. Raises FormatError when the run fails."""
@@ -120,7 +118,6 @@ class _Session:
         self,
         graph: Graph,
         tensors: Sequence[int],
-        threads: int,
         change: Callable[[onnx.ModelProto], None] | None = None,
     ) -> None:
         if not graph.source:
@@ -146,8 +143,7 @@ class _Session:
         _exchange_as_float(model, self._narrow, [each.name for each in read if _travels_as_float(each.dtype)])
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
         # ONNX Runtime does not copy them, nor keep what it was given alive.
         self._weights = _return_weights(graph, model, options)

@@ -84,18 +84,14 @@ def engine_instructions(subgraph: Subgraph, engine: str) -> tuple[NamedInstructi
     return tuple(found)
 
 
-def module_debug(neff: Neff, parent_file: str, subgraph_index: int = 0) -> DebugFile:
+def module_debug(neff: Neff, parent_file: str) -> DebugFile:
     """The file of a level above the engines that `DebugFile.parent_file` names; empty when there is none.
 
-    Names in the archive carry `_sgNNNNNN`; both cores of an LNC pair may share that of the first.
+    Names in the archive carry `_sgNNNNNN`; both cores of an LNC pair share that of the first.
     """
     if not parent_file:
         return DebugFile()
-    for name in (
-        f"{_FOLDER}{parent_file}_sg{subgraph_index:06d}",
-        f"{_FOLDER}{parent_file}_sg000000",
-        f"{_FOLDER}{parent_file}",
-    ):
+    for name in (f"{_FOLDER}{parent_file}_sg000000", f"{_FOLDER}{parent_file}"):
         if name in neff.members:
             return _parse_module(bytes(neff.members[name]), name)
     return DebugFile()

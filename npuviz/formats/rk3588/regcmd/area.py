@@ -154,12 +154,12 @@ def _alignment(address: int) -> list[str]:
     return [f"stream {address:#x} does not start at a multiple of {ALIGNMENT} bytes"]
 
 
-def read_regcmd(path: Path, *, address: int = 0) -> Area:
+def read_regcmd(path: Path) -> Area:
     """The words of a dump: little-endian binary, or text as `parse_dump` reads it.
 
     Raises FormatError when the file cannot be read or is neither.
     """
     data = read_file(path, FILE_LIMIT)
     if _TEXT.issuperset(data):
-        return Area(parse_dump(data.decode("ascii"), str(path)).words, address=address, file=str(path))
-    return Area.of_bytes(data, address=address, file=str(path))
+        return Area(parse_dump(data.decode("ascii"), str(path)).words, file=str(path))
+    return Area.of_bytes(data, file=str(path))

@@ -63,16 +63,14 @@ class _Block:
         self.started = False
 
 
-def effective_registers(
-    tasks: Iterable[Stream], *, pointer: int = USUAL_POINTER
-) -> tuple[TaskRegisters, ...]:
+def effective_registers(tasks: Iterable[Stream]) -> tuple[TaskRegisters, ...]:
     """The registers of each task when the streams run one after the other on one core.
 
-    `pointer` is the S_POINTER of every block before the first task. A block's pointer moves when the
-    task started the block; with pointer mode "follows the executer" it is taken to stay, as the
-    executer is not modelled here. The streams must hold known registers only, as read streams do.
+    A block's pointer moves when the task started the block; with pointer mode "follows the executer" it is
+    taken to stay, as the executer is not modelled here. The streams must hold known registers only, as read
+    streams do.
     """
-    blocks = {name: _Block(pointer) for name in GROUPED}
+    blocks = {name: _Block(USUAL_POINTER) for name in GROUPED}
     alone: dict[int, int] = {}
     return tuple(_run(stream, blocks, alone) for stream in tasks)
 

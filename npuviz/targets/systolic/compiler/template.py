@@ -79,18 +79,9 @@ class Template:
         """Load rows of DRAM into an entry."""
         self._move(tk.OP_MOVIN, entry, rows, size, tensor, aux)
 
-    def movout(
-        self,
-        entry: int,
-        rows: Rows,
-        *,
-        size: int = 0,
-        tensor: int = -1,
-        aux: int = 0,
-        opcode: int = tk.OP_MOVOUT,
-    ) -> None:
-        """Store an entry to rows of DRAM; `opcode` may be OP_MOVOUT_POOL."""
-        self._move(opcode, entry, rows, size, tensor, aux)
+    def movout(self, entry: int, rows: Rows, *, tensor: int = -1, aux: int = 0) -> None:
+        """Store an entry to rows of DRAM."""
+        self._move(tk.OP_MOVOUT, entry, rows, 0, tensor, aux)
 
     def _append(self, row: tuple[int, ...]) -> None:
         if len(self._rows) == MAX_ROWS:

@@ -116,10 +116,10 @@ def widen(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float32, copy=False)
 
 
-def stored_dtype(graph_dtype: str, precision: int, float16: bool = False) -> str:
+def stored_dtype(graph_dtype: str, precision: int) -> str:
     """Element type in DRAM of a tensor of the graph.
 
-    precision 4: float32; 2: bfloat16 (float16 for float16 tensors or on request); 1: float8_e4m3fn.
+    precision 4: float32; 2: bfloat16 (float16 for float16 tensors); 1: float8_e4m3fn.
     Integers and booleans keep their own type.
     """
     if graph_dtype not in FLOATS:
@@ -127,5 +127,5 @@ def stored_dtype(graph_dtype: str, precision: int, float16: bool = False) -> str
     if precision >= 4:
         return "float32"
     if precision == 2:
-        return "float16" if float16 or graph_dtype == "float16" else "bfloat16"
+        return "float16" if graph_dtype == "float16" else "bfloat16"
     return "float8_e4m3fn"

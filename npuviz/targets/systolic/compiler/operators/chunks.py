@@ -63,17 +63,16 @@ def stored_extents(storage: Storage, axes: Sequence[int], order: Sequence[int]) 
 
 
 def merge_axes(
-    axes: Sequence[int], operands: Sequence[tuple[int, ...]], fixed: int = 0
+    axes: Sequence[int], operands: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Merge neighbouring axes that every operand has in full or broadcasts; the last `fixed` stay."""
+    """Merge neighbouring axes that every operand has in full or broadcasts."""
     kept: list[int] = []
     columns: list[list[int]] = []
-    movable = len(axes) - fixed
     for position, size in enumerate(axes):
         sizes = [extents[position] for extents in operands]
-        if size == 1 and position < movable:
+        if size == 1:
             continue
-        if kept and position < movable and _same_kind(columns[-1], kept[-1], sizes, size):
+        if kept and _same_kind(columns[-1], kept[-1], sizes, size):
             kept[-1] *= size
             columns[-1] = [a * b for a, b in zip(columns[-1], sizes, strict=True)]
         else:

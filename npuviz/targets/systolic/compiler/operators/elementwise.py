@@ -19,7 +19,7 @@ from npuviz.targets.systolic.values.storage import FLOATS, convert
 
 
 def plan_walk(
-    lowering: Lowering, output: int, inputs: Sequence[int], temporaries: int = 0
+    lowering: Lowering, output: int, inputs: Sequence[int]
 ) -> tuple[chunks.Walk, list[chunks.Operand]]:
     """How to walk over an output whose inputs broadcast to it."""
     target = lowering.storage(output)
@@ -31,9 +31,7 @@ def plan_walk(
         extents.append(found)
     axes, merged = chunks.merge_axes(target.stored_shape, extents)
     items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
-    walk = chunks.choose_walk(
-        lowering, axes, items, lambda elements: (1 + temporaries) * (elements * ACC_BYTES + 64)
-    )
+    walk = chunks.choose_walk(lowering, axes, items, lambda elements: elements * ACC_BYTES + 64)
     return walk, [chunks.Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
 
 

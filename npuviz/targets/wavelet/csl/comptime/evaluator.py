@@ -96,10 +96,10 @@ class Comptime:
             return coercion.coerce(value, expected, node.at, self.signature)
         return value
 
-    def try_evaluate(self, node: Expression, scope: Scope, expected: t.Type | None = None) -> Value | None:
+    def try_evaluate(self, node: Expression, scope: Scope) -> Value | None:
         """As `evaluate`, but None if the value is only known at run time."""
         try:
-            return self.evaluate(node, scope, expected)
+            return self.evaluate(node, scope)
         except NotComptime:
             return None
 
