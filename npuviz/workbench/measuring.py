@@ -26,7 +26,7 @@ class Measured:
 
     cycles      of the whole run, or how far it came; -1 where it did not begin
     is_whole    whether it came to the end of the program
-    open_seconds, run_seconds  of reading and compiling, and of simulating without a trace
+    open_seconds  of reading and compiling
     notes       what of it is estimated, assumed or left out
     problem     why there are no figures, "" if there are
     """
@@ -37,7 +37,6 @@ class Measured:
     frequency_hz: float = 0.0
     instructions: int = 0
     open_seconds: float = 0.0
-    run_seconds: float = 0.0
     notes: tuple[str, ...] = ()
     problem: str = ""
 

@@ -47,7 +47,6 @@ def place_tensors(
         Storage(
             tensor=tensor.id,
             shape=tensor.shape,
-            graph_dtype=tensor.dtype,
             dtype=dtypes[tensor.id],
             order=orders[tensor.id],
             root=roots[tensor.id],

@@ -27,7 +27,6 @@ class Storage:
 
     tensor: int
     shape: tuple[int, ...]
-    graph_dtype: str
     dtype: str
     order: tuple[int, ...]
     root: int

@@ -121,7 +121,6 @@ class TrueLanguageCompiler:
             Storage(
                 tensor=tensor.id,
                 shape=tensor.shape,
-                graph_dtype=tensor.dtype,
                 dtype=tensor.dtype,
                 order=tuple(range(len(tensor.shape))),
                 root=tensor.id,
