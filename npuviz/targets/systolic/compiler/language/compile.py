@@ -81,7 +81,8 @@ class TrueLanguageCompiler:
         notes = (*self._memory.notes, *self._lowering.notes)
         placement = {node.id: "Core" for node in graph.nodes}
         tables = self.builder.finish()
-        return Compiled(tables, graph, self._map(), notes, placement, requests)
+        memory_map = MemoryMap(tuple(self._allocations))
+        return Compiled(tables, graph, memory_map, notes, placement, requests)
 
     # --- DRAM --------------------------------------------------------------------------------------
 
@@ -104,9 +105,6 @@ class TrueLanguageCompiler:
                 self._allocations.append(Allocation(tensor, dram, pointer, self._cache_bytes * num_slots))
                 pointer += self._cache_bytes * num_slots
         self._arena = pointer
-
-    def _map(self) -> MemoryMap:
-        return MemoryMap(tuple(self._allocations))
 
     def _set_tokens(self, tokens: int) -> None:
         """Shapes and places of all tensors for an iteration over so many tokens."""

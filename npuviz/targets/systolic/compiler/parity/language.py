@@ -108,18 +108,15 @@ class LanguageCompiler:
     def write(self, batch: Sequence[Request], number: int) -> None:
         """Write the layers of one iteration."""
         self._iterations = number
-        self._emit_iteration(batch)
-
-    def _emit_iteration(self, active: Sequence[Request]) -> None:
-        tokens = sum(request.tokens for request in active)
+        tokens = sum(request.tokens for request in batch)
         source = self._allocate("input", tokens, self._model.hidden_size)
         places: list[_Addresses] = []
-        for number in range(self._sizes.num_simulated):
-            place = self._place_layer(number, source, tokens, active)
+        for layer in range(self._sizes.num_simulated):
+            place = self._place_layer(layer, source, tokens, batch)
             places.append(place)
             source = place.by_name["ln2.out"]
-        for number, place in enumerate(places):
-            self._emit_layer(number, place, tokens, active)
+        for layer, place in enumerate(places):
+            self._emit_layer(layer, place, tokens, batch)
 
     def _place_layer(self, number: int, source: int, tokens: int, active: Sequence[Request]) -> _Addresses:
         """Allocate the tensors of one layer in ONNXim's order."""
