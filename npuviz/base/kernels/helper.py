@@ -13,8 +13,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+from npuviz.base.kernels.lull import LULL
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 TEMPORARY_VARIABLE = "NPUVIZ_KERNELS_TEMPORARY"
@@ -40,9 +43,11 @@ class Helper:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a process lives that compiles the group, of this program or another one."""
+        """Whether a process lives that compiles the group, of this program or another one, or soon will."""
         process = self._process
-        return (process is not None and process.poll() is None) or is_locked(self.group)
+        return (
+            LULL.has(self.group) or (process is not None and process.poll() is None) or is_locked(self.group)
+        )
 
     def ask(self, module: str, name: str, types: tuple[Any, ...], niceness: int = NICENESS) -> bool:
         """Have a kernel compiled for arguments of these types, if that is not under way already.
@@ -52,6 +57,8 @@ class Helper:
         """
         packed = base64.b64encode(pickle.dumps(types)).decode()
         line = json.dumps([self.group, module, name, packed, niceness])
+        if LULL.keeps(self.group, line, partial(self.ask, module, name, types, niceness)):
+            return True
         with self._lock:
             process, times = self._given.get(line, (None, 0))
             if process is not None and process.poll() is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from npuviz.base.errors import Cancelled, SettingsNeeded
+from npuviz.base.kernels.lull import LULL
 from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.progress import Progress
 from npuviz.program.program import Program
@@ -39,6 +40,8 @@ FAR = 1 << 62
 """A cycle no run reaches."""
 TICK_MS = 33
 """While the machine runs, `cycle_changed` comes at most this often."""
+PICTURE_MS = 200
+"""So long after a file is open its first picture is there: the window paints it before this is over."""
 
 
 class SessionModel(QObject):
@@ -98,6 +101,8 @@ class SessionModel(QObject):
         self._waiting = VerbQueue()
         self._tick = QTimer(self, interval=TICK_MS)
         self._tick.timeout.connect(self._on_tick)
+        self._picture = QTimer(self, singleShot=True, interval=PICTURE_MS)
+        self._picture.timeout.connect(self._end_lull)
 
     # -- what is open ---------------------------------------------------------------------------
 
@@ -204,6 +209,7 @@ class SessionModel(QObject):
             return
         self._worker.cancel_all()
         self.opening = path, chosen
+        LULL.begin()
         self.submit(
             f"Opening {path.name}", lambda progress: open_file(path, chosen, progress), self.show_opened
         )
@@ -237,6 +243,8 @@ class SessionModel(QObject):
     def shut_down(self) -> None:
         """Stop the worker; the model cannot be used afterwards."""
         self._tick.stop()
+        self._picture.stop()
+        LULL.end()
         self._waiting.clear()
         self._worker.shut_down()
         self.blockSignals(True)
@@ -245,6 +253,11 @@ class SessionModel(QObject):
         if self._opened is not None:
             self._opened.close()
             self._opened = None
+
+    def _end_lull(self) -> None:
+        """Let helpers compile from now on, unless another file is being opened."""
+        if self.opening is None:
+            LULL.end()
 
     # -- verbs ------------------------------------------------------------------------------------
 
@@ -412,6 +425,8 @@ class SessionModel(QObject):
         opening = self.opening
         if not self._worker.is_busy:
             self.opening = None
+        if opening is not None:
+            self._picture.start()
         self._tick.stop()
         if was_running:
             self._shown_cycle = self.cycle

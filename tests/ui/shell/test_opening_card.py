@@ -9,6 +9,7 @@ from PySide6.QtCore import Qt, QUrl
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QPushButton
 
+from npuviz.base.kernels.helper import Helper
 from npuviz.base.progress import Progress
 from npuviz.sim.target import LoadRequest
 from npuviz.ui.dialogs.manual import ManualDialog
@@ -74,6 +75,27 @@ def test_opening_can_be_stopped_where_one_looks(
     driver.idle()
     assert driver.model.opened is None
     assert driver.window.error_bar.text == ""
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_helpers_begin_when_the_picture_is_there(
+    driver: Driver, tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    starts: list[bool] = []
+    monkeypatch.setattr(
+        "npuviz.base.kernels.helper._start", lambda: starts.append(driver.model.opening is None)
+    )
+    driver.window.open(toy_file(tmp_path))
+    driver.qtbot.waitUntil(driver.window.opening_card.isVisible)
+    assert Helper("nobody").ask("module", "kernel", ())
+    assert starts == []
+    if is_stopped:
+        driver.model.cancel()
+    else:
+        gate.set()
+    driver.qtbot.waitUntil(lambda: bool(starts))
+    assert starts == [True]
+    assert (driver.model.opened is None) is is_stopped
 
 
 def test_the_documentation_is_read_searched_and_followed(driver: Driver) -> None:
