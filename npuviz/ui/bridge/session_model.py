@@ -40,7 +40,7 @@ FAR = 1 << 62
 """A cycle no run reaches."""
 TICK_MS = 33
 """While the machine runs, `cycle_changed` comes at most this often."""
-PICTURE_MS = 200
+PICTURE_MS = 500
 """So long after a file is open its first picture is there: the window paints it before this is over."""
 
 
