@@ -6,6 +6,7 @@ their sign (or zero), floats as raw bits, and descriptors (DSDs) packed into one
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 from npuviz.targets.wavelet.kernels import isa as k
 
@@ -62,6 +63,7 @@ def unpack(word: int, field: int) -> int:
     return value
 
 
+@cache
 def name_of(prefix: str, value: int) -> str:
     """Name of a constant by prefix and value: `name_of("D_", 22)` is "fmach"."""
     for name, number in vars(k).items():
