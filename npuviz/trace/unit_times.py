@@ -96,7 +96,8 @@ def unit_times(
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, UnitTime]:
     """Unit id -> its time within the cycles [first, last); None: all cycles known, None: all units."""
-    chosen = {unit: tracks for unit, tracks in _tracks(reader).items() if units is None or unit in units}
+    known = _tracks(reader)
+    chosen = known if units is None else {unit: known[unit] for unit in units if unit in known}
     first, last = window if window is not None else (0, reader.end_cycle)
     waits = wait_kinds(reader.schema)
     open_ones: dict[int, list[UnderWay]] = {}

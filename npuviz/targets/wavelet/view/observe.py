@@ -270,45 +270,51 @@ class Observer:
         if int(wafer.status) == sk.STATUS_FINISHED:
             return found
         cycle = int(wafer.cycle)
-        watched, s = self._numbering.watched, self._engine.state
+        s = self._engine.state
         blocks = s[int(wafer.nodes) + self._watched_nodes]
         works = (s[blocks + sk.BLOCK.threads] > 0) | (s[blocks + sk.BLOCK.task] >= 0)
-        for position in np.flatnonzero((blocks > 0) & works).tolist():
-            node = watched[position].node
-            found += self._threads_under_way(position, node, self.block_row(node), cycle)
+        places = np.flatnonzero((blocks > 0) & works)
+        columns = (s[blocks[places] + word].tolist() for word in _DOING_WORDS)
+        for row in map(_Doing, places.tolist(), *columns):
+            found += self._operations_under_way(row, cycle)
+            if row.task >= 0 and not row.threads >> sk.MAIN & 1:
+                found += self._task_under_way(row, cycle)
         return found + self._links_under_way(cycle)
 
-    def _threads_under_way(self, position: int, node: int, block: Any, cycle: int) -> list[Activity]:
+    def _operations_under_way(self, row: "_Doing", cycle: int) -> list[Activity]:
         found: list[Activity] = []
-        threads = int(block.threads)
-        for number in range(sk.NUM_THREADS) if threads else ():
-            if not threads >> number & 1:
+        node = self._numbering.watched[row.position].node
+        for number in range(sk.NUM_THREADS) if row.threads else ():
+            if not row.threads >> number & 1:
                 continue
             part = pk.TRACKS.main if number == sk.MAIN else pk.TRACKS.thread + number
-            track = self._numbering.track_of.get((position, part), -1)
+            track = self._numbering.track_of.get((row.position, part), -1)
             if track >= 0:
                 thread = self.thread(node, number)
                 line = int(thread.line)
                 for first, last, kind in _pieces(thread, cycle):
                     found.append(Activity(track, first, last, kind, self._listing.node_of(line), line))
-        if int(block.task) < 0 or threads >> sk.MAIN & 1:
-            return found
-        start, wait = int(block.run_start), self._main_wait(block)
-        track = self._numbering.track_of.get((position, pk.TRACKS.main), -1)
-        if start < cycle and track >= 0:
-            line = int(block.line)
-            until = int(block.map_since) if wait else -1
-            if until < 0 or start < until:
-                found.append(Activity(track, start, until, KIND_SCALAR, self._listing.node_of(line), -1))
-            if wait and max(start, until) < cycle:
-                kind, node = KIND_WAIT + wait, self._listing.node_of(line)
-                found.append(Activity(track, max(start, until), -1, kind, node, line))
         return found
 
-    def _main_wait(self, block: Any) -> int:
+    def _task_under_way(self, row: "_Doing", cycle: int) -> list[Activity]:
+        """What a task without an operation does: it computes, and may wait in the middle of it."""
+        track = self._numbering.track_of.get((row.position, pk.TRACKS.main), -1)
+        if row.run_start >= cycle or track < 0:
+            return []
+        found: list[Activity] = []
+        wait, node = self._main_wait(row, cycle), self._listing.node_of(row.line)
+        until = row.map_since if wait else -1
+        if until < 0 or row.run_start < until:
+            found.append(Activity(track, row.run_start, until, KIND_SCALAR, node, -1))
+        since = max(row.run_start, until)
+        if wait and since < cycle:
+            found.append(Activity(track, since, -1, KIND_WAIT + wait, node, row.line))
+        return found
+
+    def _main_wait(self, row: "_Doing", cycle: int) -> int:
         """WAIT_ number of what the main thread waits for in the middle of a task."""
-        waits = int(block.map_wait)
-        if waits == 0 or int(block.map_since) >= int(self.wafer.cycle):
+        waits = row.map_wait
+        if waits == 0 or row.map_since >= cycle:
             return sk.WAIT_NONE
         if waits < 0:
             return sk.WAIT_SLOT
@@ -431,6 +437,21 @@ class _LinkPlaces(NamedTuple):
     tracks: np.ndarray
     nodes: np.ndarray
     words: np.ndarray
+
+
+class _Doing(NamedTuple):
+    """What the main thread and the operations of a watched node do: words of its BLOCK, by their names."""
+
+    position: int
+    threads: int
+    task: int
+    run_start: int
+    line: int
+    map_wait: int
+    map_since: int
+
+
+_DOING_WORDS = tuple(getattr(sk.BLOCK, name) for name in _Doing._fields[1:])
 
 
 def _pieces(thread: Any, cycle: int) -> list[tuple[int, int, int]]:
