@@ -1,7 +1,6 @@
 """What a choice of machine and settings costs: found by running it, for as long as somebody waits."""
 
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -72,7 +71,6 @@ def measure(
     session = opened.session
     if session is None:
         return Measured(options, problem="a recorded trace runs on nothing")
-    begin = time.perf_counter()
     with _stopped_after(session, limit_seconds):
         stop = session.run(None, progress)
     codes = [note for note in session.program.notes if note.code in ESTIMATED]
@@ -83,7 +81,6 @@ def measure(
         session.description.base_clock.frequency_hz,
         len(session.program.listing),
         sum(opened.seconds.values()),
-        time.perf_counter() - begin,
         tuple(note.text for note in codes),
         _problem(stop),
     )
