@@ -9,7 +9,8 @@ machine.
 The published times are medians of samples of which about half are 0.01 ms and the others the whole time
 (their authors: min 0.01 ms, p90 twice the median, cv 0.99; the profile's total time by the median is 2.0 to
 2.3): most are half of the time, some are all of it. A time is doubled where it is impossible: where an engine
-or DMA needs longer for the documented work, or published shares of engines leave them less than that.
+or DMA needs longer for the documented work, or published shares of engines or DMA leave them less than that;
+and where nothing is said, if most of the operator's others are.
 """
 
 import csv
@@ -19,7 +20,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ RANK_LIMIT = 0.8
 @dataclass(frozen=True)
 class Variant:
     """published, here  milliseconds; `here` is NaN where the kernel did not run, `reason` says why
-    base             1, or 2 where the published time is half of the time
+    base             1, or 2 where the published time is half of the time; 0: not known
     """
 
     name: str
@@ -86,21 +87,37 @@ def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]
             name = row["candidate"].split(" ")[0]
             if row["passed"] == "true" and name.startswith("runs/") and (table.parent / name).is_file():
                 found.setdefault(name, []).append(float(row["latency_ms"]))
-                said = re.findall(r"\b(PE|Vec|Scl)[ =]*(?:[\d.]+->)?(\d+(?:\.\d+)?)%", row["notes"])
+                said = re.findall(r"\b(PE|Vec|Scl|DMA)[ =]*(?:[\d.]+->)?(\d+(?:\.\d+)?)%", row["notes"])
                 if said:
                     shares.setdefault(name, {unit: float(share) / 100 for unit, share in said})
     return {name: float(np.median(values)) for name, values in found.items()}, shares
 
 
 def base_of(published: float, result: Mapping[str, Any], shares: Mapping[str, float]) -> int:
-    """2 where a published time is too short for the documented work of an engine or of DMA, else 1."""
+    """2 where a published time is too short for the documented work of an engine or of DMA, 1 where it is not
+    and says shares of Vector, Scalar or DMA, else 0: not known.
+
+    PE may be busy for longer than its work, at half its rate, but not for less.
+    """
     work: Mapping[str, float] = result.get("work", {})
     moved = (result.get("read", 0) + result.get("written", 0)) / DMA_PEAK * 1e3
     if published < TOLERANCE * max([moved, *work.values()]):
         return 2
     units = [unit for unit in ("Vec", "Scl") if unit in shares and unit in work]
-    said, needed = sum(shares[unit] for unit in units) * published, sum(work[unit] for unit in units)
-    return 2 if units and said < TOLERANCE * needed else 1
+    said = [(sum(shares[unit] for unit in units), sum(work[unit] for unit in units))]
+    said += [
+        (shares[unit], time) for unit, time in (("PE", work.get("PE", 0)), ("DMA", moved)) if unit in shares
+    ]
+    if any(share * published < TOLERANCE * needed for share, needed in said):
+        return 2
+    return 1 if units or "DMA" in shares else 0
+
+
+def with_bases(found: Sequence[Variant]) -> list[Variant]:
+    """Variants whose base is not known get that of most others."""
+    known = [each.base for each in found if each.base]
+    usual = 2 if 2 * known.count(2) >= len(known) else 1
+    return [each if each.base else replace(each, base=usual) for each in found]
 
 
 def simulated(kernel: Path, reference: Path, settings: Sequence[str]) -> dict[str, Any]:
@@ -139,11 +156,14 @@ def variants_of(operator: str, variants: Path, bench: Path, settings: Sequence[s
         each = Variant(path.stem, published, here, reason, base_of(published, result, said))
         found.append(each)
         print(
-            f"  {each.name:48} {published:9.4f} x{each.base} {each.measured:9.4f} {here:9.4f} "
-            f"{here / each.measured:6.2f}  {reason}",
+            f"  {each.name:48} {published:9.4f} x{each.base or '?'} {here:9.4f} "
+            f"{here / published / max(1, each.base):6.2f}  {reason}",
             flush=True,
         )
-    return found
+    for each, known in zip(with_bases(found), found, strict=True):
+        if not known.base:
+            print(f"  {each.name:48} x{each.base}, as most of them")
+    return with_bases(found)
 
 
 def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
@@ -176,7 +196,7 @@ def main() -> None:
     settings = [each for each in sys.argv[3:] if "=" in each]
     chosen = [each for each in sys.argv[3:] if "=" not in each] or list(OPERATORS)
     for operator in chosen:
-        print(f"{operator}: published ms, times which, measured ms, here, ratio")
+        print(f"{operator}: published ms, times which, here, ratio")
         print(f"  {summary(variants_of(operator, variants, bench, settings))}")
 
 

@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.nki.psum_zeros import without_overwritten_zeros
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
-from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Storage, Tensor
 from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.reordering import reordered
 from npuviz.targets.neuroncore.nki.repeated_rows import rows_in_psum
@@ -56,7 +56,7 @@ class Placing:
         self._homes: dict[int, HbmView] = {}
         self._ends: dict[int, list[Storage]] = {}
         self._uses: dict[int, list[int]] = {}
-        self._spilling = Spilling(self._builder, self._uses)
+        self._spilling = Spilling(self._builder, self._uses, self._make_room)
         self._buffers = Buffers(spec.kernel_buffers, bool(spec.kernel_turns_wait))
         self._storages = {each.id: each for each in recording.storages}
         self._now = 0
@@ -141,6 +141,12 @@ class Placing:
             self._spilling.load(storage, tile)
         return tile
 
+    def _make_room(self, space: str = SBUF) -> bool:
+        """Free the place of another tile; False where nothing can go."""
+        if space == SBUF and self._buffers.give_back():
+            return True
+        return self._spilling.make_room(self._tiles, self._storages, self._now, self._needed, space)
+
     def _placed(self, storage: Storage) -> Tile:
         """A place for a tile; others make room where SBUF has none. Raises DoesNotFit."""
         partitions, count = storage.shape
@@ -159,12 +165,8 @@ class Placing:
                     made.prior[channel] = max(count, made.prior.get(channel, 0))
                 return made
             except DoesNotFit:
-                if storage.space != PSUM and self._buffers.give_back():
-                    continue
                 is_final = storage.space == PSUM and self._recording.version > 1
-                if is_final or not self._spilling.make_room(
-                    self._tiles, self._storages, self._now, self._needed, storage.space
-                ):
+                if is_final or not self._make_room(storage.space):
                     raise
 
     def _view(self, tensor: Tensor | None) -> View:

@@ -1,8 +1,10 @@
 """Tiles that do not fit into SBUF or PSUM wait in HBM: the one that is needed last goes first."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 
+from npuviz.base.errors import DoesNotFit
 from npuviz.program.dtypes import dtype_name
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -17,10 +19,14 @@ class Spilling:
 
     uses   storage id -> steps that touch it, rising
     saved_bytes, loaded_bytes  moved so far
+    free_sbuf  gives up a tile of SBUF and says whether there was one
     """
 
-    def __init__(self, builder: Builder, uses: Mapping[int, list[int]]) -> None:
+    def __init__(
+        self, builder: Builder, uses: Mapping[int, list[int]], free_sbuf: Callable[[], bool]
+    ) -> None:
         self._builder = builder
+        self._free_sbuf = free_sbuf
         self._uses = uses
         self._homes: dict[int, HbmView] = {}
         self._clean: set[int] = set()
@@ -55,7 +61,7 @@ class Spilling:
                     None,
                     -1,
                 )
-            self._builder.dma.store(home, _whole(tile, storage))
+            self._save(storage, tile, home)
             self.saved_bytes += storage.shape[0] * storage.shape[1] * storage.dtype.itemsize
         tile.users -= 1
         return True
@@ -69,12 +75,33 @@ class Spilling:
         if storage.space == SBUF:
             self._builder.dma.load(whole, home)
         else:
-            with self._builder.tiles.scope():
-                staged = self._builder.tiles.sbuf(whole.partitions, whole.shape, whole.dtype)
+            with self._staged(whole) as staged:
                 self._builder.dma.load(staged, home)
                 self._builder.isa.copy(whole, staged, None)
         self._clean.add(storage.id)
         self.loaded_bytes += storage.shape[0] * storage.shape[1] * storage.dtype.itemsize
+
+    def _save(self, storage: Storage, tile: Tile, home: HbmView) -> None:
+        whole = _whole(tile, storage)
+        if storage.space == SBUF:
+            self._builder.dma.store(home, whole)
+            return
+        with self._staged(whole) as staged:
+            self._builder.isa.copy(staged, whole, None)
+            self._builder.dma.store(home, staged)
+
+    @contextmanager
+    def _staged(self, whole: View) -> Generator[View]:
+        """A tile of SBUF by which one of PSUM comes or goes; others make room. Raises DoesNotFit."""
+        with self._builder.tiles.scope():
+            while True:
+                try:
+                    staged = self._builder.tiles.sbuf(whole.partitions, whole.shape, whole.dtype)
+                    break
+                except DoesNotFit:
+                    if not self._free_sbuf():
+                        raise
+            yield staged
 
     def _next_use(self, number: int, step: int) -> int:
         uses = self._uses[number]

@@ -445,3 +445,32 @@ def test_a_repeated_row_that_later_turns_read_is_copied(tmp_path) -> None:
     (out,) = outputs_of(spec, program)
     np.testing.assert_allclose(out[..., :512], (a + a[:1]).reshape(out.shape)[..., :512], rtol=1e-5)
     assert {space for space, _ in _places(program, Opcode.TENSOR_COPY)} == {Space.SBUF}
+
+
+def test_sums_that_psum_does_not_hold_are_saved_where_sbuf_is_full_too(tmp_path) -> None:
+    text = f"""{FIRST}
+@nki.jit
+def kernel(a, w, v):
+    out = nl.ndarray((10, 128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
+    copies = nl.ndarray((47, 128, 1024), dtype=a.dtype, buffer=nl.shared_hbm)
+    kept = nl.ndarray((47, nl.par_dim(128), 1024), dtype=a.dtype, buffer=nl.sbuf)
+    for k in nl.affine_range(47):
+        kept[k] = nisa.activation(op=nl.exp, data=nl.load(a[k]))
+    left, right = nl.load(w), nl.load(v)
+    total = nl.zeros((10, nl.par_dim(128), 512), dtype=nl.float32, buffer=nl.psum)
+    for j in nl.affine_range(2):
+        for m in nl.affine_range(10):
+            total[m] += nisa.nc_matmul(left, right[nl.arange(128)[:, None], nl.arange(512)[None, :] + m])
+    for m in nl.affine_range(10):
+        nl.store(out[m], nl.copy(total[m]))
+    for k in nl.affine_range(47):
+        nl.store(copies[k], kept[k])
+    return out, copies
+"""
+    a, w, v = random(47, 128, 1024), random(128, 128, seed=1), random(128, 522, seed=2)
+    spec, program = loaded(tmp_path, text, {"a": a, "w": w, "v": v}, preset="trn1")
+    out, copies = outputs_of(spec, program)
+    wanted = np.stack([2 * w.T @ v[:, m : m + 512] for m in range(10)])
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(copies, np.exp(a), rtol=1e-5)
+    assert "spilled" in [note.code for note in program.notes]

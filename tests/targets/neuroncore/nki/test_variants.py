@@ -1,6 +1,6 @@
 """How variants of an operator are compared with published times."""
 
-from benchmarks.nki_variants import DMA_PEAK, Variant, base_of, clear_pairs, measured, summary
+from benchmarks.nki_variants import DMA_PEAK, Variant, base_of, clear_pairs, measured, summary, with_bases
 
 
 def test_pairs_that_are_clearly_apart_are_counted_by_their_order_here() -> None:
@@ -14,13 +14,22 @@ def test_pairs_that_are_clearly_apart_are_counted_by_their_order_here() -> None:
 
 def test_a_published_time_is_doubled_where_it_is_too_short_for_the_documented_work() -> None:
     work = {"PE": 0.1, "Scl": 0.6, "Vec": 0.2}
-    assert base_of(1.0, {"work": work}, {}) == 1
+    assert base_of(1.0, {"work": work}, {}) == 0
     assert base_of(0.5, {"work": work}, {}) == 2
     moved = {"read": DMA_PEAK / 1e3, "written": DMA_PEAK / 1e3, "work": work}  # 2 ms of DMA
-    assert (base_of(1.5, moved, {}), base_of(2.1, moved, {})) == (2, 1)
+    assert (base_of(1.5, moved, {}), base_of(2.1, moved, {})) == (2, 0)
     assert base_of(1.0, {"work": work}, {"Scl": 0.3, "Vec": 0.1}) == 2  # 0.4 ms of 0.8
     assert base_of(1.0, {"work": work}, {"Scl": 0.6, "Vec": 0.2}) == 1
+    assert (base_of(3.0, moved, {"DMA": 0.7}), base_of(3.0, moved, {"DMA": 0.5})) == (1, 2)
+    assert base_of(1.0, {"work": work}, {"PE": 0.99}) == 0  # it may be slow
+    assert base_of(1.0, {"work": work}, {"PE": 0.05}) == 2
     assert Variant("a", 0.5, 1.0, base=2).measured == 1.0
+
+
+def test_a_time_of_which_nothing_is_known_is_doubled_as_most_others_are() -> None:
+    found = [Variant("a", 1, 1, base=2), Variant("b", 1, 1, base=1), Variant("c", 1, 1, base=0)]
+    assert [each.base for each in with_bases(found)] == [2, 1, 2]
+    assert [each.base for each in with_bases(found[1:])] == [1, 1]
 
 
 def test_shares_of_engines_are_those_that_the_table_says(tmp_path) -> None:
@@ -31,4 +40,4 @@ def test_shares_of_engines_are_those_that_the_table_says(tmp_path) -> None:
         "candidate,passed,latency_ms,notes\n"
         "runs/a.py,true,2,DMA=9% Scl 34->25% Vec=1.5%\nruns/a.py (again),true,4,Scl=40%\nruns/a.py,false,9,\n"
     )
-    assert measured(table) == ({"runs/a.py": 3.0}, {"runs/a.py": {"Scl": 0.25, "Vec": 0.015}})
+    assert measured(table) == ({"runs/a.py": 3.0}, {"runs/a.py": {"DMA": 0.09, "Scl": 0.25, "Vec": 0.015}})
