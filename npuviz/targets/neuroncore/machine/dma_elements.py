@@ -1,5 +1,6 @@
 """How DMA engines see a transfer: contiguous elements, shared out to the rings of its queue set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
@@ -15,6 +16,8 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables
 
 COMPUTING = ("add", "fma", "min", "max")
+COST_UNIT = 1024
+"""Of element_cost, in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +107,26 @@ def _shares_of(
 
 
 def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> int:
-    """Base cycles for one element, in 1/1024."""
+    """Base cycles for one element, in 1/COST_UNIT."""
     rate = spec.dma_peak_bytes_per_ns
     if descriptor.op in COMPUTING:
         rate *= spec.dma_compute_rate
         num_bytes *= len(descriptor.sources)
     elif descriptor.op == "transpose":
         rate *= spec.dma_transpose_rate
-    return max(1, round(spec.element_ns(num_bytes, rate) * spec.base_hz * 1024 / 1e9))
+    return max(1, round(spec.element_ns(num_bytes, rate) * spec.base_hz * COST_UNIT / 1e9))
+
+
+def engine_cycles(descriptors: Sequence[Descriptor], rings: int, spec: NeuronSpec) -> float:
+    """Base cycles of a transfer on the ring of its queue set that has most to do."""
+    busy = np.zeros(rings)
+    for descriptor in descriptors:
+        count, size = elements_of(descriptor, spec)
+        shares = engine_shares(descriptor, rings, spec)
+        busy += element_cost(descriptor, size, spec) * (
+            np.full(rings, count / rings) if shares is None else np.array(shares)
+        )
+    return float(busy.max()) / COST_UNIT
 
 
 def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:

@@ -110,7 +110,7 @@ def _cost(record: np.void, spec: NeuronSpec, host_cycles: int | None) -> DetailT
 
 def _transfer(tables: Tables, spec: NeuronSpec, transfer: Transfer) -> DetailTable:
     queue = tables.queue_sets[transfer.queue]
-    shape = DmaShapes(spec).of(transfer)
+    shape = DmaShapes(spec, tables.queue_sets).of(transfer)
     rows = [
         ("id", str(transfer.id)),
         ("trigger", transfer.trigger),

@@ -1,17 +1,15 @@
 """How well transfers use the DMA engines: bytes of each element they move, and what full ones would take."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npuviz.base.units import format_share
-from npuviz.targets.neuroncore.machine.dma_elements import element_cost, elements_of
+from npuviz.targets.neuroncore.machine.dma_elements import COST_UNIT, element_cost, elements_of, engine_cycles
 from npuviz.targets.neuroncore.spec import NeuronSpec
-from npuviz.targets.neuroncore.tables import Descriptor, Transfer
+from npuviz.targets.neuroncore.tables import SBUF, Descriptor, QueueSet, Transfer
 
 SMALL_BYTES = 512
 """Elements below this are marked. Assumed: DMA-B has less than 256 bound by overhead, 2 KiB near the rate."""
-COST_UNIT = 1024
-"""Of element_cost, in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +21,7 @@ class DmaShape:
     least, most  bytes of the smallest and the largest
     num_bytes    all of them
     cycles       engine cycles of all of them; ideal  at the peak rate alone, without a cost for each
+    held         cycles of all engines of the queue set, the idle too, until the last of them is done
     """
 
     descriptors: int = 0
@@ -32,6 +31,7 @@ class DmaShape:
     num_bytes: int = 0
     cycles: float = 0.0
     ideal: float = 0.0
+    held: float = 0.0
 
     def __add__(self, other: "DmaShape") -> "DmaShape":
         if not self.descriptors or not other.descriptors:
@@ -44,6 +44,7 @@ class DmaShape:
             self.num_bytes + other.num_bytes,
             self.cycles + other.cycles,
             self.ideal + other.ideal,
+            self.held + other.held,
         )
 
     def times(self, count: int) -> "DmaShape":
@@ -55,12 +56,13 @@ class DmaShape:
             num_bytes=self.num_bytes * count,
             cycles=self.cycles * count,
             ideal=self.ideal * count,
+            held=self.held * count,
         )
 
     @property
     def efficiency(self) -> float:
-        """Share of the peak rate, 0 to 1."""
-        return self.ideal / self.cycles if self.cycles else 0.0
+        """Share of the peak rate of the queue set's engines, 0 to 1."""
+        return self.ideal / self.held if self.held else 0.0
 
     @property
     def size_text(self) -> str:
@@ -75,23 +77,31 @@ class DmaShape:
 class DmaShapes:
     """Shapes of transfers; equal descriptors are measured once."""
 
-    def __init__(self, spec: NeuronSpec) -> None:
+    def __init__(self, spec: NeuronSpec, queue_sets: Sequence[QueueSet]) -> None:
         self._spec = spec
+        self._queue_sets = queue_sets
         self._known: dict[tuple[object, ...], DmaShape] = {}
+        self._held: dict[tuple[object, ...], float] = {}
 
     def of(self, transfer: Transfer) -> DmaShape:
         """The shape of a transfer."""
         found = DmaShape()
         for descriptor in transfer.descriptors:
             found += self._of_descriptor(descriptor)
-        return found
+        rings = 1 if transfer.first_queue else self._queue_sets[transfer.queue].num_queues
+        key = (rings, *((_key(each), *self._partitions(each)) for each in transfer.descriptors))
+        if key not in self._held:
+            self._held[key] = rings * engine_cycles(transfer.descriptors, rings, self._spec)
+        return replace(found, held=self._held[key])
+
+    def _partitions(self, descriptor: Descriptor) -> tuple[int, ...]:
+        """The first partition of SBUF on each side; -1 elsewhere."""
+        pitch = self._spec.sbuf_partition_bytes
+        sides = (descriptor.to, descriptor.sources[0])
+        return tuple(each.offset // pitch if each.variable == SBUF else -1 for each in sides)
 
     def _of_descriptor(self, descriptor: Descriptor) -> DmaShape:
-        to, source = descriptor.to, descriptor.sources[0]
-        key = (
-            descriptor.op, len(descriptor.sources), to.steps, to.sizes, to.dtype, to.variable < 0,
-            source.steps, source.sizes, source.dtype, source.variable < 0,
-        )  # fmt: skip
+        key = _key(descriptor)
         if key not in self._known:
             self._known[key] = self._measured(descriptor)
         return self._known[key]
@@ -106,11 +116,20 @@ class DmaShapes:
         )
 
 
+def _key(descriptor: Descriptor) -> tuple[object, ...]:
+    """What decides the elements of a descriptor."""
+    to, source = descriptor.to, descriptor.sources[0]
+    return (
+        descriptor.op, len(descriptor.sources), to.steps, to.sizes, to.dtype, to.variable < 0,
+        source.steps, source.sizes, source.dtype, source.variable < 0,
+    )  # fmt: skip
+
+
 def rows_by_line(
     shapes: Mapping[str, DmaShape], counts: Mapping[str, int], limit: int
 ) -> list[tuple[str, ...]]:
     """Table rows of lines and their transfers, those that lose most engine time first."""
-    order = sorted(shapes, key=lambda name: shapes[name].ideal - shapes[name].cycles)
+    order = sorted(shapes, key=lambda name: shapes[name].ideal - shapes[name].held)
     return [
         (
             name, str(counts[name]), str(shape.num_bytes), str(shape.descriptors), shape.size_text,

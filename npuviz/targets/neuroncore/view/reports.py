@@ -130,7 +130,7 @@ class Reports:
     @cached_property
     def _measured(self) -> list[DmaShape]:
         """What each transfer asks of the DMA engines."""
-        measured = DmaShapes(self._engine.spec)
+        measured = DmaShapes(self._engine.spec, self._engine.tables.queue_sets)
         return [measured.of(transfer) for transfer in self._engine.tables.transfers]
 
     @cached_property

@@ -49,6 +49,20 @@ def table(found: NeuronMachine, title: str) -> DetailTable | None:
     return next((each for each in found.reports() if each.title.startswith(title)), None)
 
 
+HALF = (
+    FIRST
+    + """
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.shared_hbm)
+    half = nl.load(a[0:64])
+    nl.store(out[0:64], half)
+    nl.store(out, nl.load(a))
+    return out
+"""
+)
+
+
 def ends_of_products(found: NeuronMachine) -> list[int]:
     log, code = found.log(), found._engine.tables.instructions
     mine = [int(time) for index, time in log if index >= 0 and code["opcode"][index] == Opcode.NC_MATMUL]
@@ -72,6 +86,18 @@ def test_groups_of_products_fill_up_and_complete(tmp_path: Path) -> None:
         assert (cells["Tile"], cells["Opened at"]) == ("total", f"kernel.py:{PRODUCT}")
         seen.append((cells["Products"], cells["State"].split(":")[0]))
     assert seen == [("1 of 4", "open"), ("2 of 4", "open"), ("3 of 4", "open"), ("4 of 4", "complete")]
+
+
+def test_engines_whose_partitions_a_transfer_has_none_of_are_idle(tmp_path: Path) -> None:
+    found = NeuronMachine(*loaded(tmp_path, HALF, {"a": random(128, 1024)}, preset="trn2"))
+    found.advance(1 << 62, NO_STOPS, None)
+    dma = table(found, "DMA transfers")
+    assert dma is not None
+    rows = [dict(zip(dma.columns, row, strict=True)) for row in dma.rows]
+    shares = {int(each["Bytes"]): int(each["Of peak rate"].rstrip("%")) for each in rows}
+    half, whole = shares[64 * 4096], shares[2 * 128 * 4096]  # the last line loads and stores
+    assert whole > 90
+    assert abs(half - whole / 2) <= 1
 
 
 def test_transfers_by_line_mark_small_elements(tmp_path: Path) -> None:

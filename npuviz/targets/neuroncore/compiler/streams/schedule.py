@@ -8,6 +8,7 @@ import numpy as np
 
 from npuviz.targets.neuroncore.compiler.streams.emitter import Emitter
 from npuviz.targets.neuroncore.costs.instructions import issue_cycles, latency_cycles, to_base
+from npuviz.targets.neuroncore.machine.dma_elements import engine_cycles
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 QUEUE_DEPTH = 48
@@ -20,7 +21,7 @@ def start_times(emitter: Emitter, spec: NeuronSpec, rows: list[np.ndarray]) -> l
     rows  instructions of each stream
     """
     busy, later = _durations(spec, rows)
-    moved = _transfer_cycles(emitter, spec)
+    moved = transfer_cycles(emitter, spec)
     waits = [_by_position(stream.waits) for stream in emitter.streams]
     starts: list[list[int]] = [[] for _ in emitter.streams]
     done: list[list[int]] = [[] for _ in range(emitter.tracker.num_channels)]
@@ -56,18 +57,12 @@ def _durations(spec: NeuronSpec, rows: list[np.ndarray]) -> tuple[list[list[int]
     return busy, later
 
 
-def _transfer_cycles(emitter: Emitter, spec: NeuronSpec) -> list[int]:
-    """Base cycles of each transfer on a queue set of its own: bytes, and a part for each element."""
-    cycle_ns = 1e9 / spec.base_hz
+def transfer_cycles(emitter: Emitter, spec: NeuronSpec) -> list[int]:
+    """Base cycles of each transfer on a queue set of its own: those of the engine that has most to do."""
     found: list[int] = []
     for transfer in emitter.transfers:
         rings = emitter.queue_sets[transfer.queue].num_queues
-        nanoseconds = 0.0
-        for descriptor in transfer.descriptors:
-            count = descriptor.to.num_bytes
-            element = min(descriptor.to.sizes[0], descriptor.sources[0].sizes[0], spec.dma_max_element_bytes)
-            nanoseconds += count / element * spec.element_ns(element, spec.dma_peak_bytes_per_ns)
-        found.append(int(nanoseconds / rings / cycle_ns) + 1)
+        found.append(int(engine_cycles(transfer.descriptors, rings, spec)) + 1)
     return found
 
 
