@@ -117,11 +117,12 @@ class FabricView(CameraCanvas):
             self._is_moved = False
             self._place()
         self.refresh()
+        self.update()
 
     def refresh(self) -> None:
         """The machine is in another state: ask again when it is painted."""
         self._asked = None
-        self.update()
+        self._update_canvas()
 
     def forget(self) -> None:
         """Show no old numbers: the machine they came from is gone."""
@@ -147,7 +148,11 @@ class FabricView(CameraCanvas):
         """Mark other things; the way of the marked word is asked for."""
         if marks != self.marks:
             self.marks = marks
-            self.update()
+            self._update_canvas()
+
+    def _update_canvas(self) -> None:
+        """Paint again, but not the rulers, whose numbers stay."""
+        self.update(self.canvas.toRect())
 
     # -- camera -----------------------------------------------------------------------------------
 
@@ -220,11 +225,11 @@ class FabricView(CameraCanvas):
             self._paint_frame(painter, frame, self.shape, self._style)
         painter.resetTransform()
         painter.setClipping(False)
-        paint_rulers(painter, self._theme, self.camera, self.shape, self.width(), self.height())
-        if self.hasFocus():
-            painter.setPen(self._theme.color("accent"))
-            painter.drawLine(0, 0, self.width(), 0)
-        painter.setClipRect(canvas)
+        if not canvas.contains(QRectF(event.rect())):
+            paint_rulers(painter, self._theme, self.camera, self.shape, self.width(), self.height())
+            if self.hasFocus():
+                painter.setPen(self._theme.color("accent"))
+                painter.drawLine(0, 0, self.width(), 0)
         painter.end()
 
     def _paint_frame(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QImage
-from PySide6.QtWidgets import QApplication, QToolButton
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPaintEvent
+from PySide6.QtWidgets import QApplication, QToolButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from npuviz.base.units import format_share
@@ -295,6 +295,50 @@ def pixels_of(image: QImage) -> np.ndarray:
     """(height, width, 4) int64 of a picture."""
     plain = image.convertToFormat(QImage.Format.Format_RGB32)
     return np.frombuffer(plain.constBits(), np.uint8).reshape(plain.height(), plain.width(), 4).astype(int)
+
+
+def test_what_is_painted_again_is_as_if_all_of_it_was(stage: Stage, qtbot: QtBot) -> None:
+    machine = open_fabric(stage)
+    panel = panel_of(stage)
+    view = panel.view
+    regions: list[QRect] = []
+    view.installEventFilter(PaintRegions(view, regions))
+
+    def on_screen() -> QImage:
+        qtbot.wait(5)
+        window = QGuiApplication.primaryScreen().grabWindow(panel.winId()).toImage()
+        return window.copy(QRect(view.mapTo(panel, QPoint()), view.size()))
+
+    def repaint_equals() -> bool:
+        seen = on_screen().convertToFormat(QImage.Format.Format_RGB32)
+        return seen == view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+
+    assert repaint_equals()
+    regions.clear()
+    stage.session.go_to(machine.cycle + 7)
+    stage.stepped()
+    qtbot.waitUntil(lambda: bool(regions))
+    assert view.canvas.toRect().contains(regions[0])
+    assert repaint_equals()
+    panel.on_selection_changed(Selection(element=WATCHED[0]))
+    assert repaint_equals()
+    view.set_camera(view.camera.zoomed(1.5, 90, 60))
+    assert repaint_equals()
+    view.setFocus()
+    assert repaint_equals()
+
+
+class PaintRegions(QObject):
+    """Notes what is painted of a widget."""
+
+    def __init__(self, widget: QWidget, regions: list[QRect]) -> None:
+        super().__init__(widget)
+        self._regions = regions
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QPaintEvent):
+            self._regions.append(event.rect())
+        return False
 
 
 def test_urgent_elements_show_among_thousands() -> None:
