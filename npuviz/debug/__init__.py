@@ -1,6 +1,6 @@
 """Sessions: being at any cycle of a run, breakpoints, explanations. Knows no window.
 
 May import sim, formats, program, trace and base. A new thing a breakpoint can say goes to
-`condition`, a new command of the text debugger to `text_commands`, where and when checkpoints are
-kept is decided in `timeline` alone.
+`condition/`, a new command of the text debugger to `console/`, where and when checkpoints are kept is
+decided in `timeline` alone.
 """

@@ -1,6 +1,6 @@
 """Removal of what no machine should run: functions, constants, identities, batch normalisation.
 
-Here is what needs no library; the library passes are in `onnx_passes`, which takes half a second to
+Here is what needs no library; the library passes are in `library`, which takes half a second to
 import and is therefore imported only for models that need it.
 """
 

@@ -1,6 +1,6 @@
 """DRAM devices: units, timing rules and address mapping of one channel, made from presets or a file.
 
-A device is what the command-level model (`dram_command_kernels`) runs. Rules have the form "after
+A device is what the command-level model (`command_kernels`) runs. Rules have the form "after
 BEFORE at a unit of LEVEL, AFTER at the same unit not within CYCLES". Ref: systolic.md section 8.
 """
 
@@ -81,7 +81,7 @@ class AddressMapping:
 class DramDevice:
     """One channel's device and controller.
 
-    timing        names as in `dram_presets`, cycles of the device; rules follow from it
+    timing        names as in `presets`, cycles of the device; rules follow from it
     read_latency  cycles from RD to the response
     watermarks    (few, many): fewer writes than the first end write mode, more than the second begin it
     period_ps     the device's own clock period; a simulator may run it at another
@@ -175,7 +175,7 @@ def make_device(
 
 
 def preset_device(name: str, *, is_exact: bool = False) -> DramDevice:
-    """A device by its name in `dram_presets.DEVICES`. Raises TargetError."""
+    """A device by its name in `presets.DEVICES`. Raises TargetError."""
     if name not in presets.DEVICES:
         raise TargetError(f"DRAM device {name[:40]!r} is not known; there are {', '.join(presets.DEVICES)}")
     return make_device(*presets.DEVICES[name], is_exact=is_exact)

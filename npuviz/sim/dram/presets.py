@@ -1,4 +1,4 @@
-"""Sizes and timings of DRAM devices by name: data only, see dram_standards for what they mean.
+"""Sizes and timings of DRAM devices by name: data only, see `standards` for what they mean.
 
 Timings are in cycles of the device's clock. Sources, per table below: RAM2 = PSAL-POSTECH/ramulator2,
 branch onnxim-frontend, src/dram/impl (facts); DS3 = umd-memsys/DRAMsim3, configs; else "Assumed:".

@@ -29,7 +29,6 @@ class Topology:
     targets    per output of a router, then per node: the input it leads to, or inputs + node
     latencies  cycles of each link
     places     (column, row) of each router in a drawing
-    node_places  (column, row) of each node's router
     """
 
     name: str

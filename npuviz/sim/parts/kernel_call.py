@@ -18,7 +18,7 @@ X_FILTERS, X_LOW, X_HIGH = wk.CALL.filters, wk.CALL.low, wk.CALL.high
 ALL_BITS = (1 << wk.FILTER_BITS) - 1
 NO_EVENTS = np.zeros(0, dtype=np.int64)
 CYCLE_WORD = 0
-"""Word of every root state that counts cycles."""
+"""Word of every root state that counts cycles: the first one of CHIP or WAFER."""
 RESULT_UNTIL = 0
 """What every `advance` returns when it has reached the cycle that it was to run to."""
 SLICE_SECONDS = 0.05

@@ -15,16 +15,14 @@ from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Activity, QueueEntry, RunSummary, UnitState
+from npuviz.sim.parts.kernel_call import CYCLE_WORD, RESULT_UNTIL
 from npuviz.sim.probe import Probe, ProbeTable
 from npuviz.sim.state import Snapshot
 from npuviz.sim.stop import StopKind, StopReason
 
-CYCLE_WORD = 0
-"""Word of every root state that counts cycles; a test keeps the targets' H_CYCLE equal to it."""
 STATUS_WORD = 1
 STATUS_FINISHED = 1
 
-RESULT_UNTIL = 0
 RESULT_FINISHED = 1
 RESULT_EVENTS = 4
 """Result codes that mean the same in every target's `advance`; others are the target's own."""

@@ -10,11 +10,11 @@ from npuviz.targets.systolic.kernels import program_records as tk
 
 @dataclass(frozen=True)
 class SystolicTables:
-    """Immutable int64 tables; word positions in `kernels.program_records`.
+    """Immutable int64 tables; their rows are records of `kernels.program_records`.
 
-    code (n, CODE_WORDS), tiles (n, TILE_WORDS), layers (n, LAYER_WORDS), entries (n, ENTRY_WORDS),
-    launches (n, LAUNCH_WORDS). edges (n, 2): a layer, and one that waits for it, both of one launch; the
-    layers that wait for one are in creation order. Launches without edges run layer by layer.
+    code CODE, tiles TILE, layers LAYER, entries ENTRY_ROOM, launches LAUNCH.
+    edges (n, 2): a layer, and one that waits for it, both of one launch; the layers that wait for one are in
+    creation order. Launches without edges run layer by layer.
     `layer_names` one per layer. `values` is the values engine's plan,
     or None where the program's contents are not computed (parity mode).
     """

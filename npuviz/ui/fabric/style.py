@@ -20,7 +20,7 @@ FAINT_BELOW = 0.12
 class FabricStyle:
     """What the kernels and the painter need to know of the theme.
 
-    states  (codes, 5) int64, heat (256, 5) int64: rows of fabric_kernels
+    states  (codes, 5) int64, heat (256, 5) int64: rows as `grid_kernels` reads them
     links   (256,) int64: colour of a link by its load
     """
 

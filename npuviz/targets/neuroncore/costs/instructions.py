@@ -1,7 +1,7 @@
 """How long instructions take, what they occupy meanwhile, and which engine may run them.
 
 Everything is computed for whole instruction arrays; `estimate` and `allowed_engines` are the same for
-one instruction that a compiler thinks about. The rows and their sources are in cost_table.py.
+one instruction that a compiler thinks about. The rows and their sources are in table.py.
 """
 
 from functools import lru_cache

@@ -25,7 +25,7 @@ def instruction_cores(spec: NeuronSpec, tables: Tables) -> np.ndarray:
 
 
 def access_rows(spec: NeuronSpec, tables: Tables, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (m, ACCESS_WORDS) of operands, and (n, 2) first row and number of rows of each instruction."""
+    """Rows (m, ACCESS.num_words) of operands, and (n, 2) first row and number of rows of each instruction."""
     code = tables.instructions
     operands = code["operands"]
     sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)

@@ -25,7 +25,7 @@ class RingParts:
     """Parts of all transfers by ring.
 
     offsets    (transfers, MAX_RINGS + 1) int64: parts of ring r are rows offsets[t, r]..offsets[t, r+1]-1
-    rows       (m, PART_WORDS) int64
+    rows       (m, PART.num_words) int64
     num_bytes  (transfers,) int64
     """
 

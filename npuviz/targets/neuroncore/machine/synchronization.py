@@ -18,7 +18,7 @@ WAIT_EVENT = 2
 class Links:
     """Rows by instruction and transfer; semaphores by global index (core by core, events last).
 
-    waits    (m, WAIT_WORDS), updates (k, UPDATE_WORDS); *_first, *_count by instruction
+    waits    (m, WAIT.num_words), updates (k, UPDATE.num_words); *_first, *_count by instruction
     remotes  list of semaphores; transfer_* and remote_* by transfer
     """
 

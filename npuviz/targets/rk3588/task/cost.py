@@ -23,7 +23,7 @@ ELEMENTS_PER_STEP = 32
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Numbers of one task; bytes unless said. The names are those of the T_ words.
+    """Numbers of one task; bytes unless said. The names are those of the record TASK.
 
     out_elements, out_rate  what DPU or PPU puts out for an atomic of a group, and how many a cycle
     problem  why the chip would hang, "" if it would not

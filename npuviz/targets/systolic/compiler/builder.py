@@ -66,7 +66,7 @@ class ProgramBuilder:
     """Builds SystolicTables; how to use it is the module's docstring.
 
     Cost: a template is stored once, however many layers and tiles use it (templates with equal rows
-    share their CODE rows program-wide); a tile costs one row of TILE_WORDS words.
+    share their CODE rows program-wide); a tile costs one TILE row.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from npuviz.targets.systolic.tables import RequestPlan, SystolicTables
 class Compiled:
     """Tables and what people need to read them.
 
-    graph       the operators that L_NODE and C_TENSOR refer to
+    graph       the operators that `LAYER.node` and `CODE.tensor` refer to
     memory_map  places in DRAM
     placement   graph node id -> "Core" or "Host"; "View" (true mode) or "Free" (parity mode) for nodes that
                 cost nothing

@@ -1,11 +1,12 @@
 """Word positions of the program tables that the systolic compiler writes and the kernel reads.
 
-All tables are int64. They are immutable once the program is built.
+All tables are int64, with rows of the records that are named behind their lengths. They are immutable
+once the program is built.
 
-CODE      (instructions of all tile templates, CODE_WORDS): tiles of equal shape share a template.
-TILES     (tiles, TILE_WORDS): in the order in which the compiler made them, layer by layer.
-LAYERS    (layers, LAYER_WORDS): in the order in which the scheduler starts them.
-LAUNCHES  (launches, LAUNCH_WORDS): groups of layers that may start only at a given time.
+CODE      (instructions of all tile templates, CODE): tiles of equal shape share a template.
+TILES     (tiles, TILE): in the order in which the compiler made them, layer by layer.
+LAYERS    (layers, LAYER): in the order in which the scheduler starts them.
+LAUNCHES  (launches, LAUNCH): groups of layers that may start only at a given time.
 
 SRAM entries. A tile owns one half of the scratchpad and one half of the accumulator. What lies in a
 half is a set of entries; per layer they are numbered densely. An operand word names one:

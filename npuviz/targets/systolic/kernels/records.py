@@ -286,7 +286,7 @@ DATAFLOW_WEIGHTS = 0  # weights stay in the array, rows of activations stream
 DATAFLOW_OUTPUTS = 1  # results stay, both operands stream along the reduction
 DATAFLOW_INPUTS = 2  # activations stay, columns of weights stream
 
-# --- block of the run-time scheduler (requests_kernels) ----------------------------------------------
+# --- block of the run-time scheduler (runtime_scheduler) ---------------------------------------------
 
 SCHEDULER = Record(
     "scheduler",

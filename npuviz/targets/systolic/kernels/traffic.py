@@ -1,7 +1,7 @@
 """Requests on their way from a core's burst list to the DRAM.
 
 One call of `noc_cycle` is one cycle of the network clock. A request's way back is computed at the
-moment the DRAM takes it (`reply_kernels`), because simple DRAM keeps its order and its delay.
+moment the DRAM takes it (`replies`), because simple DRAM keeps its order and its delay.
 """
 
 from numba import int64

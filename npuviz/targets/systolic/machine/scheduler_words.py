@@ -49,7 +49,7 @@ def partition_of(spec: SystolicSpec, core: int) -> int:
 
 
 def partition_words(spec: SystolicSpec) -> np.ndarray:
-    """The P_PARTITION table: PARTITION_WORDS per core, then the cores of each partition."""
+    """The table at `PROGRAM.partition`: a PARTITION row per core, then the cores of each partition."""
     members: dict[int, list[int]] = {}
     for core in range(spec.num_cores):
         members.setdefault(partition_of(spec, core), []).append(core)

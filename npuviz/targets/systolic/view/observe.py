@@ -115,14 +115,14 @@ class Observer:
         return [self._entry(code, core, slot) for code, slot in pairs]
 
     def gemm_ring(self, core: int) -> list[list[int]]:
-        """Entries of the GEMM pipeline, head first: RING_WORDS words each."""
+        """Entries of the GEMM pipeline, head first: the words of a GEMM row each."""
         k = self.core(core)
         height, head, count = int(k[sk.CORE.height]), int(k[sk.CORE.gemm_head]), int(k[sk.CORE.gemm_count])
         ring = k[int(k[sk.CORE.ring]) :][: height * sk.GEMM.num_words].reshape(height, sk.GEMM.num_words)
         return ring[(head + np.arange(count)) % height].tolist()
 
     def bursts(self, core: int, limit: int = 1 << 62) -> list[list[int]]:
-        """Bursts of the request list, head first, at most `limit`: BURST_WORDS words each."""
+        """Bursts of the request list, head first, at most `limit`: the words of a BURST row each."""
         k, s = self.core(core), self._s
         capacity = int(s[sk.CHIP.burst_capacity])
         start = int(s[sk.CHIP.bursts]) + core * capacity * sk.BURST.num_words

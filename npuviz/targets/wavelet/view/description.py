@@ -32,7 +32,8 @@ class Numbering:
     """Ids of everything watched.
 
     unit_pe    unit -> position in `watched`, -1 for the host; unit_part -1 main, 0..7 microthread, 8 router
-    track_of   (position, K_ word) -> track; memory_of  position -> memory; queues  (position, queue number)
+    track_of   (position, field of TRACKS) -> track; memory_of  position -> memory
+    queues     (position, queue number)
     """
 
     watched: tuple[WatchedPe, ...]

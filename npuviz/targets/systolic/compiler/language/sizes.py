@@ -15,7 +15,6 @@ class LanguageSizes:
 
     hidden      features of a token between the layers (whole on every chip)
     attention   features of the attention's result, and inputs of the projection
-    query_width features of a query tensor as ONNXim allocates it (whole), exact mode uses `attention`
     cache_width, append_width  features of K (or V) of a token in the cache, and of what KV append handles:
                 ONNXim does not divide them (flaw F27); `kv_width` is the chip's share
     """

@@ -12,7 +12,7 @@ from npuviz.targets.systolic.tables import SystolicTables, assign_cores
 def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
     """Raise DoesNotFit for the first tile whose entries overflow its half of a core's SRAM.
 
-    Bytes are counted as the machine counts them: C_SIZE of the instruction that creates an entry.
+    Bytes are counted as the machine counts them: `CODE.size` of the instruction that creates an entry.
     """
     tiles = tables.tiles[tables.tiles[:, tk.TILE.count] > 0]
     if not len(tiles):

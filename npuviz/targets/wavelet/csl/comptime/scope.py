@@ -45,7 +45,7 @@ class Global(Storage):
     """A `const`, `var` or `param` of a module instance, evaluated when first asked for.
 
     value    for const and param: the value; for var: the initial value, None if it has none
-    kind     its type, once known (`Comptime.type_of_global`)
+    kind     its type, once known (`Comptime.global_type`)
     """
 
     instance: ModuleInstance

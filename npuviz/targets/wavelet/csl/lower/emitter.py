@@ -69,7 +69,7 @@ class Emitter:
         return len(self.rows) - 1
 
     def jump(self, label: Label, op: int = isa.OP_JMP, register: int = 0) -> None:
-        """Append a jump to `label`, or a branch on `register` (JZ, JNZ; MAP_TEST: number of cursors)."""
+        """Append a jump to `label`, or a branch on `register` (of OP_MAP_TEST: the number of cursors)."""
         if not self.is_reachable:
             return
         self.jumps.append(len(self.rows))
