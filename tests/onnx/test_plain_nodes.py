@@ -15,6 +15,7 @@ from npuviz.cli.main import main
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 
+TARGETS = ("systolic", "rk3588", "neuroncore")
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -69,15 +70,17 @@ def test_an_optional_that_holds_a_tensor_is_that_tensor(tmp_path: Path) -> None:
 
 
 def test_constant_text_is_kept(tmp_path: Path) -> None:
-    text = helper.make_tensor("s", TensorProto.STRING, [2], [b"a", "ü".encode()])
+    text = helper.make_tensor("s", TensorProto.STRING, [2], np.array(["a", "ü"], np.object_))
     nodes = [helper.make_node("Identity", ["s"], ["y"])]
     path = _save(tmp_path, nodes, [text], kind=TensorProto.STRING)
     graph = read_model(path)
     (output,) = graph.outputs
     assert graph.constants[output].tolist() == ["a", "ü"]
+    for target in TARGETS:
+        assert main(["run", str(path), "--target", target, "--check"]) == 0
 
 
-@pytest.mark.parametrize("target", ["systolic", "rk3588", "neuroncore"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_a_convolution_without_groups_is_refused(
     target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -193,8 +193,10 @@ class Builder:
         item = numpy_dtype(dtype).itemsize
         size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
         data = None
-        if constant is not None and not constant.dtype.hasobject:
-            data = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
+        if constant is not None:
+            # Text has no bytes for the NPU; its place is written all the same.
+            values = np.zeros(max(1, size), np.uint8) if constant.dtype.hasobject else constant
+            data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         scale, zero = (quantisation.scale, quantisation.zero_point) if quantisation else (1.0, 0)
         return Buffer(
             found.name, 0, max(1, size), "feature" if is_cube else "row-major", tensor, shape, dtype,
