@@ -21,7 +21,8 @@ class ModelForm:
     float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
     float_recurrence  weights of a direction up to which a DynamicQuantizeLSTM becomes an LSTM of floats
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
-    selection_elements  of a matrix of ones and zeros at most, with which rows are picked as a product
+    selection_elements  of a matrix of ones and zeros at most, with which rows are picked as a product; of one
+                     row there is nothing to pick
     most_padding     zeros before or behind an axis that a convolution lays itself; a Pad of more stays
     """
 
