@@ -44,11 +44,6 @@ def format_value(value: Any, limit: int = 16) -> str:
     return f"[{shown}{more}]"
 
 
-def format_hex(data: bytes) -> str:
-    """Bytes as pairs of hexadecimal digits."""
-    return data.hex(" ")
-
-
 def parse_value(text: str, probe: Probe) -> Any:
     """A value for a probe from text: a number, or as many numbers as it has, separated by commas.
 

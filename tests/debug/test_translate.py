@@ -33,11 +33,10 @@ def test_format_number(value: object, text: str) -> None:
     assert translate.format_number(value) == text
 
 
-def test_format_value_and_bytes() -> None:
+def test_format_value() -> None:
     assert translate.format_value(np.arange(3)) == "[0 1 2]"
     assert translate.format_value(np.arange(30), 2) == "[0 1 ... (30 elements)]"
     assert translate.format_value(4) == "4"
-    assert translate.format_hex(b"\x00\xff") == "00 ff"
 
 
 def test_parse_value() -> None:

@@ -77,7 +77,7 @@ def dump_memory(session: Session, rest: str) -> Answer:
     rows = tuple(
         (
             f"{address + first * values.itemsize:#x}",
-            translate.format_hex(data[first * values.itemsize : (first + per_row) * values.itemsize]),
+            data[first * values.itemsize : (first + per_row) * values.itemsize].hex(" "),
             " ".join(translate.format_number(v) for v in values[first : first + per_row]),
         )
         # The last bytes may be too few for a value: they are shown without one.
