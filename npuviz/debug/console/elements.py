@@ -12,7 +12,7 @@ from npuviz.debug.console.places import area_of, fabric_of
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
 from npuviz.debug.unit_steps import instruction_at, step_unit_line
-from npuviz.program.source import HasCalls, HasSource, line_of
+from npuviz.program.source import CallSite, HasCalls, HasSource, line_of
 from npuviz.sim.frames import FrameVariable, HasFrames
 
 LINES_AROUND = 5
@@ -49,10 +49,12 @@ def task_back(session: Session, rest: str) -> Answer:
 
 
 def frames(session: Session, rest: str) -> Answer:
-    """frames C,R, or frames UNIT where the text of a unit's program has calls."""
+    """frames C,R, or frames [UNIT] where the text of a unit's program has calls; without: all units."""
     listing = session.program.listing
     rows: list[tuple[Any, ...]] = []
     if session.fabric is None and isinstance(listing, HasCalls):
+        if not rest.strip():
+            return _lines_of_units(session, listing)
         return _unit_frames(session, unit_of(session, rest), listing)
     for depth, frame in enumerate(frames_of(session.machine, element_of(session, rest))):
         rows.append((depth, frame.name, frame.kind, frame.instruction, line_of(listing, frame.instruction)))
@@ -61,20 +63,31 @@ def frames(session: Session, rest: str) -> Answer:
                   note=note)  # fmt: skip
 
 
+def _lines_of_units(session: Session, listing: HasCalls) -> Answer:
+    """Where each unit that runs something of the text is in it: its innermost call."""
+    rows: list[tuple[Any, ...]] = []
+    for unit in session.description.units:
+        index = instruction_at(session, unit.id)
+        calls = listing.calls_of(index) if index >= 0 else ()
+        if calls:
+            rows.append((unit.name, *_call_cells(listing, calls[0])))
+    note = "" if rows else "no unit runs anything of the text now"
+    return Answer(columns=("unit", "name", "place", "loops"), rows=tuple(rows), name="frames", note=note)
+
+
+def _call_cells(listing: HasCalls, call: CallSite) -> tuple[str, str, str]:
+    """Function, place and loops of a call."""
+    sources = listing.sources if isinstance(listing, HasSource) else ()
+    place = f"{sources[call.place.file].name}:{call.place.line}" if sources else ""
+    loops = (f"{each.variable} = {each.value} ({each.turn} of {each.count})" for each in call.loops)
+    return call.function, place, ", ".join(loops)
+
+
 def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
     """Calls and loops around the instruction that a unit runs, or else runs next."""
     index = instruction_at(session, unit)
     calls = listing.calls_of(index) if index >= 0 else ()
-    sources = listing.sources if isinstance(listing, HasSource) else ()
-    rows = tuple(
-        (
-            depth,
-            call.function,
-            f"{sources[call.place.file].name}:{call.place.line}" if sources else "",
-            ", ".join(f"{each.variable} = {each.value} ({each.turn} of {each.count})" for each in call.loops),
-        )
-        for depth, call in enumerate(calls)
-    )
+    rows = tuple((depth, *_call_cells(listing, call)) for depth, call in enumerate(calls))
     note = "" if rows else "it runs nothing of the text now"
     return Answer({"instruction": index}, ("depth", "name", "place", "loops"), rows, "frames", note)
 

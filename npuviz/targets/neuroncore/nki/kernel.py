@@ -310,6 +310,8 @@ class Run:
     hazards: tuple[str, ...]
 
 
+MAX_WARNINGS = 10
+"""Hazards of a run that a script is told of."""
 LAST: list[Run] = []
 """The last run of this process, for who measures it."""
 
@@ -327,6 +329,8 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
             warnings.warn(text, stacklevel=3)
     done = execute(traced, lowered, spec, ())
     LAST[:] = [done]
+    for text in done.hazards[:MAX_WARNINGS]:
+        warnings.warn(f"hazard: {text}", stacklevel=3)
     bound = inspect.signature(kernel.function).bind(*args, **kwargs).arguments
     for name, values in done.changed.items():
         write_back(bound.get(name), values)
@@ -380,5 +384,12 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
         changed,
         machine.cycle,
         machine.cycle / spec.pe_hz * 1e9,
-        tuple(each.text for each in hazards),
+        tuple(f"{_line_of(lowered, each.instruction)}{each.text}" for each in hazards),
     )
+
+
+def _line_of(lowered: Lowered, instruction: int) -> str:
+    """File and line that an instruction comes from, for the beginning of a sentence."""
+    nodes = lowered.compiled.tables.nodes
+    node = int(nodes[instruction]) if 0 <= instruction < len(nodes) else -1
+    return f"{lowered.compiled.graph.nodes[node].name}: " if node >= 0 else ""

@@ -136,6 +136,11 @@ def test_any_iteration_can_be_gone_to(tmp_path) -> None:
         debugger.execute("frames Core[0].DVE")
         assert "plus" in out.getvalue()
         assert "i = 0 (1 of 2), j = 0 (1 of 3)" in out.getvalue()
+        said = len(out.getvalue())
+        debugger.execute("frames")
+        lines = out.getvalue()[said:].splitlines()
+        (vector,) = [line for line in lines if line.startswith("Core[0].DVE")]
+        assert vector.split()[1:3] == ["plus", "helper_of_calls.py:11"]
         places = Places(session, tmp_path)
         unit = next(unit.id for unit in session.description.units if unit.name == "Core[0].DVE")
         frames = places.frames(1 + unit, 0, 0)["stackFrames"]

@@ -340,6 +340,28 @@ def test_peoples_own_scripts_run_unmodified(tmp_path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr
 
 
+def test_scripts_are_warned_of_hazards(tmp_path) -> None:
+    text = f"""{FIRST}
+@nki.jit
+def half(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    t = nl.ndarray((nl.par_dim(128), 64), dtype=x.dtype, buffer=nl.sbuf)
+    t[:, 0:32] = nl.load(x[:, 0:32])
+    nl.store(out, nl.exp(t))
+    return out
+
+nki.simulate_kernel(half, np.ones((128, 64), np.float32))
+"""
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hazard: script.py:12: " in done.stderr
+    assert "reads memory that nobody wrote" in done.stderr
+
+
 def test_an_instruction_that_the_chip_cannot_execute_is_no_result(tmp_path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
