@@ -50,9 +50,12 @@ def unit_of(session: Session, text: str) -> int:
 
 
 def memory_of(session: Session, name: str) -> Memory:
-    """The memory of this name."""
+    """The memory of this name, or the only one whose name ends in it: SBUF for Core[0].SBUF."""
     memory = session.description.memory_named(name)
     if memory is None:
+        ending = [each for each in session.description.memories if each.name.endswith(f".{name}")]
+        if len(ending) == 1:
+            return ending[0]
         names = ", ".join(memory.name for memory in session.description.memories[:8])
         raise UsageError(f"no memory {echo(name)!r}; known: {names}")
     return memory

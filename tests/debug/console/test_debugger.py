@@ -172,6 +172,8 @@ def test_who(half_way: Session) -> None:
     loading = ask_json("who Core[0].SPAD 0", half_way)
     assert (loading["writer"], loading["cycle"]) == (32, None)
     assert "under way" in loading["note"]
+    assert ask_json("who SPAD 0", half_way) == loading
+    assert "no memory" in ask("who PAD 0", half_way)
     assert ask_json("who DRAM 0", half_way)["writer"] is None
     assert "below 0xe00" in ask("who DRAM 0xe00", half_way)
     half_way.go_to(187)
