@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.real_model_classes import class_of, goal_rows
 from benchmarks.real_model_page import comparison, figures_of_page
+from benchmarks.real_models import verdict
 
 PAGE = """\
 | model | kind |
@@ -31,6 +32,7 @@ def test_rows_and_reasons() -> None:
     }
     assert (found["one, rk3588"]["host"], found["one, rk3588"]["exchanged"]) == (0.12, 0.02)
     assert found["one, rk3588"]["host_text"] == "Softmax 8%: it is faster there; Pad 2%: no lowering"
+    assert verdict(found["one, rk3588"]) == ("right", "right")
     assert found["one, systolic"]["reasons"] == ["exit 2: it does not fit: 3 bytes"]
 
 
