@@ -52,16 +52,18 @@ class ChromePainter:
                 painter.drawLine(x, RULER_HEIGHT - 4, x, RULER_HEIGHT)
         covered = self._flag_span(painter, state, width)
         painter.setFont(theme.font_ui(11))
+        length_of = painter.fontMetrics().horizontalAdvance
         for cycle in ticks(view, step):
             x = round(view.x_of(cycle))
             painter.setPen(theme.color("text-disabled"))
             painter.drawLine(x, 4, x, RULER_HEIGHT)
-            painter.setPen(theme.color("text"))
-            painter.drawText(QPointF(x + 5, 14), format_count(cycle))
-            when = format_cycles_as_time(cycle, frequency_hz)
-            end = x + 5 + painter.fontMetrics().horizontalAdvance(when)
-            # A time that the cursor's flag would cut is left out: the cycle above it stays.
-            if end < covered[0] or x + 5 > covered[1]:
+            # What the end of the ruler, or for a time the cursor's flag, would cut is left out.
+            count, when = format_count(cycle), format_cycles_as_time(cycle, frequency_hz)
+            if x + 5 + length_of(count) <= width:
+                painter.setPen(theme.color("text"))
+                painter.drawText(QPointF(x + 5, 14), count)
+            end = x + 5 + length_of(when)
+            if end <= width and (end < covered[0] or x + 5 > covered[1]):
                 painter.setPen(theme.color("text-muted"))
                 painter.drawText(QPointF(x + 5, 28), when)
         painter.setPen(theme.color("border"))
