@@ -41,6 +41,20 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """An arrow of a graph whose operators say no tensors that they read and write: of lines of a kernel.
+
+    source, sink  ids of nodes, source < sink; -1 for a graph input or output, which `tensor` names
+    tensor        id, -1 for what lies on the chip; text is its name
+    """
+
+    source: int
+    sink: int
+    tensor: int = -1
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Graph:
     """Nodes in topological order and the tensors they exchange.
 
@@ -53,6 +67,7 @@ class Graph:
                onnx.reference
     assumptions  what the reader had to assume, one sentence each
     file       the ONNX file that the graph was read from, whose outputs the graph's must be; None without one
+    flows      arrows beside those from the outputs of nodes to inputs of others
     """
 
     name: str
@@ -65,6 +80,7 @@ class Graph:
     source: bytes = b""
     assumptions: tuple[str, ...] = ()
     file: Path | None = None
+    flows: tuple[Flow, ...] = ()
 
     def consumers(self) -> dict[int, list[int]]:
         """Tensor id -> ids of the nodes that read it, in node order."""

@@ -117,10 +117,14 @@ class GraphEdgePainter:
         )
 
     def paint_shapes(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        """Shapes of the tensors beside the edges; one label per tensor and source is enough."""
+        """Shapes of the tensors beside the edges; one label per tensor and source is enough.
+
+        A label that would cover another one is left out.
+        """
         painter.setFont(self._theme.font_mono(SIZE_NOTE))
         metrics = painter.fontMetrics()
         seen: set[tuple[int, int]] = set()
+        taken: list[QRectF] = []
         layout = self._picture.layout
         for edge in edges.tolist():
             key = (int(layout.source[edge]), int(layout.tensor[edge]))
@@ -134,6 +138,9 @@ class GraphEdgePainter:
             if layout.direction == "right" and width > (b[0] - a[0]) * camera.scale + 4:
                 continue  # there is no room between the boxes
             spot = QRectF(x - width / 2, y - metrics.height() / 2, width, metrics.height())
+            if any(spot.intersects(other) for other in taken):
+                continue
+            taken.append(spot)
             background = self._theme.color("canvas")
             background.setAlphaF(0.85)
             painter.fillRect(spot, background)

@@ -19,6 +19,8 @@ Direction = Literal["down", "right"]
 FINE_LAYOUT_LIMIT = 1500
 """Up to this many boxes the slower ranking (short edges) is affordable: 60 ms against 10 ms."""
 FINE_ROUTING_LIMIT = 3000
+FLOW = -2
+"""First of the numbers that stand for flows where others are tensors."""
 
 
 def longest_routed_span(num_boxes: int) -> int:
@@ -39,7 +41,7 @@ class GraphLayout:
     """A drawing of a graph; boxes are operators first, then terminals.
 
     x, y           (boxes,) float32 centres, y grows downwards
-    source, sink   (edges,) int32 box ids; tensor (edges,) int32 tensor ids
+    source, sink   (edges,) int32 box ids; tensor (edges,) int32 tensor ids, `FLOW` - n for the graph's flow n
     path_start     (edges + 1,) int32 into path_points
     path_points    (points, 2) float32: each edge's way from box border to box border
     num_nodes      operators; box id == node id below it
@@ -173,10 +175,17 @@ def _edges_of(graph: Graph) -> tuple[list[int], list[int], list[int], list[Termi
         for index in node.inputs:
             if index in producer and producer[index] != node.id:
                 found[(producer[index], node.id, index)] = None
+    ends = {flow.tensor for flow in graph.flows if flow.sink < 0}
     for index in graph.outputs:
-        if index in producer:
-            found[(producer[index], len(graph.nodes) + len(terminals), index)] = None
+        if index in producer or index in ends:
+            if index in producer:
+                found[(producer[index], len(graph.nodes) + len(terminals), index)] = None
             terminals.append(Terminal(index, False))
+    boxes = {(each.tensor, each.is_input): len(graph.nodes) + n for n, each in enumerate(terminals)}
+    for number, flow in enumerate(graph.flows):
+        source = boxes[flow.tensor, True] if flow.source < 0 else flow.source
+        sink = boxes[flow.tensor, False] if flow.sink < 0 else flow.sink
+        found[(source, sink, flow.tensor if flow.tensor >= 0 else FLOW - number)] = None
     rows = list(found)
     return [r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows], terminals
 

@@ -11,7 +11,7 @@ from npuviz.base.units import format_shape
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription
 from npuviz.ui.graph.groups import Group, outermost
-from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
+from npuviz.ui.graph.layout import FLOW, NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GraphPicture:
     titles, subtitles  (boxes,) texts; op_types of operators, "" for terminals
     badges             box -> short word, e.g. where it was placed
     estimated          boxes whose cost is an assumption
-    edge_labels        (edges,) shapes of the tensors
+    edge_labels        (edges,) shapes of the tensors, names of other flows
     reasons            box -> why it runs on the Host
     folded             boxes that stand for a group of operators
     """
@@ -162,7 +162,10 @@ def make_picture(
         tensor = graph.tensors[terminal.tensor]
         titles.append(elide_end(tensor.name, 40))
         subtitles.append("input" if terminal.is_input else "output")
-    labels = tuple(format_shape(graph.tensors[t].shape) for t in layout.tensor.tolist())
+    labels = tuple(
+        graph.flows[FLOW - number].text if number <= FLOW else format_shape(graph.tensors[number].shape)
+        for number in layout.tensor.tolist()
+    )
     return GraphPicture(
         layout,
         tuple(titles),

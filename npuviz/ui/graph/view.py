@@ -272,8 +272,11 @@ class GraphView(CameraCanvas):
             return
         x, y = self.camera.to_drawing(spot.x(), spot.y())
         edge = self.picture.edge_at(x, y, 5 / self.camera.scale)
-        if edge >= 0:
+        if edge >= 0 and self.picture.layout.tensor[edge] >= 0:
             self.tensor_chosen.emit(int(self.picture.layout.tensor[edge]))
+        elif edge >= 0:
+            # What is no tensor is known by who made it.
+            self.node_chosen.emit(int(self.picture.layout.source[edge]))
         else:
             self.node_chosen.emit(-1)
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -6,7 +7,7 @@ from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QRegion
 from PySide6.QtTest import QTest
 
-from npuviz.program.graph import Graph, Node
+from npuviz.program.graph import Flow, Graph, Node
 from npuviz.program.program import HostReason, Note
 from npuviz.program.tensor import Tensor
 from npuviz.ui.graph.camera import GraphCamera, fit
@@ -225,6 +226,33 @@ def test_click_picks_operator_edge_and_background(bench: Bench) -> None:
     assert bench.context.selection.current == NOTHING
 
 
+def test_flows_are_edges_with_names_and_lead_to_who_made_them(bench: Bench) -> None:
+    session = bench.open_toy()
+    nodes = tuple(replace(node, inputs=(), outputs=()) for node in session.program.graph.nodes)
+    tensors = (
+        Tensor(0, "x", (4, 8), "float32", "input"),
+        Tensor(1, "y", (4, 8), "float32", "output"),
+    )
+    flows = (Flow(-1, 0, 0), Flow(0, 2, text="tile"), Flow(1, 2, text="other"), Flow(2, -1, 1))
+    graph = Graph("kernel", nodes, tensors, (0,), (1,), flows=flows)
+    layout = lay_out_graph(graph)
+    ends = list(zip(layout.source.tolist(), layout.sink.tolist(), strict=True))
+    assert ends == [(len(nodes), 0), (0, 2), (1, 2), (2, len(nodes) + 1)]
+    assert (layout.y[layout.sink] > layout.y[layout.source]).all()
+    picture = make_picture(replace(session.program, graph=graph), session.description, layout)
+    assert picture.edge_labels == ("4\u00d78", "tile", "other", "4\u00d78")
+
+    panel = bench.make(GraphPanel, 700, 500)
+    bench.open_toy()
+    wait_for_picture(bench, panel)
+    panel.view.show_picture(picture)
+    panel.view.fit_all()
+    middle = layout.path(2).mean(axis=0)
+    spot = QPointF(*panel.view.camera.to_screen(float(middle[0]), float(middle[1]))).toPoint()
+    bench.qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=spot)
+    assert bench.context.selection.current.node == 1
+
+
 def test_arrow_keys_follow_edges(bench: Bench) -> None:
     panel = bench.make(GraphPanel, 500, 500)
     bench.open_toy()
@@ -318,8 +346,6 @@ def test_operators_elsewhere_carry_a_badge(bench: Bench) -> None:
     session = bench.open_toy()
     program, layout = session.program, lay_out_graph(session.program.graph)
     assert make_picture(program, session.description, layout).badges == {}
-    from dataclasses import replace
-
     moved = replace(program, placement={**program.placement, 2: "Host"})
     picture = make_picture(moved, session.description, layout)
     assert picture.badges == {2: "Host"}
@@ -330,8 +356,6 @@ def test_operators_on_the_host_carry_their_reason(bench: Bench) -> None:
     panel = bench.make(GraphPanel, 600, 400)
     session = bench.open_toy()
     wait_for_picture(bench, panel)
-    from dataclasses import replace
-
     reason = HostReason("no window of 17", "17", "a window of 16")
     notes = (Note("warning", "host-operator", "node 2 runs on the Host", 2, reason),)
     program = replace(session.program, notes=notes)
@@ -349,8 +373,6 @@ def test_a_far_view_of_a_large_graph_draws_it_all(bench: Bench) -> None:
     panel = bench.make(GraphPanel, 600, 400)
     session = bench.open_toy()
     wait_for_picture(bench, panel)
-    from dataclasses import replace
-
     graph = chain(3000)
     program = replace(session.program, graph=graph, placement={})
     panel.view.show_picture(make_picture(program, session.description, lay_out_graph(graph)))

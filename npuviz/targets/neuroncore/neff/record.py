@@ -19,7 +19,7 @@ from npuviz.formats.neff.constants import npy_data_offset
 from npuviz.formats.neff.json_members import parse_object
 from npuviz.formats.neff.model import OWN_FOLDER, Payload
 from npuviz.program.dtypes import DTYPES, dtype_name, numpy_dtype
-from npuviz.program.graph import Graph, Node
+from npuviz.program.graph import Flow, Graph, Node
 from npuviz.program.tensor import Tensor
 
 PROGRAM = f"{OWN_FOLDER}program.json"
@@ -188,6 +188,7 @@ def graph_record(graph: Graph, homes: Mapping[int, int], members: dict[str, Payl
         "constants": constants,
         "opsets": dict(graph.opsets),
         "assumptions": graph.assumptions,
+        "flows": [[each.source, each.sink, each.tensor, each.text] for each in graph.flows],
     }
 
 
@@ -243,17 +244,34 @@ def read_graph(
         if array is None or array.shape != tensors[tensor].shape:
             raise ValueError(f"constant {tensors[tensor].name!r} has no data of its shape")
         constants[tensor] = array
+    ends = _ids(record["inputs"], len(tensors)), _ids(record["outputs"], len(tensors))
     return Graph(
         str(record["name"]),
         nodes,
         tensors,
-        _ids(record["inputs"], len(tensors)),
-        _ids(record["outputs"], len(tensors)),
+        *ends,
         constants,
         {str(key): int(value) for key, value in record["opsets"].items()},
         bytes(members.get(MODEL, b"")),
         tuple(str(each) for each in record["assumptions"]),
+        # Files of earlier versions have none.
+        flows=tuple(_flow(row, len(nodes), ends) for row in record.get("flows", ())),
     )
+
+
+def _flow(row: Any, num_nodes: int, ends: tuple[tuple[int, ...], tuple[int, ...]]) -> Flow:
+    """An arrow again; ends: tensors that come in and go out. Raises ValueError for one that leads nowhere."""
+    source, sink, tensor, text = row
+    found = Flow(int(source), int(sink), int(tensor), str(text))
+    if found.source < 0:
+        is_right = found.tensor in ends[0] and 0 <= found.sink < num_nodes
+    elif found.sink < 0:
+        is_right = found.tensor in ends[1] and found.source < num_nodes
+    else:
+        is_right = found.source < found.sink < num_nodes
+    if not is_right:
+        raise ValueError(f"a flow from operator {found.source} to {found.sink} of {num_nodes}")
+    return found
 
 
 def _ids(values: Any, count: int) -> tuple[int, ...]:

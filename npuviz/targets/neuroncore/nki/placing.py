@@ -13,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
+from npuviz.targets.neuroncore.nki.flows import flows_of
 from npuviz.targets.neuroncore.nki.hoisting import hoisted
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
@@ -92,6 +93,7 @@ class Placing:
             tuple(tensors),
             tuple(tensor_of[each.id] for each in inputs),
             tuple(dict.fromkeys(tensor_of[each.storage.id] for each in outputs)),
+            flows=flows_of([(self._nodes[step.place, step.op], step) for step in self._steps], tensor_of),
         )
         return graph, tensor_of
 
