@@ -7,9 +7,7 @@ import numpy as np
 
 from npuviz.base.errors import UsageError
 from npuviz.base.names import echo
-from npuviz.onnx.check.injected_reference import InjectedReference, outputs_error
 from npuviz.onnx.check.spread import spread_of
-from npuviz.onnx.reference import run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import Spread
@@ -97,6 +95,9 @@ def round_tensors(
         tensors = [tensor for tensor in tensors if tensor in chosen]
     if len(tensors) > MOST_TENSORS:
         raise UsageError(f"{len(tensors)} tensors: at most {MOST_TENSORS} at once; name some of them")
+    # The runtime is not needed by those who only show types and results.
+    from npuviz.onnx.check.injected_reference import InjectedReference, outputs_error
+
     session = InjectedReference(graph, inputs, tensors)
     exact = session.run({})
     rows: list[Rounded] = []
@@ -162,4 +163,6 @@ def _groups(graph: Graph, tensors: Sequence[int]) -> list[list[int]]:
 
 
 def _values(graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> dict[int, np.ndarray]:
+    from npuviz.onnx.reference import run_reference
+
     return {index: np.asarray(found) for index, found in run_reference(graph, inputs, tensors).items()}

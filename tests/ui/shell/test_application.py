@@ -1,5 +1,8 @@
 """What windows share."""
 
+import subprocess
+import sys
+
 import pytest
 
 from npuviz.ui.shell import application as module
@@ -28,3 +31,13 @@ def test_nothing_is_set_aside_without_a_window(
     toy.window.close()
     toy.qtbot.wait(60)
     assert not calls
+
+
+def test_the_first_window_needs_no_onnx() -> None:
+    script = (
+        "import sys; from npuviz.ui.shell.main_window import MainWindow; "
+        "from npuviz.ui.shell.panel_loader import load_panel_specs; print(len(load_panel_specs()) > 20, "
+        "sorted({'onnx', 'onnxruntime', 'onnxscript', 'scipy', 'pandas'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == ["True", "[]\n"]
