@@ -313,19 +313,19 @@ def test_what_is_painted_again_is_as_if_all_of_it_was(stage: Stage, qtbot: QtBot
         seen = on_screen().convertToFormat(QImage.Format.Format_RGB32)
         return seen == view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
 
-    assert repaint_equals()
+    qtbot.waitUntil(repaint_equals)
     regions.clear()
     stage.session.go_to(machine.cycle + 7)
     stage.stepped()
     qtbot.waitUntil(lambda: bool(regions))
     assert view.canvas.toRect().contains(regions[0])
-    assert repaint_equals()
+    qtbot.waitUntil(repaint_equals)
     panel.on_selection_changed(Selection(element=WATCHED[0]))
-    assert repaint_equals()
+    qtbot.waitUntil(repaint_equals)
     view.set_camera(view.camera.zoomed(1.5, 90, 60))
-    assert repaint_equals()
+    qtbot.waitUntil(repaint_equals)
     view.setFocus()
-    assert repaint_equals()
+    qtbot.waitUntil(repaint_equals)
 
 
 class PaintRegions(QObject):

@@ -4,7 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from npuviz.formats.rk3588.tensor_layout import pack_depthwise, pack_features, pack_weights, unpack_features
+from benchmarks.rk3588_streams import pack_weights
+from npuviz.formats.rk3588.tensor_layout import pack_depthwise, pack_features, unpack_features
 from npuviz.targets.rk3588.values.engine import ValueEngine
 from tests.targets.rk3588.hand_tasks import (
     BIAS,

@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.formats.rk3588.tensor_layout import pack_features, pack_weights
+from benchmarks.rk3588_streams import pack_weights
+from npuviz.formats.rk3588.tensor_layout import pack_features
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.replay.contents import Edit

@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from npuviz.formats.rk3588.tensor_layout import pack_features, pack_weights, unpack_features
+from benchmarks.rk3588_streams import pack_weights
+from npuviz.formats.rk3588.tensor_layout import pack_features, unpack_features
 from npuviz.targets.rk3588.values.ppu import reciprocal
 from tests.targets.rk3588.hand_tasks import (
     FEATURES,

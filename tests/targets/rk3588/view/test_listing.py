@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from npuviz.formats.rk3588.conv_task import matmul_task
+from benchmarks.rk3588_streams import matmul_task
 from npuviz.formats.rk3588.conv_words import conv_task_words
 from npuviz.targets.rk3588.load.placed_tasks import PlacedTask, make_tasks
 from npuviz.targets.rk3588.spec import RknnSpec
