@@ -49,10 +49,15 @@ def test_host_operators_with_scalar_constants_are_right(target: str, tmp_path, c
     assert check["end_to_end"]["outputs_right"] is True
 
 
-@pytest.mark.parametrize(("target", "expected"), [("systolic", 2), ("rk3588", 2), ("neuroncore", 3)])
-@pytest.mark.parametrize("operator", ["Gather", "GatherElements"])
+@pytest.mark.parametrize(
+    ("operator", "target", "expected"),
+    [
+        *(("Gather", target, code) for target, code in (("systolic", 3), ("rk3588", 2), ("neuroncore", 3))),
+        *(("GatherElements", *each) for each in (("systolic", 2), ("rk3588", 2), ("neuroncore", 3))),
+    ],
+)
 def test_an_index_out_of_range_is_no_result(operator: str, target: str, expected: int, tmp_path, capsys):
-    """The Host refuses it; neuroncore gathers itself, which is a hazard of the machine."""
+    """The Host refuses it; where the engines gather, it is a hazard of the machine."""
 
     def branch(name: str) -> onnx.GraphProto:
         nodes = [helper.make_node(operator, ["x", "at"], [name], f"pick_{name}")]
@@ -70,6 +75,20 @@ def test_an_index_out_of_range_is_no_result(operator: str, target: str, expected
         assert "choice/pick_t" in err
     else:
         assert "index 99 is" in out
+
+
+def test_rows_that_are_added_to_where_there_are_none_are_a_hazard(tmp_path, capsys):
+    node = helper.make_node("ScatterElements", ["x", "at", "u"], ["y"], "spread", axis=0, reduction="add")
+    inputs = {"x": (FLOAT, [5, 1]), "at": (INT64, [3, 1]), "u": (FLOAT, [3, 1])}
+    graph = _model(tmp_path, [node], inputs, {"y": FLOAT}, {})
+    model = onnx.load(graph)
+    model.opset_import[0].version = 18
+    onnx.save(model, graph)
+    for rows, code in (([0, -5, 4], 0), ([0, 5, -6], 3)):
+        np.save(tmp_path / "at.npy", np.array(rows)[:, None])
+        assert main(["run", graph, "--target", "systolic", "--input", f"at={tmp_path / 'at.npy'}"]) == code
+        out = capsys.readouterr().out
+        assert ("spread: index 5 is outside -5..4, and 1 more" in out) == (code == 3)
 
 
 def _sequence_model(folder: Path) -> str:

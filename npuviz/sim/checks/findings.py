@@ -11,6 +11,7 @@ from npuviz.sim.checks.births import births
 from npuviz.sim.checks.kinds import KINDS
 from npuviz.sim.checks.memory import merged
 from npuviz.sim.checks.overflow import overflows
+from npuviz.sim.checks.row_numbers import wrong_row_numbers
 from npuviz.sim.machine import (
     ChecksMemory,
     Findings,
@@ -71,6 +72,7 @@ def _of_values(machine: Machine, asked: Machine | StillMemories) -> tuple[list[H
     try:
         found += births(graph, asked.tensor, cycle)
         found += overflows(graph, asked.tensor, cycle)
+        found += wrong_row_numbers(graph, asked.tensor, cycle)
     except TargetError as error:
         return found, [f"values: {error}"]
     return found, []

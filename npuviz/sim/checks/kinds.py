@@ -56,6 +56,11 @@ KINDS = {
         "an access lies outside of its memory",
         "make the address or the shape smaller",
     ),
+    "index-range": Kind(
+        "error",
+        "the number of a row is given that there is not",
+        "correct the numbers, or make the table larger",
+    ),
     "capacity": Kind(
         "error",
         "something is larger than its place",

@@ -94,7 +94,9 @@ def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
     for group in groups[:MAX_ROWS]:
         first = group.first
         label = "hazard " if first.level == "error" else "warning"
-        where = f"{first.kind} at cycle {format_count(first.cycle)}, {first.unit}"
+        # What values tell is no unit's doing.
+        unit = f", {first.unit}" if first.unit else ""
+        where = f"{first.kind} at cycle {format_count(first.cycle)}{unit}"
         lines.append(f"  {label}   {where}: {group.text}")
         lines += [f"            mend: {first.mend}"] if first.mend else []
     more = len(groups) - MAX_ROWS

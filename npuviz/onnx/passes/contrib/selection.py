@@ -2,7 +2,7 @@
 
 A number counts from the front, or, below zero, from the back: each row has two columns in the matrix. It is
 worth its room for few rows only. Zero times infinity is no number: constants that hold one stay out of it.
-What a run makes is, and a check tells.
+What a run makes is, and a check tells. The number of a row that there is not picks zeros: that is a hazard.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from onnx import NodeProto
 
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
+from npuviz.sim.checks.row_numbers import ROW_NUMBERS
 
 _EXPANDED = 8
 """Operators behind one another through which a number is followed to where it was one for a whole row."""
@@ -124,11 +125,11 @@ def _chosen(writer: Writer, numbers: str, count: int, rows: int, *, is_turned: b
         writer.share(("words", numbers), words)
     front = np.arange(rows, dtype=np.int32)
     if is_turned:
-        named = writer.constant("numbers", np.stack([front, front - rows], 1).reshape(rows, 2, 1))
+        named = writer.constant(ROW_NUMBERS, np.stack([front, front - rows], 1).reshape(rows, 2, 1))
         equal = writer.add("Equal", [named, writer.reshape(words, (1, 1, count))])
         flat = writer.reshape(writer.cast(equal, np.float32), (rows, 2 * count))
         return writer.share(key, flat)
-    named = writer.constant("numbers", np.concatenate([front, front - rows]).reshape(1, 2 * rows))
+    named = writer.constant(ROW_NUMBERS, np.concatenate([front, front - rows]).reshape(1, 2 * rows))
     equal = writer.add("Equal", [writer.reshape(words, (count, 1)), named])
     return writer.share(key, writer.cast(equal, np.float32))
 
