@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, QRect, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QImage, QPaintEvent
-from PySide6.QtWidgets import QApplication, QToolButton, QWidget
+from PySide6.QtCore import QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QColor, QImage, QRegion
+from PySide6.QtWidgets import QApplication, QToolButton
 from pytestqt.qtbot import QtBot
 
 from npuviz.base.units import format_share
@@ -297,48 +297,32 @@ def pixels_of(image: QImage) -> np.ndarray:
     return np.frombuffer(plain.constBits(), np.uint8).reshape(plain.height(), plain.width(), 4).astype(int)
 
 
-def test_what_is_painted_again_is_as_if_all_of_it_was(stage: Stage, qtbot: QtBot) -> None:
+def test_what_is_painted_again_is_as_if_all_of_it_was(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = open_fabric(stage)
     panel = panel_of(stage)
     view = panel.view
-    regions: list[QRect] = []
-    view.installEventFilter(PaintRegions(view, regions))
+    whole, drawn = view.rect(), list[QRect]()
+    monkeypatch.setattr(view, "update", lambda rect=whole: drawn.append(rect.intersected(whole)))
 
-    def on_screen() -> QImage:
-        qtbot.wait(5)
-        window = QGuiApplication.primaryScreen().grabWindow(panel.winId()).toImage()
-        return window.copy(QRect(view.mapTo(panel, QPoint()), view.size()))
+    def step() -> None:
+        stage.session.go_to(machine.cycle + 7)
+        stage.stepped()
 
-    def repaint_equals() -> bool:
-        seen = on_screen().convertToFormat(QImage.Format.Format_RGB32)
-        return seen == view.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
-
-    qtbot.waitUntil(repaint_equals)
-    regions.clear()
-    stage.session.go_to(machine.cycle + 7)
-    stage.stepped()
-    qtbot.waitUntil(lambda: bool(regions))
-    assert view.canvas.toRect().contains(regions[0])
-    qtbot.waitUntil(repaint_equals)
-    panel.on_selection_changed(Selection(element=WATCHED[0]))
-    qtbot.waitUntil(repaint_equals)
-    view.set_camera(view.camera.zoomed(1.5, 90, 60))
-    qtbot.waitUntil(repaint_equals)
-    view.setFocus()
-    qtbot.waitUntil(repaint_equals)
-
-
-class PaintRegions(QObject):
-    """Notes what is painted of a widget."""
-
-    def __init__(self, widget: QWidget, regions: list[QRect]) -> None:
-        super().__init__(widget)
-        self._regions = regions
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if isinstance(event, QPaintEvent):
-            self._regions.append(event.rect())
-        return False
+    image = view.grab().toImage()
+    for change, is_partial in (
+        (step, True),
+        (lambda: panel.on_selection_changed(Selection(element=WATCHED[0])), True),
+        (step, True),
+        (lambda: view.set_camera(view.camera.zoomed(1.5, 90, 60)), False),
+        (lambda: stage.context.theme.set_mode("light"), False),
+    ):
+        drawn.clear()
+        change()
+        assert drawn
+        assert (whole not in drawn) == is_partial
+        for rect in drawn:
+            view.render(image, rect.topLeft(), QRegion(rect))
+        assert image == view.grab().toImage()
 
 
 def test_urgent_elements_show_among_thousands() -> None:
