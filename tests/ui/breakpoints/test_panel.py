@@ -160,8 +160,9 @@ def test_locked_while_the_machine_runs(bench: Bench) -> None:
     session = bench.open_toy()
     panel.add("cycle == 10")
     panel.on_running_changed(True)
-    assert not panel.line.isEnabled()
+    buttons = (panel._all, panel._delete)
+    assert not any(each.isEnabled() for each in (panel.line, *buttons))
     assert not panel.table.setData(panel.table.index(0, 0), 0, Qt.ItemDataRole.CheckStateRole)
     panel.on_running_changed(False)
-    assert panel.line.isEnabled()
+    assert all(each.isEnabled() for each in (panel.line, *buttons))
     assert session.breakpoints.all[0].enabled

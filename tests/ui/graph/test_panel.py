@@ -1,20 +1,22 @@
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
-from PySide6.QtGui import QRegion
+from PySide6.QtGui import QImage, QPainter, QRegion
 from PySide6.QtTest import QTest
 
 from npuviz.program.graph import Flow, Graph, Node
 from npuviz.program.program import HostReason, Note
 from npuviz.program.tensor import Tensor
 from npuviz.ui.graph.camera import GraphCamera, fit
+from npuviz.ui.graph.edges import GraphEdgePainter
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT, GraphLayout, lay_out_graph
 from npuviz.ui.graph.painter import GraphPainter
 from npuviz.ui.graph.panel import GraphPanel
-from npuviz.ui.graph.picture import make_picture
+from npuviz.ui.graph.picture import GraphOverlay, make_picture
 from npuviz.ui.graph.progress import GraphProgress
 from npuviz.ui.kit.trace_facts import NodeTimes, retired_before
 from npuviz.workbench.selection import NOTHING
@@ -251,6 +253,37 @@ def test_flows_are_edges_with_names_and_lead_to_who_made_them(bench: Bench) -> N
     spot = QPointF(*panel.view.camera.to_screen(float(middle[0]), float(middle[1]))).toPoint()
     bench.qtbot.mouseClick(panel.view, Qt.MouseButton.LeftButton, pos=spot)
     assert bench.context.selection.current.node == 1
+
+
+class _Writing(QPainter):
+    """Keeps where texts are written."""
+
+    def __init__(self, image: QImage) -> None:
+        super().__init__(image)
+        self.spots: list[QRectF] = []
+
+    def drawText(self, *given: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.spots.append(given[0])
+
+
+def test_names_on_edges_never_cover_each_other(bench: Bench) -> None:
+    session = bench.open_toy()
+    count = len(session.program.graph.nodes)
+    flows = tuple(
+        Flow(a, b, text="a long name of a tile") for a, b in ((0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+    )
+    nodes = tuple(replace(node, inputs=(), outputs=()) for node in session.program.graph.nodes)
+    graph = Graph("kernel", nodes, (), (), (), flows=flows)
+    layout = lay_out_graph(graph)
+    picture = make_picture(replace(session.program, graph=graph), session.description, layout)
+    image = QImage(900, 600, QImage.Format.Format_RGB32)
+    painter = _Writing(image)
+    edges = GraphEdgePainter(bench.context.theme, picture, GraphOverlay())
+    edges.paint_shapes(painter, GraphCamera(1.0, 100.0, 100.0), np.arange(len(flows)))
+    painter.end()
+    assert count > 3
+    assert 0 < len(painter.spots) < len(flows)
+    assert not [(a, b) for a, b in combinations(painter.spots, 2) if a.intersects(b)]
 
 
 def test_arrow_keys_follow_edges(bench: Bench) -> None:

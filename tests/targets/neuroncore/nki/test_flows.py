@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from npuviz.program.graph import Graph
 from npuviz.targets.neuroncore.neff.record import Payload, graph_record, read_graph
+from npuviz.targets.neuroncore.nki.flows import flows_of
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, random
 
 SUM_OF_ROWS = f"""{FIRST}
@@ -81,6 +84,22 @@ def kernel(a):
     _, program = loaded(tmp_path, text, {"a": random(128, 64)})
     named = {flow.text for flow in program.graph.flows}
     assert {"tile", "values", "places"} <= named
+
+
+def test_second_results_and_indices_of_rows_have_arrows() -> None:
+    def tensor(number: int, rows: Any = None) -> Any:
+        storage = SimpleNamespace(id=number, name=f"t{number}[1]", kind="scratch")
+        return SimpleNamespace(storage=storage, row_index=None if rows is None else (rows,))
+
+    first, second, places, table = (tensor(number) for number in range(4))
+    steps: list[Any] = [
+        (0, SimpleNamespace(target=first, sources=(), more=(second,))),
+        (1, SimpleNamespace(target=places, sources=(first, None), more=())),
+        (2, SimpleNamespace(target=table, sources=(second,), more=())),
+        (3, SimpleNamespace(target=tensor(4), sources=(tensor(3, places),), more=())),
+    ]
+    found = {(flow.source, flow.sink, flow.text) for flow in flows_of(steps, {})}
+    assert found == {(0, 1, "t0"), (0, 2, "t1"), (1, 3, "t2"), (2, 3, "t3")}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 from npuviz.sim.fabric import INJECT, PORT_STEPS
 from npuviz.targets.wavelet.kernels import program_records as pk
 from npuviz.targets.wavelet.kernels import records as sk
+from npuviz.targets.wavelet.kernels.origins import KIND_WAIT
 from npuviz.targets.wavelet.view.description import ROUTER
 from npuviz.targets.wavelet.view.fabric import _ring_entries
 from npuviz.targets.wavelet.view.main_threads import WAITS, operation_name
@@ -104,6 +105,26 @@ def test_main_threads_of_many_nodes_are_those_of_their_records(tmp_path: Path) -
     assert {"idle", "@map waits"} <= seen
     assert any(each.endswith(": waits for words") for each in seen)
     assert any(each.endswith(" left") for each in seen)
+
+
+def test_a_task_that_waits_in_a_map_shows_work_and_then_the_wait(tmp_path: Path) -> None:
+    machine = machine_of(compiled(tmp_path, MAPS, 2, EASTWARD), [HostCommand(HOST_LAUNCH, "start")])
+    observer, num_waits = machine.observer, 0
+    position = next(n for n, pe in enumerate(observer._numbering.watched) if pe.node == 1)
+    track = observer._numbering.track_of[position, pk.TRACKS.main]
+    while not machine.is_finished and machine.cycle < 3000:
+        run(machine, machine.cycle + 3)
+        block, shown = observer.block_row(1), [each for each in machine.activities() if each.track == track]
+        waits = [each for each in shown if each.kind >= KIND_WAIT]
+        if int(block.map_wait) > 0 and int(block.map_since) < machine.cycle:
+            (wait,) = waits
+            assert (wait.kind, wait.start) == (KIND_WAIT + sk.WAIT_INPUT, int(block.map_since))
+            assert wait.planned_end < 0
+            assert all(each.planned_end <= wait.start for each in shown if each is not wait)
+            num_waits += 1
+        elif int(block.task) >= 0 and not int(block.threads) >> sk.MAIN & 1:
+            assert not waits
+    assert num_waits > 20
 
 
 def test_words_of_many_nodes_are_those_of_their_rings(tmp_path: Path) -> None:
