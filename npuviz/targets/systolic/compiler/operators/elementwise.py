@@ -1,6 +1,6 @@
 """Element-wise operators with broadcasting, batch normalisation, and changes of element type."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import ml_dtypes
@@ -60,15 +60,14 @@ def lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step]) 
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).shape != lowering.tensor(output).shape:
         raise CannotLower("the result's shape depends on values")
-    walk, operands = plan_walk(lowering, output, [source])
-    chunks.lower_chunks(
-        lowering,
-        node,
-        output,
-        operands,
-        walk,
-        lambda chunk: emit_steps(lowering, chunk, steps, chunk.words[0]),
-    )
+    _lower_chunks(lowering, node, lambda chunk: emit_steps(lowering, chunk, steps, chunk.words[0]))
+
+
+def _lower_chunks(lowering: Lowering, node: Node, emit: Callable[[chunks.Chunk], None]) -> None:
+    """The layer of what `emit` writes for each chunk of the first input and the first output."""
+    output = node.outputs[0]
+    walk, operands = plan_walk(lowering, output, node.inputs[:1])
+    chunks.lower_chunks(lowering, node, output, operands, walk, emit)
 
 
 def lower_nary(lowering: Lowering, node: Node) -> None:
@@ -250,14 +249,9 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
 
 def _lower_low_words(lowering: Lowering, node: Node, cast: int) -> None:
     """A pass over both words of integers of 64 bits."""
-    output = node.outputs[0]
-    walk, operands = plan_walk(lowering, output, node.inputs[:1])
-    chunks.lower_chunks(
+    _lower_chunks(
         lowering,
         node,
-        output,
-        operands,
-        walk,
         lambda chunk: chunk.vector(
             tk.OP_COMP, chunk.words[:1], chunk.out, cast, 2 * chunk.num_elements, result=chunk.num_elements
         ),
