@@ -40,6 +40,7 @@ class MemoryPanel(Panel):
         self._range: MemoryRange | None = None
         self._region: Region | None = None
         self._shown_region: Region | None = None
+        self._whole = Contents()
         self._automatic: tuple[int, ...] = ()
         self._decided_at = -1
         self._asker = MemoryAsker(self)
@@ -351,7 +352,8 @@ class MemoryPanel(Panel):
         if dtype == AUTO:
             dtype = region.dtype if region is not None else memory.dtype
         dtype = dtype if dtype in READABLE else HEX
-        self.table.set_contents(Contents(address, size, dtype, shape, banks, memory.bank_bytes))
+        self._whole = Contents(address, size, dtype, shape, banks, memory.bank_bytes)
+        self.table.set_contents(self._whole.shown)
         header, width = self.view.horizontalHeader(), 40 if self.table.contents.dtype == HEX else 86
         if header.defaultSectionSize() != width:
             # It lays out and paints all cells, also for the width that they have.
@@ -379,6 +381,8 @@ class MemoryPanel(Panel):
         whole = (contents.address, contents.size_bytes, contents.banks)
         address, size, banks = self._selected_bytes() or whole
         text = f"{label}  {range_text(memory, address, size, banks)}  {contents.dtype}"
+        if contents.size_bytes < self._whole.size_bytes:
+            text += f"   of {format_bytes(self._whole.total_bytes)}"
         has_choice = size * banks < memory.size_bytes
         found = self.table.statistics(address, size, banks) if has_choice else None
         if found is not None:

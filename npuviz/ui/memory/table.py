@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ MAX_PAGES = 512
 HEX = "hex"
 MAX_COLUMNS = 512
 MAX_STATISTIC_BYTES = 64 << 20
+MAX_ROWS = 64 << 20
+"""Rows of a view. Qt counts their pixels in 32 bits: with more a header paints all of them at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,14 @@ class Contents:
     def total_bytes(self) -> int:
         """Bytes in all banks."""
         return self.size_bytes * self.banks
+
+    @property
+    def shown(self) -> "Contents":
+        """The part from the beginning that a view takes; all of it up to MAX_ROWS lines."""
+        if self.num_rows <= MAX_ROWS:
+            return self
+        line_bytes = self.num_columns * self.item_bytes
+        return replace(self, size_bytes=MAX_ROWS // self.banks * line_bytes)
 
     def place_of(self, row: int, column: int) -> tuple[int, int]:
         """Bank and number in it of a cell; the number is num_cells or more beside a short line."""
