@@ -12,6 +12,8 @@ FILLERS = frozenset(("a", "an", "the", "its"))
 SHORT_WORD = 4
 """Letters of a word that is not cut."""
 ELLIPSIS = "\u2026"
+_PART = re.compile(r"\w*[A-Za-z_]\w*(?:[.:-]\w+)*|\d+")
+"""Of a path: a word, with numbers or words behind dots, or a number."""
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -87,6 +89,22 @@ def abbreviations(text: str) -> list[str]:
     return [f"waits: {' '.join(words)}", f"waits: {short}", short]
 
 
+def path_ends(text: str) -> list[str]:
+    """Shorter forms of a name that is a path, longest first: its last parts; none of any other text.
+
+    "/encoder/layers.0/attn/MatMul" becomes "…/layers.0/attn/MatMul", "…/attn/MatMul" and "…/MatMul":
+    the beginning is what names of one model share. What stands before the path and a space stays.
+    """
+    head, path = text[: -len(text.split(" ")[-1])], text.split(" ")[-1]
+    separator = next((each for each in "/." if path.count(each) >= 2), "")
+    parts = path.strip(separator).split(separator) if separator else []
+    if not all(_PART.fullmatch(part) for part in parts) or not parts or parts[-1].isdecimal():
+        return []
+    mark = ELLIPSIS if separator == "." else ELLIPSIS + separator
+    places = (place for place in range(1, len(parts)) if not parts[place].isdecimal())
+    return [head + mark + separator.join(parts[place:]) for place in places]
+
+
 def fitting(text: str, fits: Callable[[str], bool], fewest: int = 1) -> str:
     """The text as `fits` takes it: whole, abbreviated by rule, or elided at its end.
 
@@ -97,6 +115,12 @@ def fitting(text: str, fits: Callable[[str], bool], fewest: int = 1) -> str:
     shorter = abbreviations(text)
     if shorter:
         return next((each for each in shorter if fits(each)), "")
+    shorter = path_ends(text)
+    found = next((each for each in shorter if fits(each)), None)
+    if found is not None:
+        return found
+    if shorter and " " not in text:
+        text = shorter[-1].lstrip(ELLIPSIS + "/")
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2

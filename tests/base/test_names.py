@@ -1,6 +1,6 @@
 import pytest
 
-from npuviz.base.names import abbreviations, echo, fitting, is_number, natural_key, resolved
+from npuviz.base.names import abbreviations, echo, fitting, is_number, natural_key, path_ends, resolved
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,40 @@ def test_reasons_to_wait_are_abbreviated_by_rule(text: str, shorter: list[str]) 
 
 
 @pytest.mark.parametrize(
+    ("text", "shorter"),
+    [
+        ("/model.0/conv/Conv", ["\u2026/conv/Conv", "\u2026/Conv"]),
+        ("StatefulPartitionedCall/model/BiasAdd:0", ["\u2026/model/BiasAdd:0", "\u2026/BiasAdd:0"]),
+        ("features/0/0/conv", ["\u2026/conv"]),
+        (
+            "encoder.layers.0.q_proj.weight",
+            ["\u2026layers.0.q_proj.weight", "\u2026q_proj.weight", "\u2026weight"],
+        ),
+        ("nc_matmul  /a/b/c", ["nc_matmul  \u2026/b/c", "nc_matmul  \u2026/c"]),
+        ("12.5 GB/s", []),
+        ("a/b", []),
+        ("1.2.3", []),
+        ("4/5/6", []),
+        ("Core[0].PE.pipeline", []),
+        ("onnx::MatMul_123", []),
+        ("", []),
+        ("/", []),
+        ("//", []),
+        ("a//b/c", []),
+    ],
+)
+def test_paths_are_abbreviated_to_their_last_parts(text: str, shorter: list[str]) -> None:
+    assert path_ends(text) == shorter
+
+
+@pytest.mark.parametrize(
     ("text", "length", "shown"),
     [
+        ("/model.0/conv/Conv", 18, "/model.0/conv/Conv"),
+        ("/model.0/conv/Conv", 17, "\u2026/conv/Conv"),
+        ("/model.0/conv/Conv", 6, "\u2026/Conv"),
+        ("/model.0/conv/MatMul", 6, "MatMu\u2026"),
+        ("/model.0/conv/MatMul", 4, ""),
         ("GEMM_PRELOAD", 12, "GEMM_PRELOAD"),
         ("GEMM_PRELOAD", 7, "GEMM_P\u2026"),
         ("GEMM_PRELOAD", 4, ""),

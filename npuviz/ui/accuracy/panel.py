@@ -25,7 +25,7 @@ from npuviz.ui.accuracy.table import (
     share_text,
 )
 from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.kit.columns import fit_columns
+from npuviz.ui.kit.columns import abbreviate_names, fit_columns
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, choice, column, line, restore_sizes, splitter, summary_line
@@ -68,6 +68,7 @@ class AccuracyPanel(Panel):
         )  # fmt: skip
         for view, name in ((self.view, "accuracy"), (self.types_view, "narrower-types")):
             fit_columns(view, NAME_WIDTH, spare=SPARED if view is self.view else ())
+            abbreviate_names(view, 0)
             add_copying(view, (self, name))
         self.view.selectionModel().currentRowChanged.connect(self._mark)
         self.view.clicked.connect(self._choose)

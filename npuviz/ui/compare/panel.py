@@ -27,7 +27,7 @@ from npuviz.ui.compare.table import (
     OfferTable,
     rows_of,
 )
-from npuviz.ui.kit.columns import fit_columns
+from npuviz.ui.kit.columns import abbreviate_names, fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import button, choice, column, filter_line, line, muted_label, summary_line
 from npuviz.ui.kit.progress import WorkProgress
@@ -95,6 +95,7 @@ class ComparePanel(Panel):
         self.view.horizontalHeader().setSortIndicator(CHANGE, Qt.SortOrder.DescendingOrder)
         self.view.setSortingEnabled(True)
         self._fitting = fit_columns(self.view, NAME_WIDTH, spare=(BAR, WAITS_THERE, WAITS_HERE))
+        abbreviate_names(self.view, 0)
         self.view.horizontalHeader().setMinimumSectionSize(BAR_WIDTH // 2)
         add_copying(self.view, (self, "comparison"))
         self.view.clicked.connect(self._choose)

@@ -9,7 +9,7 @@ from npuviz.base.units import format_count, format_share
 from npuviz.trace.unit_times import unit_label
 from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.costs.table import BUSY, NAME, SHARE, WAITING, WORK, CostRow, CostTable, rows_of
-from npuviz.ui.kit.columns import fit_columns
+from npuviz.ui.kit.columns import abbreviate_names, fit_columns
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import choice, column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, make_table
@@ -51,6 +51,7 @@ class CostsPanel(Panel):
         self.view.horizontalHeader().setSortIndicator(SHARE, Qt.SortOrder.DescendingOrder)
         self.view.setSortingEnabled(True)
         fit_columns(self.view, NAME_WIDTH, spare=(WORK, WAITING, BUSY))
+        abbreviate_names(self.view, 0)
         add_copying(self.view, (self, "costs"), self._add_actions)
         self.view.clicked.connect(self._choose)
         self.view.activated.connect(self._choose)

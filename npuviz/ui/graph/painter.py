@@ -11,6 +11,7 @@ from npuviz.ui.graph.camera import GraphCamera
 from npuviz.ui.graph.edges import GraphEdgePainter
 from npuviz.ui.graph.layout import NODE_HEIGHT, NODE_WIDTH, TERMINAL_HEIGHT
 from npuviz.ui.graph.picture import GraphOverlay, GraphPicture
+from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 
 TEXT_SCALE = 0.68
@@ -227,9 +228,7 @@ class GraphPainter:
         painter.setPen(self._label_color(box, "text-muted" if is_dim or not is_node else "text"))
         if not is_node:
             text = f"{picture.subtitles[box]}  {picture.titles[box]}"
-            text = painter.fontMetrics().elidedText(
-                text, Qt.TextElideMode.ElideRight, int(rect.width() - 12 * scale)
-            )
+            text = elided(painter.fontMetrics(), text, int(rect.width() - 12 * scale))
             painter.drawText(rect, Qt.AlignmentFlag.AlignCenter, text)
             return
         state = self._state_text(box)
@@ -245,9 +244,7 @@ class GraphPainter:
             note = state
         painter.drawText(inner, _TOP_RIGHT, note)
         taken = painter.fontMetrics().horizontalAdvance(note) + 6 * scale if note else 0.0
-        name = painter.fontMetrics().elidedText(
-            picture.subtitles[box], Qt.TextElideMode.ElideRight, max(0, int(inner.width()))
-        )
+        name = elided(painter.fontMetrics(), picture.subtitles[box], max(0, int(inner.width())))
         painter.drawText(inner, _BOTTOM_LEFT, name)
         painter.setFont(font)
         painter.setPen(self._label_color(box, "text-muted" if is_dim else "text"))

@@ -3,9 +3,17 @@
 from collections.abc import Collection, Sequence
 
 from PySide6.QtCore import QEvent, QObject, QSize, QTimer
-from PySide6.QtWidgets import QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+)  # fmt: skip
 from shiboken6 import isValid
 
+from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.kit.row_model import Index
 
 SPARED = "spared_columns"
@@ -38,6 +46,13 @@ def give_room(view: QTableView, column: int, least: int, spare: int) -> None:
     """Give a column the room that the others leave; with less than `least` pixels for it, hide `spare`."""
     view.horizontalHeader().setStretchLastSection(False)
     _Roomy(view, column, least, spare)
+
+
+def abbreviate_names(view: QAbstractItemView, *columns: int) -> None:
+    """Show names in these columns that are paths, and longer than their cells, by their last parts."""
+    delegate = _Names(view)
+    for column in columns:
+        view.setItemDelegateForColumn(column, delegate)
 
 
 def is_spared(view: QTableView, column: int) -> bool:
@@ -134,6 +149,21 @@ class _Bounded(QStyledItemDelegate):
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         found = super().sizeHint(option, index)
         return QSize(min(found.width(), self._most), found.height()) if index.column() else found
+
+
+class _Names(QStyledItemDelegate):
+    """Names of operators and tensors: of a path the end is worth more than the beginning."""
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
+        super().initStyleOption(option, index)
+        # Of the column, not of the option: a cell is also asked for its size, without any room.
+        room = option.rect.width()
+        if room <= 0 or option.widget is None:
+            return
+        style = option.widget.style()
+        inner = style.subElementRect(QStyle.SubElement.SE_ItemViewItemText, option, option.widget)
+        margin = style.pixelMetric(QStyle.PixelMetric.PM_FocusFrameHMargin, None, option.widget) + 1
+        option.text = elided(option.fontMetrics, option.text, inner.width() - 2 * margin)
 
 
 class Fitting(QObject):

@@ -3,13 +3,23 @@
 import re
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
+from PySide6.QtGui import QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy
 
+from npuviz.base.names import fitting, path_ends
 from npuviz.ui.kit.plain_text import plain_tip
 
 LEAST_LETTERS = 5
 """With the ellipsis."""
+
+
+def elided(metrics: QFontMetrics, text: str, width: int) -> str:
+    """The text as it fits `width` pixels: names that are paths keep their end, others their beginning."""
+    if metrics.horizontalAdvance(text) <= width:
+        return text
+    if path_ends(text):
+        return fitting(text, lambda each: metrics.horizontalAdvance(each) <= width)
+    return metrics.elidedText(text, Qt.TextElideMode.ElideRight, width)
 
 
 class ElidedLabel(QLabel):
@@ -36,7 +46,7 @@ class ElidedLabel(QLabel):
             parts = f"{self.text()[: gap.start()]} \u2026"
             if metrics.horizontalAdvance(parts) <= room:
                 return parts
-        shown = metrics.elidedText(self.text(), Qt.TextElideMode.ElideRight, room)
+        shown = elided(metrics, self.text(), room)
         # Of so few letters nobody learns anything; the tooltip has all of them.
         return shown if len(shown) > LEAST_LETTERS else ""
 

@@ -10,6 +10,7 @@ from npuviz.base.names import elide_end
 from npuviz.base.units import format_count
 from npuviz.program.graph import Node
 from npuviz.program.instruction import Instruction
+from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.theme.theme import SIZE_NOTE, Theme
 
 GUTTER_WIDTH = 20
@@ -240,4 +241,4 @@ _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 def _fit(painter: QPainter, text: str, width: int) -> str:
-    return painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, width)
+    return elided(painter.fontMetrics(), text, width)

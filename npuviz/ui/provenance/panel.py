@@ -13,9 +13,10 @@ from npuviz.base.progress import Progress
 from npuviz.base.units import format_count
 from npuviz.debug.provenance import Provenance, Readers, is_followed, provenance_of
 from npuviz.debug.session import Session
+from npuviz.ui.kit.columns import abbreviate_names
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import add_keys, button, column, line, summary_line
-from npuviz.ui.provenance.tree import THROUGH, ProvenanceTree
+from npuviz.ui.provenance.tree import THROUGH, TITLES, ProvenanceTree
 from npuviz.workbench.selection import Selection, selected
 
 NO_MACHINE = "What bytes were made from and who uses them is shown here."
@@ -46,6 +47,7 @@ class ProvenancePanel(Panel):
         self.view.setModel(self.tree)
         self.view.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         self.view.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        abbreviate_names(self.view, TITLES.index("Operator"))
         header = self.view.header()
         header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)

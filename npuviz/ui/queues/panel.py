@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 
 from npuviz.sim.description import Queue
 from npuviz.trace.schema import Track
-from npuviz.ui.kit.columns import hide_without_room
+from npuviz.ui.kit.columns import abbreviate_names, hide_without_room
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import fill, muted_label, restore_sizes, splitter
 from npuviz.ui.kit.table_view import add_copying, make_table, on_key
@@ -30,7 +30,7 @@ GROUPED_FROM = 8
 """So many queues of units in several groups are shown in groups."""
 FOLDED_FROM = 24
 """So many queues start with their groups folded."""
-ENTRY = 1
+ENTRY, OPERATOR = 1, 3
 """Column of the entries' texts."""
 NAME_PIXELS = 104, 200
 """Least and most of the column of names."""
@@ -65,6 +65,7 @@ class QueuesPanel(Panel):
         hide_without_room(self.view, HISTORY, MIN_HISTORY_PIXELS)
         widths = (32, 180, 84, 96)
         self.entry_view = self._make_view(self.entries, "queues.entries", "Entries of the queue", widths)
+        abbreviate_names(self.entry_view, OPERATOR)
         entry_header = self.entry_view.horizontalHeader()
         entry_header.setSectionResizeMode(ENTRY, QHeaderView.ResizeMode.Stretch)
         entry_header.setStretchLastSection(False)

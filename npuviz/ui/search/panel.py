@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QHeaderView, QMenu, QWidget
 from shiboken6 import isValid
 
 from npuviz.base.units import format_count, format_share
+from npuviz.ui.kit.columns import abbreviate_names
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import add_keys, column, filter_line, line, muted_label
 from npuviz.ui.kit.row_model import RowModel
@@ -77,6 +78,7 @@ class SearchPanel(Panel):
             widths=WIDTHS,
             is_single=True,
         )
+        abbreviate_names(self.view, NAME)
         header = self.view.horizontalHeader()
         header.setStretchLastSection(False)
         header.setSectionResizeMode(NAME, QHeaderView.ResizeMode.Stretch)

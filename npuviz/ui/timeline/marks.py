@@ -6,6 +6,7 @@ from PySide6.QtGui import QBrush, QLinearGradient, QPainter, QPainterPath, QPen,
 
 from npuviz.trace.unit_times import UnderWay
 from npuviz.ui.kit.colors import translucent
+from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.theme.theme import Theme
 from npuviz.ui.timeline.index import Categories
 from npuviz.ui.timeline.rows import Row
@@ -101,7 +102,7 @@ class MarksPainter:
         room = right - max(left, 0.0) - 8
         if room >= 24:
             painter.setFont(self._theme.font_ui(11))
-            text = painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, int(room))
+            text = elided(painter.fontMetrics(), name, int(room))
             painter.setPen(
                 self._theme.text_on(color) if categories.is_work[item.kind] else self._theme.color("text")
             )
