@@ -156,9 +156,8 @@ class _Names(QStyledItemDelegate):
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
-        # Of the column, not of the option: a cell is also asked for its size, without any room.
-        room = option.rect.width()
-        if room <= 0 or option.widget is None:
+        # A cell that is asked for its size has no room yet.
+        if option.rect.width() <= 0:
             return
         style = option.widget.style()
         inner = style.subElementRect(QStyle.SubElement.SE_ItemViewItemText, option, option.widget)

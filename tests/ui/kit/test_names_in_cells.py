@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QFontMetrics, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QStyleOptionViewItem, QTableView
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QTableView
 from pytestqt.qtbot import QtBot
 
 from npuviz.ui.kit.columns import abbreviate_names
@@ -20,9 +20,8 @@ def test_only_paths_keep_their_end(qapp: object) -> None:
     assert shown.endswith("/MatMul")
     assert shown.startswith("\u2026/")
     assert metrics.horizontalAdvance(shown) <= whole // 2
-    assert elided(metrics, TEXT, whole // 3) == metrics.elidedText(
-        TEXT, Qt.TextElideMode.ElideRight, whole // 3
-    )
+    room = whole // 3
+    assert elided(metrics, TEXT, room) == metrics.elidedText(TEXT, Qt.TextElideMode.ElideRight, room)
 
 
 def test_cells_of_a_column_of_names_keep_the_end_of_paths(qtbot: QtBot) -> None:
@@ -36,6 +35,7 @@ def test_cells_of_a_column_of_names_keep_the_end_of_paths(qtbot: QtBot) -> None:
     view.setColumnWidth(0, 150)
     view.show()
     delegate = view.itemDelegateForColumn(0)
+    assert isinstance(delegate, QStyledItemDelegate)
     option = QStyleOptionViewItem()
     view.initViewItemOption(option)
     option.rect = view.visualRect(model.index(0, 0))
