@@ -1,6 +1,7 @@
 """What the DPU does to results, as register values: bias, scale, ReLU, second operand, conversion."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from math import frexp
 
@@ -67,6 +68,12 @@ class Operand:
     constant: int | None = None
 
 
+_CHANNEL_BYTES: Mapping[str, int] = {
+    "bias_address": 4, "main_address": 2, "sum_address": 4, "scale_address": 2
+}  # fmt: skip
+"""Bytes of a channel in what a stage reads beside the main input: sums, factors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stages:
     """The stages behind CORE or the main reader, in their order; None and 0 leave one out.
@@ -104,6 +111,17 @@ class Stages:
     def uses_bn(self) -> bool:
         """Whether BN does something."""
         return self.scale_address is not None or self.sum_address is not None
+
+    def from_channel(self, channel: int) -> "Stages":
+        """The same for a task that begins at a channel."""
+        if not channel:
+            return self
+        places = {
+            name: place + channel * size
+            for name, size in _CHANNEL_BYTES.items()
+            if (place := getattr(self, name)) is not None
+        }
+        return replace(self, **places)
 
     @property
     def _limits_in_bn(self) -> bool:

@@ -1,6 +1,6 @@
 """Tasks of the DPU alone: cubes read, changed by its stages, and written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from npuviz.formats.rk3588.registers import Word
@@ -24,6 +24,8 @@ from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, BF16, FP16, FP32, INT8, INT16, INT32
 
 DPU_ENABLES = 0x18
+MAX_SIDE = 8192
+"""Channels, rows and columns of a task: 13 bits each. Ref: XML."""
 _PRECISIONS = {
     "int8": INT8,
     "int16": INT16,
@@ -67,7 +69,7 @@ def emit(
     alu: int = ALU_ADD,
     table: ActivationTable | None = None,
 ) -> None:
-    """DPU tasks over all rows of all images, shared out to the cores.
+    """DPU tasks over all rows of all images, shared out to the cores, as many as its registers ask for.
 
     target  may be of another type; its images may lie further apart than those of the source: a part of
             a larger cube
@@ -76,31 +78,74 @@ def emit(
     table   to look the results up in
     """
     dtype = source.dtype
-    item = numpy_dtype(dtype).itemsize
     images, channels, height, width = cube_shape(source.shape)
     cores = min(b.spec.cores, height)
     # A quotient of what fills the channels up would be no number; types have atoms of different channels.
     is_exact = alu == DIVIDE or dtype != target.dtype
     size_c = channels if is_exact else aligned(channels, packing(dtype).channels)
-    is_row = second is not None and cube_shape(second.shape)[2:] == (1, 1) != (height, width)
+    plane = Plane(height * width)
     for image in range(images):
         offset, written = (image * image_bytes(buffer.shape, buffer.dtype) for buffer in (source, target))
         operand = _image_address(second, image)
-        for core in range(cores):
-            low, high = (height * n // cores for n in (core, core + 1))
-            inside = low * width * ATOM_BYTES
-            chosen = stages(
-                Operand(operand + inside * (not is_row), alu, height * width * (not is_row), item)
+        for core, part in _parts((size_c, height, width), cores):
+            chosen = stages(_operand_of(source, second, operand, part, alu)).from_channel(part.channel)
+            places = (
+                source.address + offset + part.inside(source),
+                target.address + written + part.inside(target),
             )
-            places = (source.address + offset + inside, target.address + written + inside)
-            plane = Plane(height * width)
-            move = Move((size_c, high - low, width), places, (dtype, target.dtype), plane, plane)
-            words = move_words(move, chosen)
+            words = move_words(Move(part.size, places, (dtype, target.dtype), plane, plane), chosen)
             if table is not None:
                 words = with_table(
                     words, table, b.needs_table(core, table), to_half=target.dtype == "float16"
                 )
             b.task(layer.head.id, core, words, DPU_ENABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one task takes of an image: size (channels, rows, columns), and where that begins."""
+
+    size: tuple[int, int, int]
+    channel: int
+    row: int
+    column: int
+
+    def inside(self, buffer: Buffer) -> int:
+        """Bytes from where the image of a cube begins."""
+        _, _, height, width = cube_shape(buffer.shape)
+        surface = self.channel // packing(buffer.dtype).channels
+        return ((surface * height + self.row) * width + self.column) * ATOM_BYTES
+
+
+def _parts(size: tuple[int, int, int], cores: int) -> Iterator[tuple[int, _Part]]:
+    """An image as what single tasks can say, each with its core. Rows go apart where columns are cut: what
+    EW reads has no rows."""
+    channels, height, width = size
+    columns = list(chunks(0, width, MAX_SIDE))
+    rows_at_once = MAX_SIDE if len(columns) == 1 else 1
+    for core in range(cores):
+        low, high = (height * n // cores for n in (core, core + 1))
+        for channel, end in chunks(0, channels, MAX_SIDE):
+            for row, last in chunks(low, high, rows_at_once):
+                for column, right in columns:
+                    yield core, _Part((end - channel, last - row, right - column), channel, row, column)
+
+
+def chunks(low: int, high: int, most: int) -> Iterator[tuple[int, int]]:
+    """A range as ranges of at most so many."""
+    for begin in range(low, high, most):
+        yield begin, min(high, begin + most)
+
+
+def _operand_of(source: Buffer, second: Buffer | None, address: int, part: _Part, alu: int) -> Operand:
+    """What EW reads beside a part of the source. address  where the image of the second cube lies"""
+    _, _, height, width = cube_shape(source.shape)
+    item = numpy_dtype(source.dtype).itemsize
+    if second is None:
+        return Operand(part.inside(source), alu, height * width, item)
+    if cube_shape(second.shape)[2:] == (1, 1) != (height, width):
+        return Operand(address + part.channel * item, alu, 0, item)
+    return Operand(address + part.inside(second), alu, height * width, item)
 
 
 def _image_address(second: Buffer | None, image: int) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
-from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, Move, Plane, copy_words
+from npuviz.targets.rk3588.compiler.dpu_task import DPU_ENABLES, MAX_SIDE, Move, Plane, chunks, copy_words
 from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
@@ -31,6 +32,10 @@ class Span:
     first: int
     count: int
     step: int = 1
+
+    def part(self, low: int, high: int) -> "Span":
+        """Those of its indices from the low-th to before the high-th."""
+        return Span(self.first + low * self.step, high - low, self.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,23 @@ def move(
 
     Channels are whole atoms in both. Raises CannotLower or FormatError for what registers cannot say.
     """
+    _, *sizes = windows[0].counts
+    for channels, rows, columns in product(*(list(chunks(0, size, MAX_SIDE)) for size in sizes)):
+        taken, given = (
+            Window(
+                window.images,
+                window.channels.part(*channels),
+                window.rows.part(*rows),
+                window.columns.part(*columns),
+            )
+            for window in windows
+        )
+        _move_part(b, layer, ends, (taken, given), stages.from_channel(channels[0]))
+
+
+def _move_part(
+    b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], windows: tuple[Window, Window], stages: Stages
+) -> None:
     source, target = ends
     taken, given = windows
     _, channels, rows, columns = taken.counts

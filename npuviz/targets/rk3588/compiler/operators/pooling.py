@@ -85,7 +85,8 @@ def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list
 
 
 def _steps(window: Shape, method: int) -> list[Shape]:
-    """A window over the whole plane as several small ones, one behind the other, each of equal parts.
+    """A window over the whole plane as several small ones, one behind the other, each of equal parts; those
+    of maxima may overlap.
 
     Raises CannotLower for other windows, and for planes that cannot be divided so.
     """
@@ -100,30 +101,42 @@ def _steps(window: Shape, method: int) -> list[Shape]:
     for number in range(count):
         axes: list[WindowAxis] = []
         for place, part in enumerate(parts):
-            kernel = part[number] if number < len(part) else 1
-            stride = 1 if sizes[place] == kernel else kernel
-            axes.append(WindowAxis(sizes[place], sizes[place] // kernel, kernel, stride))
-            sizes[place] //= kernel
+            kernel, stride = part[number] if number < len(part) else (1, 1)
+            out = (sizes[place] - kernel) // stride + 1
+            axes.append(WindowAxis(sizes[place], out, kernel, 1 if out == 1 else stride))
+            sizes[place] = out
         found.append(Shape(axes[0], axes[1], is_depthwise=True))
     return found
 
 
-def _factors(size: int, method: int) -> list[int]:
-    """A size as a product of few windows of the PPU; averages may end with one that only CORE holds."""
-    found: list[int] = []
+def _factors(size: int, method: int) -> list[tuple[int, int]]:
+    """Few windows of the PPU that one behind the other cover a size, each with its stride; averages, which
+    take each position once, may end with one that only CORE holds."""
+    found: list[tuple[int, int]] = []
     while size > 1:
         factor = next((part for part in range(MAX_KERNEL, 1, -1) if size % part == 0), 0)
-        if not factor:
-            if method == AVERAGE and size <= MAX_TAPS:
-                return [*found, size]
+        if factor:
+            found.append((factor, factor))
+            size //= factor
+            continue
+        if method == AVERAGE:
+            if size <= MAX_TAPS:
+                return [*found, (size, size)]
             raise CannotLower(
                 f"a window over {size} positions, which no window of up to {MAX_KERNEL} divides",
                 str(size),
                 f"a plane whose sides are products of numbers up to {MAX_KERNEL}",
             )
-        found.append(factor)
-        size //= factor
-    return found or [1]
+        found.append(_overlapping(size))
+        size = (size - found[-1][0]) // found[-1][1] + 1
+    return found or [(1, 1)]
+
+
+def _overlapping(size: int) -> tuple[int, int]:
+    """The window and stride that leave least of a size that no window divides, each position seen."""
+    ways = ((kernel, stride) for kernel in range(2, MAX_KERNEL + 1) for stride in range(1, kernel + 1))
+    whole = [(kernel, stride) for kernel, stride in ways if (size - kernel) % stride == 0]
+    return min(whole, key=lambda way: ((size - way[0]) // way[1], way[0]))
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromkeys(POOLS, lower_pool)

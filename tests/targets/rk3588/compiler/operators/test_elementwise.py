@@ -27,6 +27,30 @@ def test_pairs(tmp_path: Path, quantised: bool, cores: str, shape: tuple[int, ..
     on_npu(model.save(tmp_path, quantised=quantised), {"cores": cores})
 
 
+@quick(every=2)
+@BOTH
+@pytest.mark.parametrize("shape", [(2, 8215), (8200, 3), (1, 3, 8200), (1, 5, 8193, 2), (1, 2, 2, 8201)])
+def test_what_is_larger_than_the_fields_of_a_task_takes_several(
+    tmp_path: Path, quantised: bool, shape: tuple[int, ...]
+) -> None:
+    """Each has sums and factors of its own channels, and an operand of a cube and of one value a channel."""
+    model = Model(*shape)
+    channels = model.weight(*(shape[1], *[1] * (len(shape) - 2)), scale=1.0)
+    made = model.add("Mul", model.add("Add", "x", channels), channels)
+    made = model.add("Add", model.add("Relu", made), "x")
+    on_npu(model.save(tmp_path, quantised=quantised))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_slices_that_are_larger_than_the_fields_of_a_task(tmp_path: Path, axis: int) -> None:
+    model = Model(*((1, 8216, 4) if axis == 1 else (1, 8, 8300)))
+    begin, end = (model.constant(np.array([each])) for each in (8, 1 << 30))
+    model.add(
+        "Relu", model.add("Slice", model.add("Relu", "x"), begin, end, model.constant(np.array([axis])))
+    )
+    on_npu(model.save(tmp_path))
+
+
 @pytest.mark.parametrize("operator", ["Sub", "Max", "Min", "Sum"])
 def test_pairs_in_halves(tmp_path: Path, operator: str) -> None:
     model = Model(1, 12, 5, 5)

@@ -45,7 +45,7 @@ def test_pools(
         ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, "leaves padding out"),
         ("MaxPool", {"kernel_shape": [17, 1]}, "the PPU holds 16"),
         ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}, "dilated"),
-        ("GlobalMaxPool", {}, "no window of up to 16 divides"),
+        ("GlobalAveragePool", {}, "no window of up to 16 divides"),
     ],
 )
 def test_what_goes_to_the_host(
@@ -56,6 +56,15 @@ def test_what_goes_to_the_host(
     finished = checked(model.save(tmp_path))
     assert finished.nodes_on_host() == {operator}
     assert reason in finished.host_reasons[0]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 127), (17, 1), (34, 37), (53, 16), (2, 251), (289, 3)])
+def test_maxima_of_planes_that_nothing_divides_take_windows_that_overlap(
+    tmp_path: Path, height: int, width: int
+) -> None:
+    model = Model(1, 20, height, width)
+    model.add("GlobalMaxPool", "x")
+    on_npu(model.save(tmp_path))
 
 
 @BOTH
