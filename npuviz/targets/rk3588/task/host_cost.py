@@ -35,6 +35,12 @@ def host_cycles(spec: RknnSpec, tables: Tables, graph: Graph) -> list[int]:
     return found
 
 
+def change_cycles(spec: RknnSpec) -> int:
+    """From the NPU to the Host and back: a call, less what each operator there takes anyway, and a new start
+    of the NPU. How often it starts otherwise (`submit`, `cores`) does not move layers to the Host."""
+    return spec.to_cycles(max(0.0, spec.host_call_ns - spec.host_operator_ns) + spec.job_driver_ns)
+
+
 def is_free(graph: Graph, node: int) -> bool:
     """Whether the Host runs a node by giving its readers the same memory under another shape."""
     return gives_same_memory(graph, graph.nodes[node])

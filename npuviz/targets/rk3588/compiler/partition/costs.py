@@ -14,7 +14,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.partition.sides import Choice, Exchange, Question, best_sides
 from npuviz.targets.rk3588.compiler.schedule import Dependencies, turns_of
 from npuviz.targets.rk3588.spec import RknnSpec
-from npuviz.targets.rk3588.task.host_cost import is_free, processor_of
+from npuviz.targets.rk3588.task.host_cost import change_cycles, is_free, processor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,6 @@ def host_cycles_of(graph: Graph, planner: Planner, layer: Layer, spec: RknnSpec)
             nodes += [source.node] if source is not None else []
     works = (host_work(graph, graph.nodes[node]) for node in dict.fromkeys(nodes) if not is_free(graph, node))
     return spec.to_cycles(sum(processor.nanoseconds(work) + spec.host_operator_ns for work in works))
-
-
-def change_cycles(spec: RknnSpec) -> int:
-    """From the NPU to the Host and back: a call, less what each operator there takes anyway, and a new start
-    of the NPU. How often it starts otherwise (`submit`, `cores`) does not move layers to the Host."""
-    return spec.to_cycles(max(0.0, spec.host_call_ns - spec.host_operator_ns) + spec.job_driver_ns)
 
 
 def weigh(

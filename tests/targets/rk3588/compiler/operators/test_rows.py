@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sweeps import quick
-from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 REDUCTIONS = ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare")
 
@@ -25,7 +25,7 @@ def test_softmax(tmp_path: Path, operator: str, shape: tuple[int, ...], axis: in
 def test_softmax_behind_a_product(tmp_path: Path) -> None:
     model = Model(40, 64)
     model.add("Relu", model.add("Softmax", model.add("MatMul", "x", model.weight(64, 75))))
-    on_npu(model.save(tmp_path))
+    on_npu(model.save(tmp_path), SLOW_HOST)
 
 
 def test_softmax_of_what_fp16_rounds_is_the_hosts(tmp_path: Path) -> None:
