@@ -42,7 +42,7 @@ SOURCES: Mapping[str, str] = {
     "chunk_bytes": "Assumed: 512 bytes of one stream before the next has its turn",
     "host_call_ns": "PROF: 27 rows of inputs and outputs on the CPU, up to 150 KiB: 2 to 13 us, their mean",
     "host_convert_bytes_per_ns": "JAS: 512 KiB of fp16 converted in 2 ms, 0.26 B/ns",
-    "host_operator_ns": "PROF: the shortest of those rows, 2 us until the runtime has called its next operator",
+    "host_operator_ns": "PROF: the shortest of those rows, 2 us until the next operator is called",
     "host_operations_per_ns": "Arm: two 128-bit multiply-adds (16 operations) a cycle at 2.4 GHz",
     "host_bytes_per_ns": "RK1: 17 to 22 GB/s of memory bandwidth measured; the lower bound is taken",
     "host_cache_bytes": "Linux: rk3588-base.dtsi, l3_cache: 3 MiB for all cores",

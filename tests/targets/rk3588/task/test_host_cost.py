@@ -20,8 +20,8 @@ PUBLISHED = {
 }
 """us of InputOperator, then of OutputOperators of up to 150 KiB, one core at 1 GHz, RKNN runtime 2.3.2.
 
-Ref: zshi20000922-a11y/RK3588-Yolo-Profile, reports/layer-profiles/raw/*_layer_perf.txt, rows of the CPU. That of
-yolov5s is left out: all of its rows, those of the NPU too, took about 200 us more.
+Ref: zshi20000922-a11y/RK3588-Yolo-Profile, reports/layer-profiles/raw/*_layer_perf.txt, rows of the CPU. That
+of yolov5s is left out: all of its rows, those of the NPU too, took about 200 us more.
 """
 
 

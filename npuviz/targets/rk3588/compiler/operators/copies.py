@@ -19,6 +19,7 @@ from npuviz.targets.rk3588.compiler.moving import Span, Window, cube_axes, is_by
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
+from npuviz.targets.rk3588.compiler.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
@@ -132,8 +133,14 @@ def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
     """Cubes one behind the other; channels that do not fill whole atoms go through CORE."""
     node, target = layer.head, cube_of(b, layer, layer.output)
     shape = b.graph.tensors[node.outputs[0]].shape
-    axis = cube_axes(shape, target)[attributes_of(node).axis(len(shape))]
+    along = attributes_of(node).axis(len(shape))
     sources = [(cube_of(b, layer, stored), stored.quantisation) for stored in layer.inputs]
+    if along < len(shape) - 1 and all(
+        is_rows(shape, each) for each in (target, *(each for each, _ in sources))
+    ):
+        _join_rows(b, layer, sources, target, along)
+        return
+    axis = 1 if along == len(shape) - 1 and is_rows(shape, target) else cube_axes(shape, target)[along]
     sizes = [cube_shape(source.shape)[axis] for source, _ in sources]
     group = packing(target.dtype).channels
     if axis == 1 and any(size % group for size in sizes[:-1]):
@@ -145,6 +152,22 @@ def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
         given = replace(whole(source), **{_AXES[axis]: Span(first, size)})
         move(b, layer, (source, target), (whole(source), given), stages)
         first += size
+
+
+def _join_rows(
+    b: Builder, layer: Layer, sources: list[tuple[Buffer, Quantisation | None]], target: Buffer, axis: int
+) -> None:
+    """Tensors that lie as rows of their last axis, one behind the other along another one."""
+    shape = b.graph.tensors[layer.head.outputs[0]].shape
+    channels = Span(0, shape[-1])
+    first = 0
+    for tensor, (source, scaled) in zip(layer.head.inputs, sources, strict=True):
+        taken = b.graph.tensors[tensor].shape
+        stages = rescaling(scaled, layer.output.quantisation) or Stages()
+        given = row_numbers(shape, {axis: Span(first, taken[axis])})
+        for windows in row_parts(row_numbers(taken, {}), given, (channels, channels)):
+            move(b, layer, (source, target), windows, stages)
+        first += taken[axis]
 
 
 def _join_channels(
@@ -215,6 +238,11 @@ def _cut(
     """Moves a part of a tensor. result  where to, and what of each axis of the tensor"""
     stored, spans = result
     target = cube_of(b, layer, stored)
+    if is_rows(shape, source) and len(target.shape) == 2:
+        _cut_rows(
+            b, layer, (source, target), spans, shape, (layer.inputs[0].quantisation, stored.quantisation)
+        )
+        return
     taken = whole(source)
     for axis, place in enumerate(cube_axes(shape, source)):
         if axis in spans and shape[axis] > 1:
@@ -233,6 +261,35 @@ def _cut(
         move(b, layer, (source, part), (all_channels, whole(part)), Stages())
         b.begin_layer()
         source = part
+    select(b, layer, (source, target), numbers, scales)
+
+
+def _cut_rows(
+    b: Builder,
+    layer: Layer,
+    ends: tuple[Buffer, Buffer],
+    spans: Mapping[int, Span],
+    shape: tuple[int, ...],
+    scales: tuple[Quantisation | None, Quantisation | None],
+) -> None:
+    """Moves a part of a tensor that lies as rows of its last axis, to rows."""
+    source, target = ends
+    rows, last = row_numbers(shape, spans), len(shape) - 1
+    channels = spans.get(last, Span(0, shape[last]))
+    if target.shape != (len(rows), channels.count):
+        raise CannotLower(f"a part of {shape} that is stored as {target.shape}")
+    if is_by_atoms(source, channels, channels.first + channels.count):
+        for windows in row_parts(rows, np.arange(len(rows)), (channels, Span(0, channels.count))):
+            move(b, layer, ends, windows, rescaling(*scales) or Stages())
+        return
+    if len(rows) != source.shape[0]:
+        every = Span(0, shape[last])
+        part = b.scratch(f"{layer.head.name} part", (len(rows), shape[last]), source.dtype)
+        for windows in row_parts(rows, np.arange(len(rows)), (every, every)):
+            move(b, layer, (source, part), windows, Stages())
+        b.begin_layer()
+        source = part
+    numbers = [channels.first + channels.step * number for number in range(channels.count)]
     select(b, layer, (source, target), numbers, scales)
 
 

@@ -226,3 +226,18 @@ def test_casts_to_integers_are_the_hosts(tmp_path: Path) -> None:
     x = model.add("Cast", model.add("Relu", "x"), to=TensorProto.INT32)
     model.add("Cast", x, to=TensorProto.FLOAT)
     assert checked(model.save(tmp_path), SLOW_HOST).nodes_on_host() == {"Cast"}
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("channels", [16, 5])
+def test_parts_of_tensors_that_lie_as_rows(tmp_path: Path, axis: int, channels: int) -> None:
+    """Joined and cut along each of three axes; products want the last one as channels."""
+    model = Model(4, 6, channels)
+    one = model.add("MatMul", "x", model.weight(channels, channels))
+    two = model.add("MatMul", one, model.weight(channels, channels))
+    joined = model.add("Concat", one, two, one, axis=axis)
+    limits = [model.constant(np.array([each])) for each in (2, 1 << 30, axis, 3 if axis == 1 else 1)]
+    cut = model.add("Slice", joined, *limits)
+    last = channels if axis < 2 else 3 * channels - 2
+    model.add("Relu", model.add("MatMul", cut, model.weight(last, 3)))
+    on_npu(model.save(tmp_path), SLOW_HOST)
