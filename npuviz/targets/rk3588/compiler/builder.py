@@ -203,6 +203,11 @@ class Builder:
             scale, zero, data,
         )  # fmt: skip
 
+    def clear_home(self, tensor: int) -> None:
+        """Count on zeros in a tensor's cube where nothing is written."""
+        number = self.number_of(tensor)
+        self._buffers[number] = replace(self._buffers[number], is_cleared=True)
+
     def number_of(self, tensor: int) -> int:
         """Number of a tensor's buffer, made if it has none."""
         self.home(tensor)

@@ -21,6 +21,8 @@ from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
+AXES = ("images", "channels", "rows", "columns")
+"""Fields of a Window by the axes of a cube."""
 MAX_WRITTEN = 8192
 """Channels times positions of a row that is written apart: 13 bits of WDMA_SIZE_0. Ref: XML."""
 
@@ -177,13 +179,14 @@ def select(
 ) -> None:
     """Channels of one cube become those of another of the same size: a product with ones and zeros.
 
-    channels  for every channel of the target, its number in the source
+    channels  for every channel of the target, its number in the source, -1 for zeros
     """
     source = ends[0]
     given, (height, width) = cube_shape(source.shape)[1], cube_shape(source.shape)[2:]
     kind = numpy_dtype(source.dtype)
     weights = np.zeros((len(channels), given, 1, 1), kind)
-    weights[np.arange(len(channels)), list(channels)] = 1
+    wanted = [number for number, channel in enumerate(channels) if channel >= 0]
+    weights[wanted, [channels[number] for number in wanted]] = 1
     taken, out = scales
     bias = np.zeros(len(channels), np.float32 if kind.kind == "f" else np.int32)
     operands = Operands(weights, bias)

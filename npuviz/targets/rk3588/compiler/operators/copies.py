@@ -15,7 +15,16 @@ from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner, Stored
-from npuviz.targets.rk3588.compiler.moving import Span, Window, cube_axes, is_by_atoms, move, select, whole
+from npuviz.targets.rk3588.compiler.moving import (
+    AXES,
+    Span,
+    Window,
+    cube_axes,
+    is_by_atoms,
+    move,
+    select,
+    whole,
+)
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
@@ -25,7 +34,6 @@ from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
 NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
-_AXES = ("images", "channels", "rows", "columns")
 
 
 def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
@@ -149,7 +157,7 @@ def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
     first = 0
     for (source, scaled), size in zip(sources, sizes, strict=True):
         stages = rescaling(scaled, layer.output.quantisation) or Stages()
-        given = replace(whole(source), **{_AXES[axis]: Span(first, size)})
+        given = replace(whole(source), **{AXES[axis]: Span(first, size)})
         move(b, layer, (source, target), (whole(source), given), stages)
         first += size
 
@@ -246,7 +254,7 @@ def _cut(
     taken = whole(source)
     for axis, place in enumerate(cube_axes(shape, source)):
         if axis in spans and shape[axis] > 1:
-            taken = replace(taken, **{_AXES[place]: spans[axis]})
+            taken = replace(taken, **{AXES[place]: spans[axis]})
     scales = layer.inputs[0].quantisation, stored.quantisation
     channels = taken.channels
     if taken.counts != cube_shape(target.shape):

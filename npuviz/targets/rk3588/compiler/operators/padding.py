@@ -1,0 +1,164 @@
+"""Pad: what is there is moved into a cube whose zeros nobody else writes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.dpu import Stages
+from npuviz.targets.rk3588.compiler.dpu_task import cube_of
+from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.moving import (
+    AXES,
+    Span,
+    Window,
+    cube_axes,
+    is_by_atoms,
+    move,
+    select,
+    whole,
+)
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
+from npuviz.targets.rk3588.compiler.rescaling import rescaling
+from npuviz.targets.rk3588.compiler.row_parts import is_rows, row_numbers, row_parts
+from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import cube_shape
+
+Ends = tuple[Buffer, Buffer]
+
+
+def lower_pad(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Pad with zeros; less than nothing is cut off."""
+    node, graph = layer.head, b.graph
+    mode = attributes_of(node).text("mode", "constant")
+    if mode != "constant":
+        raise CannotLower(f"mode {mode}: the NPU reads forwards", mode, "mode constant")
+    scales = layer.inputs[0].quantisation, layer.output.quantisation
+    _refuse_value(graph, node, scales[1])
+    shapes = graph.tensors[layer.inputs[0].tensor].shape, graph.tensors[node.outputs[0]].shape
+    spans = _spans(graph, node, shapes[0])
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    b.clear_home(layer.output.tensor)
+    stages = rescaling(*scales) or Stages()
+    if all(is_rows(shape, cube) for shape, cube in zip(shapes, (source, target), strict=True)):
+        _pad_rows(b, layer, (source, target), (shapes, spans), stages)
+        return
+    windows = _window(shapes[0], source, spans[0]), _window(shapes[1], target, spans[1])
+    taken, given = windows
+    if not _keeps_atoms(source, target, (taken.channels, given.channels)):
+        if stages != Stages():
+            raise CannotLower("channels that are padded within atoms, and another scale")
+        source, taken = _with_channels(b, layer, source, target, windows)
+    move(b, layer, (source, target), (taken, replace(given, channels=_like(given, taken))), stages)
+
+
+def _like(given: Window, taken: Window) -> Span:
+    """Where channels go: all of them, where they are as many already as the result has."""
+    return given.channels if given.channels.count == taken.channels.count else Span(0, taken.channels.count)
+
+
+def _refuse_value(graph: Graph, node: Node, scaled: Quantisation | None) -> None:
+    """Raises CannotLower unless what is filled in is stored as zero."""
+    value = node.attributes.get("value", 0.0)
+    if len(node.inputs) > 2 and node.inputs[2] >= 0:
+        known = graph.constants.get(node.inputs[2])
+        if known is None:
+            raise CannotLower("a value that is no constant", change="a constant value")
+        value = float(np.reshape(known, -1)[0]) if np.size(known) else 0.0
+    stored = value if scaled is None else round(value / scaled.scale) + scaled.zero_point
+    if stored != 0:
+        raise CannotLower("a value that is not stored as zero", f"{stored:g}", "zeros")
+
+
+def _spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[dict[int, Span], dict[int, Span]]:
+    """Of each axis that changes, what is taken and where it goes."""
+    pads = node.attributes.get("pads", node.attributes.get("paddings"))
+    if len(node.inputs) > 1:
+        values = graph.constants.get(node.inputs[1])
+        if values is None:
+            raise CannotLower("pads that are no constants", change="constant pads")
+        pads = np.reshape(values, -1).astype(np.int64).tolist()
+    axes = list(range(len(shape)))
+    if len(node.inputs) > 3 and node.inputs[3] >= 0:
+        values = graph.constants.get(node.inputs[3])
+        if values is None:
+            raise CannotLower("axes that are no constants", change="constant axes")
+        axes = [int(axis) % len(shape) for axis in np.reshape(values, -1)]
+    taken, given = {}, {}
+    for place, axis in enumerate(axes):
+        before, after = int(pads[place]), int(pads[place + len(axes)])
+        count = shape[axis] + min(0, before) + min(0, after)
+        if before or after:
+            taken[axis], given[axis] = Span(max(0, -before), count), Span(max(0, before), count)
+    if any(span.count < 1 for span in taken.values()):
+        raise CannotLower("nothing is left of an axis")
+    return taken, given
+
+
+def _window(shape: tuple[int, ...], cube: Buffer, spans: Mapping[int, Span]) -> Window:
+    """A part of a tensor in its cube."""
+    found = whole(cube)
+    for axis, place in enumerate(cube_axes(shape, cube)):
+        if axis in spans:
+            found = replace(found, **{AXES[place]: spans[axis]})
+    return found
+
+
+def _keeps_atoms(source: Buffer, target: Buffer, channels: tuple[Span, Span]) -> bool:
+    """Whether channels are whole atoms at both ends, and nothing that fills up an atom gets beside them."""
+    taken, given = channels
+    size = cube_shape(target.shape)[1] if len(target.shape) != 2 else target.shape[1]
+    return is_by_atoms(source, taken, taken.first + taken.count) and is_by_atoms(target, given, size)
+
+
+def _with_channels(
+    b: Builder, layer: Layer, source: Buffer, target: Buffer, windows: tuple[Window, Window]
+) -> tuple[Buffer, Window]:
+    """The source with the channels of the result, by CORE, and what is taken of that."""
+    taken, given = windows
+    chosen = _chosen(cube_shape(target.shape)[1], (taken.channels, given.channels))
+    images, _, rows, columns = cube_shape(source.shape)
+    name = f"{layer.head.name or layer.head.op_type} channels"
+    wide = b.scratch(name, (images, len(chosen), rows, columns), source.dtype)
+    select(b, layer, (source, wide), chosen)
+    b.begin_layer()
+    return wide, replace(taken, channels=Span(0, len(chosen)))
+
+
+def _chosen(size: int, channels: tuple[Span, Span]) -> list[int]:
+    """For each channel of the result its number in the source, -1 for zeros."""
+    taken, given = channels
+    found = [-1] * size
+    found[given.first : given.first + given.count] = range(taken.first, taken.first + taken.count)
+    return found
+
+
+def _pad_rows(
+    b: Builder,
+    layer: Layer,
+    ends: Ends,
+    parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[dict[int, Span], dict[int, Span]]],
+    stages: Stages,
+) -> None:
+    """The same where both tensors lie as rows of their last axis. parts  shapes, and spans of their axes"""
+    source, target = ends
+    shapes, spans = parts
+    taken, given = (row_numbers(shape, span) for shape, span in zip(shapes, spans, strict=True))
+    last = len(shapes[0]) - 1
+    channels = tuple(span.get(last, Span(0, shape[last])) for shape, span in zip(shapes, spans, strict=True))
+    if not _keeps_atoms(source, target, (channels[0], channels[1])):
+        chosen = _chosen(shapes[1][last], (channels[0], channels[1]))
+        wide = b.scratch(f"{layer.head.name or layer.head.op_type} channels", (source.shape[0], len(chosen)),
+                         source.dtype)  # fmt: skip
+        select(b, layer, (source, wide), chosen)
+        b.begin_layer()
+        source, channels = wide, (Span(0, len(chosen)), Span(0, len(chosen)))
+    for windows in row_parts(taken, given, (channels[0], channels[1])):
+        move(b, layer, (source, target), windows, stages)
+
+
+LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {"Pad": lower_pad}

@@ -1,0 +1,62 @@
+"""Pad: zeros around a tensor, and parts of it that are cut off."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sweeps import quick
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
+
+
+@quick(every=2)
+@pytest.mark.parametrize("cores", ["1", "3"])
+@pytest.mark.parametrize(
+    ("shape", "pads"),
+    [
+        ((2, 20, 5, 7), (0, 0, 1, 2, 0, 0, 3, 0)),
+        ((1, 16, 40, 40), (0, 8, 1, 2, 0, 16, 3, 0)),
+        ((1, 300, 30, 9), (0, 3, 0, 1, 0, 2, -4, 0)),
+        ((1, 37, 300), (0, 0, 0, 0, 7, 11)),
+        ((2, 10, 400), (0, 0, 9, 0, 0, -30)),
+        ((70, 90), (3, 0, 0, 5)),
+        ((1, 9000, 3), (0, 0, 1, 0, 0, 1)),
+    ],
+)
+def test_zeros_around_a_tensor(
+    tmp_path: Path, shape: tuple[int, ...], pads: tuple[int, ...], cores: str
+) -> None:
+    model = Model(*shape)
+    made = model.add("Sigmoid", "x")  # what fills up its channels is no zero
+    model.add("Sigmoid", model.add("Pad", made, model.constant(np.array(pads))))
+    on_npu(model.save(tmp_path), {"cores": cores, **SLOW_HOST})
+
+
+@pytest.mark.parametrize("pads", [(0, 2, 0, 0, 9, 0), (1, 0, 3, 0, 0, 2), (0, -1, 0, 2, 0, 0)])
+def test_rows_of_products_are_padded_along_any_axis(tmp_path: Path, pads: tuple[int, ...]) -> None:
+    model = Model(8, 12, 150)
+    product = model.add("MatMul", "x", model.weight(150, 45))
+    padded = model.add("Pad", product, model.constant(np.array(pads)))
+    model.add("Relu", model.add("MatMul", padded, model.weight(45 + pads[2] + pads[5], 4)))
+    on_npu(model.save(tmp_path), SLOW_HOST)
+
+
+def test_only_some_axes_are_named(tmp_path: Path) -> None:
+    model = Model(1, 64, 30, 20)
+    pads, axes = model.constant(np.array([2, 1])), model.constant(np.array([-2]))
+    model.add("Relu", model.add("Pad", model.add("Relu", "x"), pads, "", axes))
+    on_npu(model.save(tmp_path), SLOW_HOST)
+
+
+@pytest.mark.parametrize(
+    ("mode", "value", "reason"),
+    [("reflect", 0.0, "mode reflect"), ("constant", 1.5, "not stored as zero")],
+)
+def test_what_stays_on_the_host_says_why(tmp_path: Path, mode: str, value: float, reason: str) -> None:
+    model = Model(1, 64, 30, 20)
+    pads = model.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1]))
+    filling = [model.constant(np.float32(value))] if value else []
+    model.add("Relu", model.add("Pad", model.add("Relu", "x"), pads, *filling, mode=mode))
+    finished = checked(model.save(tmp_path))
+    assert "Pad" in finished.nodes_on_host()
+    assert any(reason in each for each in finished.host_reasons)
