@@ -22,9 +22,9 @@ from npuviz.targets.rk3588.compiler.moving import (
     select,
     whole,
 )
+from npuviz.targets.rk3588.compiler.operators.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
-from npuviz.targets.rk3588.compiler.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
