@@ -291,6 +291,8 @@ class TimelineIndex:
     def _by_operator(self, view: IntervalView) -> TrackIndex:
         nodes, _instructions = view.details(np.arange(len(view.start), dtype=np.int64))
         keys = self.categories.of(view.kind, nodes)
+        # Read-only, as those of kinds are: for others, kernels would be compiled once more.
+        keys.setflags(write=False)
         occurring = np.flatnonzero(np.bincount(keys, minlength=len(self.categories.names)))
         present = occurring.astype(np.int16)
         local = np.full(len(self.categories.names), -1, dtype=np.int16)
@@ -298,4 +300,5 @@ class TimelineIndex:
         blocks = len(keys) // BLOCK
         totals = np.zeros((blocks + 1, max(len(present), 1)), dtype=np.int64)
         extend_sums(view.start, view.end, keys, local, 0, blocks, totals, np.empty(blocks, np.int64))
+        totals.setflags(write=False)
         return TrackIndex(view, keys, local, present, totals)

@@ -84,6 +84,15 @@ def test_by_operator_counts_the_same_work() -> None:
     assert len(operators) > 1
 
 
+def test_by_operator_runs_the_same_kernels() -> None:
+    def types(index: TimelineIndex) -> list[tuple[np.dtype, bool]]:
+        track = index.track(0)
+        arrays = (track.start, track.end, track.keys, track.local, track.view.starts, track.totals)
+        return [(array.dtype, array.flags.writeable) for array in arrays]
+
+    assert types(TimelineIndex(READER, by_operator=True)) == types(TimelineIndex(READER))
+
+
 def test_categories_know_stalls() -> None:
     categories = Categories(READER.schema)
     assert [bool(categories.is_work[kind.id]) for kind in KINDS] == [kind.id in WORK for kind in KINDS]
@@ -114,7 +123,11 @@ def paint_track(
     key, local = np.array(keys, dtype=np.int16), np.array([0, 1], dtype=np.int16)
     blocks = len(start) // BLOCK
     totals, block_starts = np.zeros((blocks + 1, 2), dtype=np.int64), np.zeros(blocks, dtype=np.int64)
+    # As a trace gives them: other arrays would take kernels of their own, seconds each.
+    for column in (start, end, key):
+        column.setflags(write=False)
     extend_sums(start, end, key, local, 0, blocks, totals, block_starts)
+    block_starts.setflags(write=False)
     height, width = image.shape
     plan = np.full((tracks.PLAN_ROWS, width), 77, dtype=np.int32)
     amounts, edges = np.zeros(2), np.zeros((width, tracks.EDGE_COLUMNS), dtype=np.int64)
