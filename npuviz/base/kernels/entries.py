@@ -27,6 +27,8 @@ from npuviz.base.kernels.kept import checked
 from npuviz.base.kernels.twins import plain_twin
 
 config: Any = _config
+# Nobody sees the colours of the errors that numba raises and catches in thousands while it looks for types.
+config.DISABLE_ERROR_MESSAGE_HIGHLIGHTING = 1
 _compile: Any = njit  # its stub lacks the options below
 
 MODE_VARIABLE = "NPUVIZ_KERNELS"
