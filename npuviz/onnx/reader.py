@@ -15,6 +15,7 @@ from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
+from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.convolution_parts import settle_convolutions
 from npuviz.onnx.passes.dynamic_products import write_as_floats, write_float_lstms
@@ -58,6 +59,7 @@ def read_model(
     progress.report(0.3, "fixing dimensions")
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
+    refuse_deadly_sizes(draft)
     if optimize:
         _write_out(draft, given, form, is_late=False)
         progress.report(0.4, "folding constants")

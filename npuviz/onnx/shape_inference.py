@@ -18,6 +18,7 @@ from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import OF_A_RUN, Draft, assumed_one, read_draft
 from npuviz.onnx.inputs import Given, User, draw, index_limits
+from npuviz.onnx.negative_sizes import refuse_negative_sizes
 from npuviz.onnx.node_order import names_read
 from npuviz.onnx.observation import observe
 from npuviz.onnx.parameters import subgraphs
@@ -164,6 +165,7 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
                 found=operator,
                 hint="export the model with operators of the standard",
             )
+        refuse_negative_sizes(draft)
         observed = observe(draft, unknown, run_inputs(draft, found, given or Given()))
         draft.assumptions.append(
             f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: those{OF_A_RUN}"

@@ -19,6 +19,7 @@ from npuviz.ui.memory.asker import MemoryAsker
 from npuviz.ui.memory.body import MemoryBody
 from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import range_text
+from npuviz.ui.memory.statistics import MAX_BYTES, RangeStatistics, Statistics
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 
@@ -46,6 +47,8 @@ class MemoryPanel(Panel):
         self._asker = MemoryAsker(self)
         self._asker.answered.connect(self._show_answer)
         self._asker.filled.connect(self._show_filled)
+        self._found = RangeStatistics(self)
+        self._found.found.connect(self._show_numbers)
         self.colors = TensorColors(context.theme, None)
         self.table = MemoryTable(self._read)
         body = self.body = MemoryBody(context.theme, self.table, [AUTO, HEX, *READABLE])
@@ -129,7 +132,7 @@ class MemoryPanel(Panel):
 
     @property
     def is_filled(self) -> bool:
-        return not self._asker.is_waiting
+        return not (self._asker.is_waiting or self._found.is_waiting)
 
     def _show_answer(self) -> None:
         answer = self._asker.answer
@@ -384,12 +387,22 @@ class MemoryPanel(Panel):
         if contents.size_bytes < self._whole.size_bytes:
             text += f"   of {format_bytes(self._whole.total_bytes)}"
         has_choice = size * banks < memory.size_bytes
-        found = self.table.statistics(address, size, banks) if has_choice else None
+        found = self._statistics(address, size, banks) if has_choice else None
         if found is not None:
             text += f"   min {found.low:.5g}   mean {found.mean:.5g}   max {found.high:.5g}"
             if found.num_not_finite:
                 text += f"   not finite {format_count(found.num_not_finite)}"
         self.numbers.setText(text)
+
+    def _statistics(self, address: int, size_bytes: int, banks: int) -> Statistics | None:
+        """Numbers of a range, None where they are no numbers, too many, or not there yet."""
+        answer, dtype = self._asker.answer, self.table.contents.dtype
+        if dtype == HEX or answer is None or size_bytes * banks > MAX_BYTES:
+            return None
+        pieces = self.table.pieces(address, size_bytes, banks)
+        if pieces is None:
+            return None
+        return self._found.of(answer, (address, size_bytes, banks), pieces, dtype)
 
     def _value_of(self, address: int, region: Region) -> str:
         """The number at an address of a region, if its bytes are there already."""

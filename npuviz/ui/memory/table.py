@@ -18,7 +18,6 @@ PAGE_BYTES = 4096
 MAX_PAGES = 512
 HEX = "hex"
 MAX_COLUMNS = 512
-MAX_STATISTIC_BYTES = 64 << 20
 MAX_ROWS = 64 << 20
 """Rows of a view. Qt counts their pixels in 32 bits: with more a header paints all of them at once."""
 
@@ -105,17 +104,6 @@ class Contents:
         return f"p{first + bank}{offset}"
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Plain numbers of a range: NaN and infinities are counted apart."""
-
-    count: int
-    low: float
-    mean: float
-    high: float
-    num_not_finite: int
-
-
 class MemoryTable(QAbstractTableModel):
     """Rows are lines of cells. Pages are read when a view asks for a cell of them.
 
@@ -166,23 +154,12 @@ class MemoryTable(QAbstractTableModel):
             bottom = self.index(bank * rows + last, contents.num_columns - 1)
             self.dataChanged.emit(top, bottom, [Qt.ItemDataRole.DisplayRole])
 
-    def statistics(self, address: int, size_bytes: int, banks: int = 1) -> Statistics | None:
-        """Smallest, mean and largest number of a range; None for hexadecimal, empty or huge ranges."""
-        contents = self.contents
-        if contents.dtype == HEX or not 0 < size_bytes * banks <= MAX_STATISTIC_BYTES:
-            return None
-        size = size_bytes // contents.item_bytes * contents.item_bytes
-        pieces = [self._read(address + bank * contents.bank_bytes, size) for bank in range(banks)]
-        data = b"".join(piece for piece in pieces if piece is not None)
-        if not data or None in pieces:
-            return None
-        with np.errstate(invalid="ignore"):  # any bytes may be looked at: signalling NaN among them
-            values = np.frombuffer(data, dtype=numpy_dtype(contents.dtype)).astype(np.float64)
-        finite = values[np.isfinite(values)]
-        if not len(finite):
-            return Statistics(len(values), float("nan"), float("nan"), float("nan"), len(values))
-        low, high = float(finite.min()), float(finite.max())
-        return Statistics(len(values), low, float(finite.mean()), high, len(values) - len(finite))
+    def pieces(self, address: int, size_bytes: int, banks: int = 1) -> list[bytes] | None:
+        """Bytes of a range, bank after bank; None while one of them is not there, or there are none."""
+        starts = [address + bank * self.contents.bank_bytes for bank in range(banks)]
+        found = [self._read(start, size_bytes) for start in starts] if size_bytes > 0 else []
+        known = [piece for piece in found if piece is not None]
+        return known if known and len(known) == len(found) else None
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008
         return 0 if parent.isValid() else self.contents.num_rows

@@ -1,7 +1,8 @@
 """The memory panel: map, lifetimes and contents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from threading import Event
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
 from npuviz.ui.kit.colors import pixel
+from npuviz.ui.memory import statistics
 from npuviz.ui.memory.layout import Painted, fit, paint_map, view_of
 from npuviz.ui.memory.panel import SPEC, MemoryPanel
+from npuviz.ui.memory.statistics import Statistics, statistics_of
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
 from npuviz.workbench.selection import MemoryRange, Selection
 from tests.ui.driver import Driver
@@ -281,7 +284,7 @@ def test_unreadable_while_running(qtbot: QtBot) -> None:
     table = MemoryTable(lambda _address, _size: None)
     table.set_contents(Contents(0, 64, "float32"))
     assert table.index(0, 0).data() == ""
-    assert table.statistics(0, 64) is None
+    assert table.pieces(0, 64) is None
 
 
 def test_cells_are_short() -> None:
@@ -293,12 +296,45 @@ def test_cells_are_short() -> None:
 
 def test_statistics_count_what_is_not_finite() -> None:
     values = np.array([1, 2, np.nan, np.inf, -3], dtype=np.float32)
-    table = MemoryTable(lambda address, size: values.tobytes()[address : address + size])
-    table.set_contents(Contents(0, 20, "float32"))
-    found = table.statistics(0, 20)
+    found = statistics_of([values.tobytes()], "float32")
     assert found is not None
     assert (found.low, found.high, found.num_not_finite, found.count) == (-3.0, 2.0, 2, 5)
     assert found.mean == pytest.approx(0.0)
+    nothing = statistics_of([np.full(3, np.nan, np.float32).tobytes()], "float32")
+    assert nothing is not None
+    assert (nothing.num_not_finite, nothing.count) == (3, 3)
+    assert statistics_of([b"abc"], "float32") is None, "not one whole number"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64"])
+def test_statistics_of_pieces_are_those_of_all_their_numbers(dtype: str) -> None:
+    values = (np.random.default_rng(5).standard_normal((3, 50_000)) * 40).astype(dtype)
+    found = statistics_of([row.tobytes() + b"?" * (values.itemsize - 1) for row in values], dtype)
+    assert found is not None
+    assert (found.count, found.num_not_finite) == (150_000, 0)
+    assert (found.low, found.high) == (float(values.min()), float(values.max()))
+    assert found.mean == pytest.approx(float(values.astype(np.float64).mean()), rel=1e-9)
+
+
+def test_numbers_of_a_large_range_are_not_waited_for(
+    stage: Stage, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = Event()
+
+    def slow(pieces: Sequence[bytes], dtype: str) -> Statistics | None:
+        assert go.wait(60)
+        return statistics_of(pieces, dtype)
+
+    stage.open_toy(run_to=400)
+    panel = panel_of(stage)
+    monkeypatch.setattr(statistics, "statistics_of", slow)
+    panel._found.forget()
+    panel._show_numbers()
+    assert not panel.is_filled
+    assert "min" not in panel.numbers.text()
+    go.set()
+    qtbot.waitUntil(lambda: panel.is_filled)
+    assert "min" in panel.numbers.text()
 
 
 @pytest.mark.parametrize("state", [{}, {"view": 7, "sizes": "x"}, {"view": 1, "sizes": [10, 20]}])

@@ -1,0 +1,134 @@
+"""Refuses models in which an operator has less than nothing left, before ONNX's shape inference sees them."""
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import TensorProto, TypeProto, inliner
+
+from npuviz.base.errors import FormatError
+from npuviz.base.names import echo
+from npuviz.base.reading import reading
+from npuviz.onnx.draft import Draft, open_hint
+from npuviz.onnx.parameters import subgraphs
+
+_ENDS = frozenset({"Slice"})
+"""With these ONNX 1.23 ends the whole process (a failed assertion of std::clamp) where the size of a
+dimension is negative; all others hand such sizes on."""
+_NEVER_NEGATIVE = {"GatherND": "batch_dims"}
+"""Attributes with which, below 0, it ends the process, too (it reads what is not its own)."""
+
+
+def refuse_deadly_sizes(draft: Draft) -> None:
+    """Refuse a negative size in a model with operators for which it would end the process.
+
+    A window that is larger than what it moves over makes one, as does padding that takes away more than there
+    is: often only because an open dimension was taken to be 1. Branches count, too. Raises FormatError, which
+    names the operator, its inputs and the dimensions to set.
+    """
+    nodes = [*_all_nodes(draft.proto.graph), *(n for each in draft.proto.functions for n in each.node)]
+    for node in nodes:
+        name = _NEVER_NEGATIVE.get(node.op_type)
+        found = next((each.i for each in node.attribute if each.name == name), 0) if name else 0
+        if found < 0:
+            where = f"node {echo(node.name or node.op_type)}"
+            raise FormatError(draft.path, field=where, expected=f"{name} of at least 0", found=str(found))
+    if any(node.op_type in _ENDS for node in nodes):
+        _refuse(draft, with_branches=True)
+
+
+def refuse_negative_sizes(draft: Draft) -> None:
+    """Refuse a negative size in the main graph, which no run can have. Raises FormatError as above."""
+    _refuse(draft, with_branches=False)
+
+
+def _refuse(draft: Draft, with_branches: bool) -> None:
+    proto = draft.proto
+    with reading(draft.path, "shape inference"):
+        if proto.functions:
+            proto = inliner.inline_local_functions(proto)
+        versions = {opset.domain: opset.version for opset in proto.opset_import}
+        found = _Sizes(versions, with_branches).negative(proto.graph, {})
+    if found is None:
+        return
+    node, inputs, output = found
+    raise FormatError(
+        draft.path,
+        field=f"node {echo(node.name or node.output[0])}",
+        expected=f"inputs of which {node.op_type} leaves something",
+        found=f"{' and '.join(inputs)}, of which {output} is left",
+        hint=open_hint(draft.assumptions) or "the sizes are those of the file: export it with a larger input",
+    )
+
+
+def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    nodes = list(graph.node)
+    for node in graph.node:
+        for inner in subgraphs(node):
+            nodes += _all_nodes(inner)
+    return nodes
+
+
+class _Sizes:
+    """Infers shapes operator by operator, and stops at a size that cannot be.
+
+    versions       of the operator sets, by domain
+    with_branches  look into graphs of operators, too
+    """
+
+    def __init__(self, versions: Mapping[str, int], with_branches: bool) -> None:
+        self._versions, self._with_branches = versions, with_branches
+
+    def negative(
+        self, graph: onnx.GraphProto, outer: Mapping[str, TypeProto]
+    ) -> tuple[onnx.NodeProto, list[str], str] | None:
+        """The first operator of a graph with a negative size, its inputs and its output as text; or None.
+
+        outer  types of what the graph around this one has
+        """
+        types = dict(outer)
+        values = {tensor.name: tensor for tensor in graph.initializer}
+        types |= {name: _type_of(tensor) for name, tensor in values.items()}
+        types |= {value.name: value.type for value in graph.input}
+        for node in graph.node:
+            for inner in subgraphs(node) if self._with_branches else ():
+                found = self.negative(inner, types)
+                if found is not None:
+                    return found
+            outputs = self._outputs(node, types, values)
+            for name, kind in outputs.items():
+                if any(dim.HasField("dim_value") and dim.dim_value < 0 for dim in _dims(kind)):
+                    read = [f"{echo(each)} of {_text(types[each])}" for each in node.input if each in types]
+                    return node, read, f"{echo(name)} of {_text(kind)}"
+            types |= outputs
+        return None
+
+    def _outputs(
+        self, node: onnx.NodeProto, types: Mapping[str, TypeProto], values: dict[str, TensorProto]
+    ) -> dict[str, TypeProto]:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value":
+            tensor = values[node.output[0]] = node.attribute[0].t
+            return {node.output[0]: _type_of(tensor)}
+        read = [name for name in node.input if name]
+        if node.domain not in self._versions or any(name not in types for name in read):
+            return {}
+        try:
+            schema = onnx.defs.get_schema(node.op_type, self._versions[node.domain], node.domain)
+            return onnx.shape_inference.infer_node_outputs(
+                schema, node, {name: types[name] for name in read},
+                {name: values[name] for name in read if name in values},
+            )  # fmt: skip
+        except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
+            # What is wrong with it is told where the whole model is inferred.
+            return {}
+
+
+def _type_of(tensor: TensorProto) -> TypeProto:
+    return onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+
+
+def _dims(kind: TypeProto) -> list[onnx.TensorShapeProto.Dimension]:
+    return list(kind.tensor_type.shape.dim) if kind.HasField("tensor_type") else []
+
+
+def _text(kind: TypeProto) -> str:
+    return "x".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in _dims(kind)) or "()"
