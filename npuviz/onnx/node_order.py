@@ -1,6 +1,6 @@
 """Nodes in an order in which they can run: ONNX demands it, runtimes take any, and converters break it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
 import onnx
@@ -34,17 +34,23 @@ def sort_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> bool:
     for node in graph.node:
         for inner in subgraphs(node):
             is_changed |= sort_nodes(inner)
-    order = _order(graph.node)
+    order = order_of([(reads_of(node), node.output) for node in graph.node])
     if order is not None:
         replace_nodes(graph, [graph.node[index] for index in order])
         is_changed = True
     return is_changed
 
 
-def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
-    """Indices of nodes in an order that can run; None where theirs can, or none does."""
-    producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    needed = [_needed(node, producers) - {index} for index, node in enumerate(nodes)]
+def order_of(nodes: Sequence[tuple[Collection[str], Collection[str]]]) -> list[int] | None:
+    """Indices of nodes in an order that can run; None where theirs can, or none does.
+
+    nodes  what each reads (see `reads_of`) and makes
+    """
+    producers = {name: index for index, (_, made) in enumerate(nodes) for name in made if name}
+    needed = [
+        {producers[name] for name in reads if name in producers} - {index}
+        for index, (reads, _) in enumerate(nodes)
+    ]
     if all(max(each, default=-1) < index for index, each in enumerate(needed)):
         return None
     readers: dict[int, list[int]] = {}
@@ -65,8 +71,9 @@ def _order(nodes: Sequence[onnx.NodeProto]) -> list[int] | None:
     return found if len(found) == len(nodes) else None
 
 
-def _needed(node: onnx.NodeProto, producers: dict[str, int]) -> set[int]:
+def reads_of(node: onnx.NodeProto) -> set[str]:
+    """Names that a node and the graphs inside of it read."""
     names = set(node.input)
     for inner in subgraphs(node):
         names |= names_read(inner)
-    return {producers[name] for name in names if name in producers}
+    return names

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import FormatError
+from npuviz.onnx.kept_sessions import run_kept
 from npuviz.onnx.reference import MissingKernelError, boxed, run_reference
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
@@ -96,6 +97,9 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
 def run_reference_of(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """As `run_node`, by ONNX Runtime alone."""
     single = single_node_graph(graph, node)
+    kept = run_kept(graph, node, arrays, single)
+    if kept is not None:
+        return dict(zip(single.outputs, kept, strict=True))
     given = {graph.tensors[index].name: arrays[index] for index in single.inputs}
     return run_reference(single, given, [index for index in node.outputs if index >= 0])
 

@@ -8,7 +8,6 @@ error; with NUMBA_DISABLE_JIT=1 there are no kernels but plain functions.
 """
 
 import contextlib
-import gc
 import os
 import sys
 import threading
@@ -24,6 +23,7 @@ from numba.core import config as _config
 from npuviz.base.kernels import shipped
 from npuviz.base.kernels.helper import NICENESS, PATIENT_NICENESS, Helper, compiling
 from npuviz.base.kernels.kept import checked
+from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.kernels.twins import plain_twin
 
 config: Any = _config
@@ -90,20 +90,6 @@ def light_optimisation() -> Generator[None]:
         yield
     finally:
         config.OPT = before
-
-
-_USUAL_COLLECTION = gc.get_threshold()
-
-
-@contextlib.contextmanager
-def seldom_collected() -> Generator[None]:
-    """Look for garbage less often: numba makes millions of objects, most of which live until it is done."""
-    gc.set_threshold(100_000, 50, 1000)
-    try:
-        yield
-    finally:
-        # Not what it was before: another thread may have been compiling then.
-        gc.set_threshold(*_USUAL_COLLECTION)
 
 
 class Entry:

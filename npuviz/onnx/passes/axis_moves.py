@@ -14,7 +14,7 @@ from onnx import NodeProto, helper
 
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
-from npuviz.onnx.passes.neighbours import Neighbours, Shapes, replace_makers, settle_regions, store_weight
+from npuviz.onnx.passes.neighbours import Neighbours, Nodes, Shapes, settle_regions, store_weight
 
 Order = tuple[int, ...]
 """Axes of a tensor in the order in which they are stored."""
@@ -31,10 +31,10 @@ def settle_transposes(draft: Draft, shapes: Shapes) -> bool:
 class _Graph(Neighbours):
     """A draft's nodes by what they read and make, with shapes."""
 
-    def __init__(self, draft: Draft, shapes: Shapes) -> None:
-        super().__init__(draft)
+    def __init__(self, draft: Draft, shapes: Shapes, nodes: Nodes) -> None:
+        super().__init__(draft, nodes)
         self.shapes = shapes
-        self.turns = [node for node in draft.proto.graph.node if _is_transpose(node)]
+        self.turns = [entry.node for entry in nodes.entries if _is_transpose(entry.node)]
 
 
 def _next_region(graph: _Graph, refused: Collection[str]) -> "tuple[str, _Region] | None":
@@ -271,7 +271,7 @@ class _Region:
         for end in self.ends:
             name = end.output[0]
             placed[name] = [self._transposed(names[end.input[0]], name, self._left(end), self._shape(name))]
-        replace_makers(self._draft, placed, ("Transpose",))
+        self._graph.nodes.replace(placed, ("Transpose",))
         return made
 
     def _transposed(self, source: str, target: str, order: Order, shape: tuple[int, ...]) -> NodeProto:

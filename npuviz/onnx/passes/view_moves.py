@@ -14,7 +14,7 @@ from onnx import NodeProto, helper
 
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
-from npuviz.onnx.passes.neighbours import Neighbours, Shapes, replace_makers, settle_regions, store_weight
+from npuviz.onnx.passes.neighbours import Neighbours, Nodes, Shapes, settle_regions, store_weight
 
 Shape = tuple[int, ...]
 _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
@@ -39,13 +39,13 @@ def _next_region(graph: "_Graph", refused: Collection[str]) -> "tuple[str, _Regi
 class _Graph(Neighbours):
     """A draft's nodes by what they read and make, with shapes."""
 
-    def __init__(self, draft: Draft, shapes: Shapes) -> None:
-        super().__init__(draft)
+    def __init__(self, draft: Draft, shapes: Shapes, nodes: Nodes) -> None:
+        super().__init__(draft, nodes)
         self.shapes = shapes
 
     def views(self) -> Iterator[NodeProto]:
         """Nodes that give a tensor of known elements another shape."""
-        return filter(self.is_view, self.draft.proto.graph.node)
+        return filter(self.is_view, (entry.node for entry in self.nodes.entries))
 
     def is_view(self, node: NodeProto) -> bool:
         """Whether a node gives its first input another shape, which is known."""
@@ -228,7 +228,7 @@ class _Region:
         for end in self._ends:
             name, read = end.output[0], end.input[0]
             placed[name] = [self._view(names[read], name, (stored[read], shapes[name][1]))]
-        replace_makers(graph.draft, placed, _VIEWS)
+        graph.nodes.replace(placed, _VIEWS)
         return made
 
     def _unused(self, name: str) -> str:

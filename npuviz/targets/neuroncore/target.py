@@ -129,17 +129,19 @@ class NeuronTarget:
         from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
         assert isinstance(machine, NeuronMachine)
-        values, program = machine.values(), machine.program
+        program = machine.program
+        values = machine.unmoved_values()
         if values is not None and program.payload.reference is not None:
             from npuviz.targets.neuroncore.nki.reference import check_kernel
 
+            machine.values()
             return check_kernel(values, program, machine.log()[:, 0], progress)
         if values is None or not program.graph.source:
             raise TargetError(
                 "values cannot be checked: the file holds no model that npuviz could run for comparison; "
                 "for a kernel, --reference module:function says what it should compute"
             )
-        return check(values, machine.program.graph, machine.log()[:, 0], progress)
+        return check(values, program.graph, machine.log()[:, 0], progress, machine.edits)
 
     def warm_up(self, progress: Progress) -> None:
         """Load the compiled kernels, or have them compiled."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npuviz import __version__
 from npuviz.base.errors import ExportError, TargetError, UsageError
+from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.kernels.uncompiled import uncompiled_seconds
 from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
@@ -74,7 +75,16 @@ def run_model(
     on_session  is given the session before it runs, for example to interrupt it from a signal.
     Raises NpuvizError; a bundle under construction is then left as far as it was sealed.
     """
-    watcher = progress or NoProgress()
+    with seldom_collected():
+        return _run_model(path, options, progress or NoProgress(), on_session)
+
+
+def _run_model(
+    path: Path,
+    options: RunOptions,
+    watcher: Progress,
+    on_session: "Callable[[Session], None] | None",
+) -> RunResult:
     chosen = [_exporter(name) for name, _ in options.exports]
     # A headless run never reads back what it recorded into a bundle, so memory need not hold it.
     opened = open_file(path, replace(options.open, keeps_trace=options.open.record is None), watcher)

@@ -8,7 +8,12 @@ import onnx
 import pytest
 from onnx import NodeProto, helper
 
+from npuviz.onnx.draft import Draft, read_draft
+from npuviz.onnx.inputs import Given
+from npuviz.onnx.passes import axis_moves, neighbours
+from npuviz.onnx.passes.neighbours import Shapes
 from npuviz.onnx.reader import read_model
+from npuviz.onnx.shape_inference import infer_shapes
 from npuviz.program.graph import Graph
 from tests.onnx.cases import random, read_the_same, save, value
 from tests.sweeps import quick
@@ -157,3 +162,33 @@ def _moved(graph: Graph) -> int:
     """Elements that Transposes move."""
     turned = [node.outputs[0] for node in graph.nodes if node.op_type == "Transpose"]
     return sum(graph.tensors[tensor].num_elements for tensor in turned)
+
+
+def test_the_nodes_of_a_model_are_taken_apart_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many regions are written: a model of thousands of operators has dozens of them."""
+    nodes, previous = list[NodeProto](), "t"
+    for number in range(6):
+        nodes += [
+            _node("Relu", [previous], f"r{number}"),
+            _node("Transpose", [f"r{number}"], f"u{number}", perm=FIRST),
+            _node("Conv", [f"u{number}", "w2"], f"c{number}"),
+            _node("Transpose", [f"c{number}"], f"t{number}", perm=LAST),
+        ]
+        previous = f"t{number}"
+    path = _image_model(tmp_path, nodes, [previous], w2=random(4, 4, 1, 1))
+    taken: list[str] = []
+    entry_of = neighbours._entry_of
+
+    def counted(node: NodeProto) -> Any:
+        taken.append(node.op_type)
+        return entry_of(node)
+
+    monkeypatch.setattr(neighbours, "_entry_of", counted)
+    axis_moves.settle_transposes(*_draft_of(path))
+    assert taken.count("Conv") == 7
+    assert 0 < taken.count("Relu") <= 2 * 6, "each once, and once more where it was written anew"
+
+
+def _draft_of(path: Path) -> tuple[Draft, Shapes]:
+    draft = read_draft(path)
+    return draft, infer_shapes(draft, Given())

@@ -14,6 +14,7 @@ from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult
+from npuviz.sim.replay.contents import Edit
 from npuviz.targets.neuroncore.check.errors import rules_of, type_of
 from npuviz.targets.neuroncore.check.origin import Bad, first_divergence
 from npuviz.targets.neuroncore.check.pieces import Pieces, PieceValues
@@ -25,14 +26,20 @@ _ON_CHIP_BYTES = 512 << 20
 
 
 def check(
-    engine: ValueEngine, graph: Graph, log: np.ndarray, progress: Progress | None = None
+    engine: ValueEngine,
+    graph: Graph,
+    log: np.ndarray,
+    progress: Progress | None = None,
+    edits: tuple[Edit, ...] | None = None,
 ) -> CheckResult:
     """Replay the log and compare every computed tensor, in HBM or in pieces on chip, with ONNX Runtime.
+
+    edits  written by hand; those of the engine's last move unless given
 
     Elements that nobody wrote are wrong. Raises FormatError when ONNX Runtime refuses the model.
     """
     watch = progress or NoProgress()
-    edits = engine.edits
+    edits = engine.edits if edits is None else edits
     tensors = computed_tensors(graph)
     tensor_check = _TensorCheck(engine, graph, tensors)
     pieces = Pieces(engine.tables, graph)

@@ -12,7 +12,7 @@ from npuviz.sim.access_order import AccessTable
 from npuviz.sim.bounds import Bound
 from npuviz.sim.machine import Peak, SemaphoreState
 from npuviz.sim.parts.memory_machine import HazardMachine
-from npuviz.sim.replay.contents import EditImage
+from npuviz.sim.replay.contents import Edit, EditImage
 from npuviz.sim.stop import StopKind, StopReason
 from npuviz.targets.neuroncore.costs.instructions import host_cycles
 from npuviz.targets.neuroncore.isa import Opcode
@@ -94,6 +94,15 @@ class NeuronMachine(HazardMachine[Contents]):
     def values(self) -> "ValueEngine | None":
         """The values engine with the contents of now, None for programs without values."""
         return self._contents.values(self._image)
+
+    def unmoved_values(self) -> "ValueEngine | None":
+        """The values engine with whatever contents it has, for who brings it where they want it."""
+        return self._contents.engine
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What was written by hand, by position in the log."""
+        return self._image.edits
 
     def _broken(self, result: int) -> StopReason:
         if result == sk.RESULT_DEADLOCK:

@@ -172,6 +172,11 @@ class Contents:
 
     # --- bytes -----------------------------------------------------------------------------------------
 
+    @property
+    def engine(self) -> "ValueEngine | None":
+        """The values engine with whatever contents it has; None for programs without values."""
+        return self._values
+
     def values(self, image: EditImage) -> "ValueEngine | None":
         """The values engine, brought to the present contents; None for programs without values."""
         if self._values is not None:

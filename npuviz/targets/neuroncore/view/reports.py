@@ -164,8 +164,8 @@ class Reports:
         line = line_of(self._listing, index)
         if line:
             return line
-        found = self._listing.describe(index)
-        return found.text if found.node < 0 else f"operator {found.node}"
+        node = int(self._listing.nodes_of(np.array([index]))[0])
+        return self._listing.describe(index).text if node < 0 else f"operator {node}"
 
     # --- PSUM ------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables, Task
 from npuviz.targets.rk3588.task.cost import cost_of
 from npuviz.targets.rk3588.task.cube import WRITTEN_CHANNELS, cube_bytes, held_bytes
-from npuviz.targets.rk3588.task.work import decode_work
+from npuviz.targets.rk3588.task.work import Work, decode_work
 
 FIRST_ADDRESS = 0x1000_0000
 ADDRESS_END = 1 << 32
@@ -40,7 +41,7 @@ _INTERRUPTS = {0x60: 0xC00}
 _DPU_INTERRUPT = 0x300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Draft:
     """A task before it has an index."""
 
@@ -51,6 +52,11 @@ class _Draft:
     words: np.ndarray
     registers: dict[int, int]
     enables: int
+
+    @cached_property
+    def work(self) -> Work:
+        """What the registers ask for."""
+        return decode_work(self.registers, self.enables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +342,7 @@ class Builder:
         return Task(
             index=index, core=draft.core, job=draft.job, stream=draft.stream, words=draft.words,
             registers=draft.registers, changed=frozenset(draft.registers),
-            work=decode_work(draft.registers, draft.enables), enable_mask=draft.enables,
+            work=draft.work, enable_mask=draft.enables,
             interrupt_mask=_INTERRUPTS.get(draft.enables, _DPU_INTERRUPT), node=draft.node,
         )  # fmt: skip
 

@@ -264,7 +264,10 @@ class ProgramBuilder:
         coords      (n, up to 6) block coordinates, free for the compiler
         """
         self._require_open("add_tiles")
-        at = np.array(self._template_at, dtype=np.int64).reshape(-1, 2)[templates]
+        # Only those that are used: there are as many templates as a large model has operators.
+        used, place = np.unique(templates, return_inverse=True)
+        rows = [self._template_at[template] for template in used.tolist()]
+        at = np.array(rows, dtype=np.int64).reshape(-1, 2)[place]
         tiles = np.zeros((len(templates), tk.TILE.num_words), dtype=np.int64)
         tiles[:, tk.TILE.layer] = len(self._layers)
         tiles[:, tk.TILE.code] = at[:, 0]

@@ -1,9 +1,12 @@
 """The check against ONNX Runtime: what it accepts, and which instruction it names."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
 
+from npuviz.cli.main import main
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
@@ -13,6 +16,7 @@ from npuviz.targets.neuroncore.check.check import check
 from npuviz.targets.neuroncore.ids import hbm_memory
 from npuviz.targets.neuroncore.isa import DST, Activation, Alu, Engine, Opcode
 from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Piece
+from npuviz.targets.neuroncore.values.contents import ChipContents
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 from tests.targets.neuroncore.programs import BF16, F32, Maker, at, make_test_spec
 
@@ -206,3 +210,19 @@ def test_requantised_integers_may_be_one_step_off(tmp_path, change: int, failed:
     engine = maker.finish(inputs)
     found = check(engine, graph, maker.log())
     assert (found.num_tensors, found.num_failed) == (1, failed)
+
+
+def test_a_check_applies_the_log_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contents are not brought to the end before they are replayed from the beginning."""
+    onnx.save(onnx.parser.parse_model(TEXT), tmp_path / "chain.onnx")
+    applied: list[int] = []
+    apply = ChipContents.apply
+
+    def counted(contents: ChipContents, entry: int, undoable: bool) -> object:
+        applied.append(entry)
+        return apply(contents, entry, undoable)
+
+    monkeypatch.setattr(ChipContents, "apply", counted)
+    assert main(["run", str(tmp_path / "chain.onnx"), "--target", "neuroncore", "--check"]) == 0
+    assert applied
+    assert len(applied) == len(set(applied))
