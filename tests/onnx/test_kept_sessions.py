@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx import kept_sessions
+from npuviz.onnx import single_node
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.single_node import run_node
 from npuviz.program.graph import Graph
@@ -32,7 +32,7 @@ g (float[2, 3] x, float[3] y, int64[1] i) =>
 @pytest.fixture
 def graph(tmp_path: Path) -> Graph:
     onnx.save(onnx.parser.parse_model(TEXT), tmp_path / "m.onnx")
-    kept_sessions._session_of.cache_clear()
+    single_node._session_of.cache_clear()
     return read_model(tmp_path / "m.onnx", optimize=False)
 
 
@@ -44,7 +44,7 @@ def _result(graph: Graph, name: str, **given: np.ndarray) -> np.ndarray:
 
 
 def _opened() -> int:
-    return kept_sessions._session_of.cache_info().misses
+    return single_node._session_of.cache_info().misses
 
 
 X, Y = np.arange(6, dtype=np.float32).reshape(2, 3) - 3, np.array([1, 2, 3], np.float32)
