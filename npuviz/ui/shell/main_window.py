@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
 
     # -- building ---------------------------------------------------------------------------------
 
-    def _build(self, failures: list[str]) -> None:
+    def _build(self, failures: tuple[str, ...]) -> None:
         self.setCentralWidget(self.start_page)
         self.setStatusBar(self.status)
         self.addToolBar(Qt.ToolBarArea.TopToolBarArea, self.run_bar)

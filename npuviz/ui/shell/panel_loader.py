@@ -1,14 +1,16 @@
 """Finds the panels. A panel that cannot be loaded costs the user that panel, never the window."""
 
 import traceback
+from functools import cache
 from importlib.metadata import entry_points
 
 from npuviz.base.registry import PANELS
 from npuviz.ui.kit.panel import PanelSpec
 
 
-def load_panel_specs() -> tuple[list[PanelSpec], list[str]]:
-    """All panels in order, and one text for each that could not be loaded."""
+@cache
+def load_panel_specs() -> tuple[tuple[PanelSpec, ...], tuple[str, ...]]:
+    """All panels in order, and one text for each that could not be loaded. Later windows have the same."""
     specs: dict[str, PanelSpec] = {}
     failures: list[str] = []
     for entry in sorted(entry_points(group=PANELS), key=lambda e: (e.name, e.value)):
@@ -22,4 +24,5 @@ def load_panel_specs() -> tuple[list[PanelSpec], list[str]]:
             continue
         specs[spec.id] = spec
     areas = {"left": 0, "center": 1, "right": 2, "bottom": 3}
-    return sorted(specs.values(), key=lambda spec: (areas[spec.area], spec.order, spec.title)), failures
+    in_order = sorted(specs.values(), key=lambda spec: (areas[spec.area], spec.order, spec.title))
+    return tuple(in_order), tuple(failures)
