@@ -11,6 +11,9 @@ The published times are medians of samples of which about half are 0.01 ms and t
 2.3): most are half of the time, some are all of it. A time is doubled where it is impossible: where an engine
 or DMA needs longer for the documented work, or published shares of engines or DMA leave them less than that;
 and where nothing is said, if most of the operator's others are.
+
+How high the rank correlation can be is said beside it: two rounds of measuring the same kernels do not agree
+in every rank either, and times closer than repeats of one kernel are ties.
 """
 
 import csv
@@ -19,7 +22,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -38,6 +41,8 @@ DMA_PEAK = 27.2e9 * 16
 """Bytes a second. Ref: DMA-O: theoretical peak of an engine of NC-v3, 16 of them."""
 TOLERANCE = 0.9
 """Share of the documented work of an engine below which a published time is impossible."""
+ROUNDS = 2000
+"""Rounds of measuring that are drawn to find how well two of them agree."""
 RATIO_LIMIT = 0.25
 RANK_LIMIT = 0.8
 
@@ -91,6 +96,78 @@ def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]
                 if said:
                     shares.setdefault(name, {unit: float(share) / 100 for unit, share in said})
     return {name: float(np.median(values)) for name, values in found.items()}, shares
+
+
+def repeats(folder: Path) -> list[list[float]]:
+    """Times of one kernel each that was measured more than once: rows of one file name in `benchmark.csv`,
+    and lists of fractions in `candidates.jsonl`, which are runs of one kernel (whole numbers are seeds).
+    """
+    rows: dict[str, list[float]] = {}
+    with (folder / "benchmark.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["passed"] == "true" and re.fullmatch(r"[\d.]+", row["latency_ms"] or ""):
+                rows.setdefault(row["candidate"].split(" ")[0], []).append(float(row["latency_ms"]))
+    lines = (folder / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [list(each) for line in lines if line.strip() for each in _fractions(json.loads(line))]
+    unique = {tuple(each) for each in [*rows.values(), *found] if len(each) > 1 and min(each) > 0}
+    return [list(each) for each in sorted(unique)]
+
+
+def _fractions(value: Any) -> Iterator[list[float]]:
+    """Lists within a record whose members are all fractions."""
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _fractions(each)
+    elif isinstance(value, list):
+        if value and all(isinstance(each, float) for each in value):
+            yield value
+        for each in value:
+            yield from _fractions(each)
+
+
+def noise_of(groups: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of one measurement, as a share of it, pooled over repeats of each kernel."""
+    logs = [np.log(each) for each in groups]
+    freedom = sum(len(each) - 1 for each in logs)
+    return float(np.sqrt(sum(((each - each.mean()) ** 2).sum() for each in logs) / freedom)) if freedom else 0
+
+
+def tied(times: Sequence[float], limit: float) -> list[float]:
+    """Times, those within `limit` (a share) of the shortest one of a group replaced by that one."""
+    found, first = dict[float, float](), 0.0
+    for each in sorted(times):
+        if not first or each > first * (1 + limit):
+            first = each
+        found[each] = first
+    return [found[each] for each in times]
+
+
+def bounds_of(times: Sequence[float], noise: float) -> tuple[float, float]:
+    """(mean rank correlation of two rounds of measuring these times, limit below which two are ties).
+
+    Twice the standard deviation of the difference of two measurements is the limit.
+    """
+    generator = np.random.default_rng(0)
+    logs = np.log(times) + noise * generator.standard_normal((ROUNDS, 2, len(times)))
+    return float(np.mean([spearman(first, second) for first, second in logs])), 2 * 2**0.5 * noise
+
+
+def bound_text(ran: Sequence[Variant], groups: Sequence[Sequence[float]]) -> str:
+    """How high repeats let the rank correlation be, and what it is where near times are ties."""
+    times, here = [each.measured for each in ran], [each.here for each in ran]
+    noise = noise_of(groups)
+    between, limit = bounds_of(times, noise)
+    ties = tied(times, limit)
+    return (
+        f"{sum(len(each) for each in groups)} repeats of {len(groups)} kernels: noise {noise:.2%}; "
+        f"two rounds of measuring agree to {between:.2f}; with ties below {limit:.2%}, "
+        f"{len(set(ties))} ranks, Spearman {spearman(ties, here):.2f}, at most {spearman(ties, _in_order(ties)):.2f}"
+    )
+
+
+def _in_order(times: Sequence[float]) -> list[float]:
+    """An order without ties that contradicts no time."""
+    return [float(each) for each in np.argsort(np.argsort(times, kind="stable"), kind="stable")]
 
 
 def base_of(published: float, result: Mapping[str, Any], shares: Mapping[str, float]) -> int:
@@ -166,6 +243,11 @@ def variants_of(operator: str, variants: Path, bench: Path, settings: Sequence[s
     return with_bases(found)
 
 
+def ran_of(found: Sequence[Variant]) -> list[Variant]:
+    """The variants that have a time here, without the kernel that they begin with."""
+    return [each for each in found[1:] if np.isfinite(each.here)]
+
+
 def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
     """(pairs, those measured within 5 %, those more than 10 % apart, of which are in order here)."""
     pairs = [sorted(each, key=lambda v: v.measured) for each in combinations(found, 2)]
@@ -176,7 +258,7 @@ def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
 
 def summary(found: Sequence[Variant]) -> str:
     """Rank correlation of those that ran, and the best one's ratio to the first on both sides."""
-    ran = [each for each in found[1:] if np.isfinite(each.here)]
+    ran = ran_of(found)
     rank = spearman([each.measured for each in ran], [each.here for each in ran])
     raw = spearman([each.published for each in ran], [each.here for each in ran])
     best = min((each.measured for each in ran), default=float("nan")) / found[0].measured
@@ -197,7 +279,9 @@ def main() -> None:
     chosen = [each for each in sys.argv[3:] if "=" not in each] or list(OPERATORS)
     for operator in chosen:
         print(f"{operator}: published ms, times which, here, ratio")
-        print(f"  {summary(variants_of(operator, variants, bench, settings))}")
+        found = variants_of(operator, variants, bench, settings)
+        print(f"  {summary(found)}")
+        print(f"  {bound_text(ran_of(found), repeats(variants / 'workspaces' / operator))}")
 
 
 if __name__ == "__main__":
