@@ -158,10 +158,11 @@ def bound_text(ran: Sequence[Variant], groups: Sequence[Sequence[float]]) -> str
     noise = noise_of(groups)
     between, limit = bounds_of(times, noise)
     ties = tied(times, limit)
+    most = spearman(ties, _in_order(ties))
     return (
         f"{sum(len(each) for each in groups)} repeats of {len(groups)} kernels: noise {noise:.2%}; "
         f"two rounds of measuring agree to {between:.2f}; with ties below {limit:.2%}, "
-        f"{len(set(ties))} ranks, Spearman {spearman(ties, here):.2f}, at most {spearman(ties, _in_order(ties)):.2f}"
+        f"{len(set(ties))} ranks, Spearman {spearman(ties, here):.2f}, at most {most:.2f}"
     )
 
 

@@ -14,7 +14,11 @@ NpuvizError
  +-- SimulationError    an invariant of npuviz broke: a bug
  +-- Cancelled          the user asked for it; never shown as a failure
 
-Misbehaviour of a simulated chip is not here: it is a stop reason.
+Misbehaviour of a simulated chip is not here: it is a stop reason. Scripts that run kernels have no session
+to look at; what is found in those is a Python warning:
+
+KernelWarning           something about a kernel
+ +-- HazardWarning      a hazard that its run met: values may be others on the chip
 """
 
 from pathlib import Path
@@ -25,6 +29,14 @@ LONGEST_TEXT = 900
 """Characters of an error; what somebody made absurdly long is cut in the middle."""
 LONGEST_PART = 400
 """Characters of what was found, and of the field it was found in."""
+
+
+class KernelWarning(UserWarning):
+    """Something about a kernel that a script runs; its result is there."""
+
+
+class HazardWarning(KernelWarning):
+    """A hazard that the run of a kernel met."""
 
 
 class NpuvizError(Exception):

@@ -4,6 +4,7 @@ The fixtures are in the plug-in `npuviz_pytest`, which pytest finds by itself an
 npuviz before a test asks for it. docs/automation.md describes both.
 """
 
+from npuviz.base.errors import HazardWarning, KernelWarning
 from npuviz.testing.assertions import (
     assert_close,
     assert_counter,
@@ -16,6 +17,8 @@ from npuviz.testing.budgets import Budgets
 
 __all__ = [
     "Budgets",
+    "HazardWarning",
+    "KernelWarning",
     "assert_close",
     "assert_counter",
     "assert_cycles",

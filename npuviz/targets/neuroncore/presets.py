@@ -180,6 +180,13 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed, from KDA on trn2: DMA bounds adamw in columns of 576 to 912, with two places latency would",
         "Assumed: as NC-v3",
     ),
+    "kernel_turns": _each(
+        (2, 2, 0, 0),
+        _V1_LIKE_V2,
+        "Assumed, from BENCH on trn1: rmsnorm_matmul takes 1.06 ms, 0.83 if engines looked further",
+        "Assumed, from KDA on trn2: rmsnorm_matmul transposes on Vector while PE works for the turn before",
+        "Assumed: as NC-v3",
+    ),
     "kernel_hoist": _each(
         (1, 1, 0, 0),
         _V1_LIKE_V2,

@@ -66,8 +66,9 @@ class NeuronSpec:
     kernel_reorder 1: engines take instructions of such turns as they become ready; 0: in the kernel's order
     kernel_turns_wait 1: a turn of a sequential loop makes its tiles when the turn before has ended
     kernel_hoist   1: what is the same in each turn of a loop of generation 1 is made in its first turn
-    kernel_lookahead: among how many instructions engines choose in a kernel of generation 2, and outside of
-                   such turns
+    kernel_turns   of how many turns of such loops engines choose instructions; 0: of any, as far as places
+                   and kernel_lookahead allow
+    kernel_lookahead: among how many instructions engines choose where turns do not count
     kernel_repeat_onezero 1: a row of float32 repeated over partitions is a product whose ones are marked as
                    such, which halves its passes
     kernel_rows_in_psum 1: such a row is read where the product leaves it, if it fits into a bank
@@ -133,6 +134,7 @@ class NeuronSpec:
     kernel_buffers: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
     kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
+    kernel_turns: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     kernel_hoist: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_lookahead: Annotated[int, Ge(1), Le(4096)] = field(default=256, repr=False)
     kernel_repeat_onezero: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)

@@ -44,6 +44,14 @@ def is_buffered(storage: Storage, per_tile: int) -> bool:
     return per_tile > 0 and (over in SEQUENTIAL or over == INDEPENDENT)
 
 
+def num_places(storage: Storage, per_tile: int) -> int:
+    """How many places the tiles of a line take in turn, `per_tile` in a loop; 0: no limit."""
+    if storage.site is None or not is_buffered(storage, per_tile):
+        return 0
+    count = 1 if storage.site[1] in SEQUENTIAL else per_tile
+    return count * max(1, GROUP_BYTES // (storage.shape[1] * storage.dtype.itemsize))
+
+
 class Buffers:
     """Keeps the places of dead tiles for the next turn of their loop.
 
@@ -60,7 +68,7 @@ class Buffers:
 
     def place_for(self, storage: Storage, size: int) -> Tile | None:
         """The place that a new tile takes over, which is closed; None if it gets one of its own."""
-        limit = self._limit(storage)
+        limit = num_places(storage, self._per_tile)
         if not limit or storage.site is None:
             return None
         ring = self._rings.setdefault(storage.site, _Ring())
@@ -73,7 +81,7 @@ class Buffers:
 
     def released(self, storage: Storage, tile: Tile) -> None:
         """A tile is dead: its place is kept, or closed."""
-        if self._limit(storage) and storage.site in self._rings:
+        if num_places(storage, self._per_tile) and storage.site in self._rings:
             self._rings[storage.site].dead.append(tile)
         else:
             tile.users -= 1
@@ -102,12 +110,6 @@ class Buffers:
         is_next = self._turns_wait and self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
         self._turn = key
         self.before = dict(done) if is_next else {}
-
-    def _limit(self, storage: Storage) -> int:
-        if storage.site is None or not is_buffered(storage, self._per_tile):
-            return 0
-        count = 1 if storage.site[1] in SEQUENTIAL else self._per_tile
-        return count * max(1, GROUP_BYTES // (storage.shape[1] * storage.dtype.itemsize))
 
 
 def sequential_turn(moment: Moment) -> tuple[object, ...]:

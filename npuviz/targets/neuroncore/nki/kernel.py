@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from npuviz.base.errors import HazardWarning, KernelWarning
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
@@ -326,11 +327,11 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     lowered = lower_traced(traced, spec, NoProgress())
     for text in traced.recording.notes:
         if text.startswith(TRACED_ONCE):
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(text, KernelWarning, stacklevel=3)
     done = execute(traced, lowered, spec, ())
     LAST[:] = [done]
     for text in done.hazards[:MAX_WARNINGS]:
-        warnings.warn(f"hazard: {text}", stacklevel=3)
+        warnings.warn(f"hazard: {text}", HazardWarning, stacklevel=3)
     bound = inspect.signature(kernel.function).bind(*args, **kwargs).arguments
     for name, values in done.changed.items():
         write_back(bound.get(name), values)

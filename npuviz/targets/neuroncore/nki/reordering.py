@@ -4,9 +4,13 @@ The vendor's compiler of generation 1 lets turns of an `affine_range` overlap: w
 Vector needs next, Vector begins with the next turn.
 # Ref: SDK226 api/nki/language/__init__.py, affine_range: turns may be pipelined on different engines, as data
 # dependencies allow.
-# Assumed: how. Each engine takes the oldest instruction that is ready, of a turn and the one after it (whose
-# tiles have places of their own), by estimated times. The profile of adamw on trn1 (BENCH) has Vector at work
-# for 90 % of the time, which the kernel's own order does not allow: it waits for Scalar twice in each turn.
+# Assumed: how. Each engine takes the oldest instruction that is ready, by estimated times: on trn1 and inf2
+# of a turn and the one after it, from trn2 on (a later compiler) of the next `kernel_lookahead`, as far as
+# places allow: what a line makes in a turn takes the place of what it made some turns before (`buffers.py`),
+# which has to have ended. The profile of adamw on trn1 (BENCH) has Vector at work for 90 % of the time, which
+# the kernel's own order does not allow: it waits for Scalar twice in each turn. On trn2 (KDA) PE works for
+# 93 % of the time of a kernel that transposes on Vector (rmsnorm_matmul_probe_nctranspose_vector_v2): Vector
+# does not wait there until all products of a turn but the last ones are under way.
 
 In generation 2 the same holds for all instructions outside of `no_reorder`, as its loops are unrolled, and
 in generation 1 for what stands outside of such turns, static_range among it, but not across turns of a
@@ -28,12 +32,12 @@ from math import prod
 import numpy as np
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
-from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, sequential_turn
+from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, num_places, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
-from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Storage
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Site, Storage
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 LOADS, STORES = "loads", "stores"
@@ -41,8 +45,6 @@ _LOADS = frozenset(("load", "gather"))
 _STORES = frozenset(("store", "scatter", "dma_copy"))
 _ON_PE = frozenset(("matmul", "matmul_mx"))
 _WORD_BYTES = 4
-_TURNS = 2
-"""Turns whose instructions an engine may choose from."""
 _FIXED, _UNROLLED, _LOOPED = "fixed", "unrolled", "looped"
 Unit = Engine | str
 """What runs a step: an engine, or a queue."""
@@ -51,7 +53,7 @@ Unit = Engine | str
 def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, capacity: int) -> list[Step]:
     """The steps in the order in which engines take them; SBUF holds `capacity` bytes of a partition."""
     found: list[Step] = []
-    memory = _Memory(steps, {SBUF: capacity, PSUM: spec.num_psum_banks}, spec.psum_bank_bytes)
+    memory = _Memory(steps, {SBUF: capacity, PSUM: spec.num_psum_banks}, spec)
     keys: dict[int, tuple[str, object]] = {}
 
     def key_of(step: Step) -> tuple[str, object]:
@@ -61,7 +63,7 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
             return _UNROLLED, ()
         known = keys.get(step.moment)
         if known is None:
-            known = keys[step.moment] = _key(recording.moments[step.moment])
+            known = keys[step.moment] = _key(recording.moments[step.moment], spec)
         return known
 
     for (kind, _), group in groupby(steps, key_of):
@@ -71,7 +73,7 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
             turns = [
                 list(turn) for _, turn in groupby(group, lambda step: _turn(recording.moments[step.moment]))
             ]
-            found += _Schedule(turns, spec, memory, _TURNS).run()
+            found += _Schedule(turns, spec, memory, spec.kernel_turns).run()
         else:
             for step in group:
                 memory.issue(step)
@@ -79,9 +81,11 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
     return found
 
 
-def _key(moment: Moment) -> tuple[str, object]:
-    """Whether turns around a moment are independent, and the turn of a sequential loop that holds them."""
-    is_looped = any(loop.over == INDEPENDENT for call in moment.calls for loop in call.loops)
+def _key(moment: Moment, spec: NeuronSpec) -> tuple[str, object]:
+    """Whether engines look at turns around a moment, and the turn of a sequential loop that holds them."""
+    is_looped = spec.kernel_turns > 0 and any(
+        loop.over == INDEPENDENT for call in moment.calls for loop in call.loops
+    )
     return _LOOPED if is_looped else _UNROLLED, sequential_turn(moment)
 
 
@@ -92,18 +96,34 @@ def _turn(moment: Moment) -> object:
 class _Memory:
     """What lives on the chip after each step that was issued.
 
-    counts  space -> bytes of a partition, or banks
+    limits  space -> bytes of a partition, or banks
     """
 
-    def __init__(self, steps: Iterable[Step], limits: dict[str, int], bank_bytes: int) -> None:
+    def __init__(self, steps: Iterable[Step], limits: dict[str, int], spec: NeuronSpec) -> None:
         self._limits = limits
-        self._bank_bytes = bank_bytes
+        self._bank_bytes = spec.psum_bank_bytes
         self._left: dict[int, int] = defaultdict(int)
         self._live: set[int] = set()
         self._used = dict.fromkeys(limits, 0)
+        self._previous: dict[int, int] = {}
+        places = 0 if spec.kernel_turns else spec.kernel_buffers
+        sites: dict[Site, list[int]] = defaultdict(list)
         for step in steps:
             for storage in storages_of(step):
+                if storage.id not in self._left and storage.site is not None:
+                    limit, made = num_places(storage, places), sites[storage.site]
+                    if 0 < limit <= len(made):
+                        self._previous[storage.id] = made[-limit]
+                    made.append(storage.id)
                 self._left[storage.id] += 1
+
+    def has_place(self, step: Step) -> bool:
+        """Whether the tiles whose places a step takes over have ended."""
+        return not any(
+            storage.id not in self._live and self._left[self._previous[storage.id]]
+            for storage in storages_of(step)
+            if storage.id in self._previous
+        )
 
     def has_room(self, step: Step, before: dict[str, np.ndarray]) -> bool:
         """Whether what a step makes fits beside what lives, now and while the steps `before` it run."""
@@ -257,6 +277,8 @@ class _Schedule:
 
     def _has_room(self, number: int) -> bool:
         """Whether a step may run before older ones, which must still find room for what they make."""
+        if not self._memory.has_place(self._steps[number]):
+            return False
         before = {space: level[self._oldest : number] for space, level in self._levels.items()}
         return self._memory.has_room(self._steps[number], before)
 
@@ -284,6 +306,8 @@ class _Schedule:
                 self._wait(later)
         if self._take_memory(number) and self._blocked:
             for _, waiting in self._blocked:
+                if not self._spec.kernel_turns:
+                    self._at[waiting] = max(self._at[waiting], begin + cycles)
                 self._wait(waiting)
             self._blocked.clear()
 

@@ -340,8 +340,7 @@ def test_peoples_own_scripts_run_unmodified(tmp_path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["True", "True"]), done.stderr
 
 
-def test_scripts_are_warned_of_hazards(tmp_path) -> None:
-    text = f"""{FIRST}
+HAZARDOUS = f"""{FIRST}
 @nki.jit
 def half(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -352,14 +351,41 @@ def half(x):
 
 nki.simulate_kernel(half, np.ones((128, 64), np.float32))
 """
+
+
+def test_scripts_are_warned_of_hazards(tmp_path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(text)
+    script.write_text(HAZARDOUS)
     done = subprocess.run(
         [sys.executable, str(script)], env=environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "hazard: script.py:12: " in done.stderr
     assert "reads memory that nobody wrote" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("filters", "fails"),
+    [
+        (["error"], True),
+        (["error", "default::npuviz.testing.KernelWarning"], False),
+        (["error::npuviz.testing.HazardWarning"], True),
+    ],
+    ids=["all warnings", "all but those of kernels", "hazards"],
+)
+def test_a_test_of_a_kernel_chooses_whether_hazards_fail_it(tmp_path, filters, fails) -> None:
+    lines = HAZARDOUS.strip().splitlines()
+    (tmp_path / "test_half.py").write_text(
+        "\n".join([*lines[:-1], "def test_half():", f"    {lines[-1]}"]) + "\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    options = [word for each in filters for word in ("-W", each)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(tmp_path)],
+        env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == int(fails), done.stdout + done.stderr
+    assert "HazardWarning: hazard: test_half.py:" in done.stdout
 
 
 def test_an_instruction_that_the_chip_cannot_execute_is_no_result(tmp_path) -> None:

@@ -76,7 +76,7 @@ class TrueLanguageCompiler:
         admission = Admission(self._trace, entry.scheduler, entry.max_batch_size, is_exact=True)
         requests = serve(admission, self, self._spec, self._memory, progress)
         graph = self._sketch.graph
-        self._lowering.note("info", "language mode has no weights: contents are not computed")
+        self._lowering.note("no-weights", "language mode has no weights: contents are not computed")
         state_assumptions(self._lowering)
         notes = (*self._memory.notes, *self._lowering.notes)
         placement = {node.id: "Core" for node in graph.nodes}
