@@ -23,6 +23,7 @@ from npuviz.onnx.passes.lengths import settle_lengths
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.packed_parts import slice_packed_parts
+from npuviz.onnx.passes.turned_steps import turn_recurrent
 from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
@@ -99,7 +100,8 @@ Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 
 def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
     """Take away moves that operators around them need not. Returns whether any went."""
-    return slice_packed_parts(draft, shapes) | settle_transposes(draft, shapes)
+    found = [rule(draft, shapes) for rule in (slice_packed_parts, turn_recurrent, settle_transposes)]
+    return any(found)
 
 
 def _settle_parts(form: ModelForm, draft: Draft, _: Shapes) -> bool:
