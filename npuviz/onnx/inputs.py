@@ -14,6 +14,7 @@ from npuviz.program.tensor import Tensor
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
 DRAWN_AT_ONCE = 1 << 20
 """Elements; random numbers are twice as wide as most tensors."""
+_NOTHING = np.zeros(0)
 _ELEMENT_PICKERS = frozenset(("GatherElements", "Scatter", "ScatterElements"))
 _PASSING = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
@@ -167,7 +168,7 @@ def index_limits(
             shape = shapes.get(inputs[0], ())
             if -len(shape) <= user.axis < len(shape):
                 limit(inputs[1:2], shape[user.axis])
-        elif op_type == "OneHot" and len(inputs) > 1 and inputs[1] in constants:
+        elif op_type == "OneHot" and len(inputs) > 1 and constants.get(inputs[1], _NOTHING).size:
             limit(inputs[:1], int(constants[inputs[1]].reshape(-1)[0]))
         elif op_type == "Equal":
             classes = max((_classes(constants[name]) for name in inputs if name in constants), default=0)

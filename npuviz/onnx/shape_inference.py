@@ -31,7 +31,7 @@ from npuviz.program.tensor import Tensor
 TypeAndShape = tuple[int, tuple[int, ...]]
 ENDS_WITHOUT = {"GRU": ("step", "example"), "LSTM": ("example",), "DynamicQuantizeLSTM": ("example",)}
 """Operators with which ONNX Runtime 1.31 ends the whole process ("terminate called") instead of raising an
-error, and what their input must have at least one of."""
+error, and what their input must have at least one of. OneHot does so without a depth."""
 MAX_DRAWN_ELEMENTS = 1 << 26
 """Of all inputs together, for a run that only tells shapes: a second's worth of random numbers."""
 
@@ -177,6 +177,13 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
 
 def _refuse_empty(draft: Draft, found: Mapping[str, TypeAndShape]) -> None:
     for node in draft.proto.graph.node:
+        if node.op_type == "OneHot" and 0 in found.get(node.input[1], (0, ()))[1]:
+            raise FormatError(
+                draft.path,
+                field=f"node {echo(node.name or node.output[0])}",
+                expected="OneHot with a depth",
+                found=f"{echo(node.input[1])} of {'x'.join(map(str, found[node.input[1]][1]))}",
+            )
         needed = ENDS_WITHOUT.get(node.op_type, ())
         shape = found.get(node.input[0] if needed else "", (0, ()))[1]
         # Of the shapes (steps, examples, features); ONNX Runtime refuses the other layout by itself.

@@ -157,6 +157,7 @@ def test_scalars_stay_scalars() -> None:
         ),
         ([User("GatherElements", ("table", "ids"), ("y",))], 7),
         ([User("OneHot", ("ids", "depth", "values"), ("y",))], 11),
+        ([User("OneHot", ("ids", "nothing", "values"), ("y",))], None),
         ([User("Expand", ("ids", "shape"), ("a",)), User("Equal", ("a", "counting"), ("y",))], 257),
         ([User("Equal", ("other", "ids"), ("y",))], None),
         ([User("Add", ("ids", "ids"), ("a",)), User("Gather", ("table", "a"), ("y",))], None),
@@ -166,4 +167,5 @@ def test_integers_are_drawn_from_all_that_their_readers_tell_apart(
     users: list[User], limit: int | None
 ) -> None:
     constants = {"depth": np.array(11), "counting": np.arange(257, dtype=np.int32), "other": np.array([3, 5])}
+    constants["nothing"] = np.zeros(0, np.int64)
     assert index_limits(users, {"table": (7, 3)}, constants).get("ids") == limit

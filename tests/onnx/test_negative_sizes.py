@@ -101,3 +101,13 @@ def test_batch_dimensions_below_nothing_are_refused(tmp_path: Path) -> None:
     path = model(tmp_path / "m.onnx", [node], [3, 2], {"rows": np.array([1])})
     with pytest.raises(FormatError, match="node made: expected batch_dims of at least 0, found -3"):
         read_model(path)
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_a_one_hot_without_depth_is_refused(tmp_path: Path, is_constant: bool) -> None:
+    node = helper.make_node("OneHot", ["x", "depth", "values"], ["y"], name="made")
+    weights = {"values": np.array([0, 1], np.float32)} | ({"depth": np.zeros(0)} if is_constant else {})
+    inputs = [value("x", [3]), *(() if is_constant else (value("depth", [0]),))]
+    path = save(tmp_path / "m.onnx", [node], inputs, [value("y", [3, 4])], weights)
+    with pytest.raises(FormatError, match="node made: expected OneHot with a depth, found depth of 0"):
+        read_model(path)
