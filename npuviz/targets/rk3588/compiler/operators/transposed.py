@@ -54,12 +54,21 @@ class _Axis:
 
 
 def lower_transposed(b: Builder, layer: Layer, planner: Planner) -> None:
-    """ConvTranspose with constant weights, one group."""
+    """ConvTranspose with constant weights, along one or two dimensions; groups as zeros of one."""
     node = layer.head
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     weights, scales = weights_of(b, planner, node.inputs[1])
-    if len(source.shape) != 4 or attributes_of(node).integer("group") != 1:
-        raise CannotLower("a transposed convolution of groups, or not of two dimensions")
+    rank = len(b.graph.tensors[layer.inputs[0].tensor].shape)
+    if rank not in (3, 4) or not len(source.shape) == len(target.shape) == rank:
+        raise CannotLower(f"a transposed convolution over {rank - 2} dimensions")
+    if rank == 3:
+        weights = weights[:, :, None, :]
+    groups = attributes_of(node).integer("group")
+    if groups > 1:
+        weights, scales = (
+            _of_one_group(weights, groups),
+            np.tile(scales, groups) if scales.size > 1 else scales,
+        )
     axes = _axes(node, source, target, weights.shape[2:])
     kernels, group = weights.shape[1], packing(target.dtype).channels
     bias = bias_of(b, planner, node.inputs[2] if len(node.inputs) > 2 else -1, kernels)
@@ -106,17 +115,29 @@ def _emit(
 
 def _axes(node: Node, source: Buffer, target: Buffer, kernel: tuple[int, ...]) -> tuple[_Axis, _Axis]:
     attributes = attributes_of(node)
-    strides, dilations = (attributes.integers(name, [1, 1]) for name in ("strides", "dilations"))
+    count = len(source.shape) - 2
+    strides, dilations = (attributes.integers(name, [1] * count) for name in ("strides", "dilations"))
     if max(dilations) > 1:
         raise CannotLower("a dilated transposed convolution", str(dilations), "dilations of 1")
-    pads = attributes.integers("pads", [0] * 4)
+    pads = attributes.integers("pads", [0] * 2 * count)
     if attributes.text("auto_pad") not in ("NOTSET", "VALID") or node.attributes.get("output_shape"):
         raise CannotLower("padding of a transposed convolution that its output decides")
-    found = [
-        _axis((source.shape[2 + at], target.shape[2 + at]), kernel[at], strides[at], pads[at])
-        for at in (0, 1)
-    ]
+    # A signal is a picture of one row.
+    strides, pads = ([*[usual] * (2 - count), *given] for usual, given in ((1, strides), (0, pads)))
+    sizes = zip(cube_shape(source.shape)[2:], cube_shape(target.shape)[2:], strict=True)
+    found = [_axis(ends, kernel[at], strides[at], pads[at]) for at, ends in enumerate(sizes)]
     return found[0], found[1]
+
+
+def _of_one_group(weights: np.ndarray, groups: int) -> np.ndarray:
+    """Grouped weights (C, K/g, R, S) as (C, K, R, S) with zeros."""
+    channels, inner = weights.shape[:2]
+    whole = np.zeros((channels, inner * groups, *weights.shape[2:]), weights.dtype)
+    size = channels // groups
+    for group in range(groups):
+        rows = slice(group * size, (group + 1) * size)
+        whole[rows, group * inner : (group + 1) * inner] = weights[rows]
+    return whole
 
 
 def _axis(sizes: tuple[int, int], kernel: int, stride: int, pad: int) -> _Axis:
