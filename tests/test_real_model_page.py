@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.real_model_classes import class_of, goal_rows
 from benchmarks.real_model_page import comparison, figures_of_page
-from benchmarks.real_models import verdict
+from benchmarks.real_models import host_texts, verdict
 
 PAGE = """\
 | model | kind |
@@ -34,6 +34,23 @@ def test_rows_and_reasons() -> None:
     assert found["one, rk3588"]["host_text"] == "Softmax 8%: it is faster there; Pad 2%: no lowering"
     assert verdict(found["one, rk3588"]) == ("right", "right")
     assert found["one, systolic"]["reasons"] == ["exit 2: it does not fit: 3 bytes"]
+
+
+def test_what_stays_on_the_host_says_why_and_what_else_could_be() -> None:
+    found = {
+        "class": "CNN",
+        "host": 0.24,
+        "operators_on_host": 0.12,
+        "cycles": 1000,
+        "on_host": [["Softmax", 2, 0.12, "it is faster there"], ["Add", 1, 0.001, "too small to be named"]],
+        "otherwise": ["partition=most", 0.05, 1300],
+    }
+    calls, softmax, otherwise = host_texts(found).split("; ")
+    assert "inputs and outputs" in calls
+    assert softmax == "Softmax x 2 12%: it is faster there"
+    assert otherwise == "`partition=most`: Host 5%, 1.30 of the cycles"
+    assert "inputs" not in host_texts({**found, "operators_on_host": 0.2})
+    assert host_texts({"host_text": "as the page has it"}) == "as the page has it"
 
 
 def test_only_what_was_measured_anew_is_compared() -> None:
