@@ -13,6 +13,7 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.host_only import DYNAMIC_LSTM, dynamic_lstm_reason, hangs_on_digits
+from npuviz.targets.rk3588.compiler.lines import pads_by_moves
 from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.operator_kinds import (
@@ -260,7 +261,8 @@ class Planner:
             operands = names[:1]
         elif kind in DENSE:
             operands = [tensor for tensor in names if not self.is_constant(tensor)]
-            operands = operands if self._is_small(operands, node) else []
+            is_any_size = pads_by_moves(self.graph, self._consumers, node)
+            operands = operands if is_any_size or self._is_small(operands, node) else []
         else:
             operands = []
         return [] if any(self.is_constant(tensor) for tensor in operands) else list(operands)

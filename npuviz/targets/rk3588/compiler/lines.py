@@ -1,6 +1,6 @@
 """Signals of one channel lie as lines, 8 samples to an atom, where long windows are taken of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -67,6 +67,23 @@ def line_window(graph: Graph, node: Node) -> LineWindow | None:
     stride, dilation = (attributes.integers(name, [1])[-1] for name in ("strides", "dilations"))
     phases = SAMPLES if kernel[0] == 1 else SAMPLES // gcd(stride, SAMPLES)
     return LineWindow(given.shape[-1], kernel[-1], stride, dilation, phases)
+
+
+def pads_by_moves(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
+    """Whether a node is a Pad that fills in one number, and makes no line: that is filled by the Host."""
+    mode = attributes_of(node).text("mode", "constant") if node.op_type == "Pad" else ""
+    return mode == "constant" and not _feeds_lines(graph, readers, node)
+
+
+def _feeds_lines(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
+    """Whether somebody takes windows along lines of what a node makes, be it behind a change of its shape."""
+    for number in readers[node.outputs[0]]:
+        reader = graph.nodes[number]
+        if line_window(graph, reader) is not None:
+            return True
+        if reader.op_type in VIEWS and _feeds_lines(graph, readers, reader):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ OTHERS = (
     "BatchNormalization", "PRelu", "Slice", "Split", "Resize", "Upsample", "Transpose", "Gather", "Abs",
     "Neg", "Floor", "Ceil", "Clip", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Cosh", "Acos",
     "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Softsign", "Sign", "ThresholdedRelu", "Shrink", "Pow",
-    "Softmax", "LogSoftmax", "Pad", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean",
+    "Softmax", "LogSoftmax", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean",
     "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
 )  # fmt: skip
 """Operators of one tensor and constants."""

@@ -48,9 +48,19 @@ def test_only_some_axes_are_named(tmp_path: Path) -> None:
     on_npu(model.save(tmp_path), SLOW_HOST)
 
 
+@pytest.mark.parametrize("mode", ["constant", "reflect"])
+def test_a_signal_that_long_windows_are_taken_of_is_padded_on_the_host(tmp_path: Path, mode: str) -> None:
+    """It fills a line as well as a cube, and the convolution needs the line."""
+    model = Model(1, 700)
+    padded = model.add("Pad", "x", model.constant(np.array([0, 64, 0, 64])), mode=mode)
+    signal = model.add("Unsqueeze", padded, model.constant(np.array([1])))
+    model.add("Relu", model.conv(signal, 1, 130, 256, strides=[128]))
+    assert checked(model.save(tmp_path)).nodes_on_host() <= {"Pad", "Unsqueeze"}
+
+
 @pytest.mark.parametrize(
     ("mode", "value", "reason"),
-    [("reflect", 0.0, "mode reflect"), ("constant", 1.5, "not stored as zero")],
+    [("reflect", 0.0, "no lowering"), ("constant", 1.5, "not stored as zero")],
 )
 def test_what_stays_on_the_host_says_why(tmp_path: Path, mode: str, value: float, reason: str) -> None:
     model = Model(1, 64, 30, 20)
