@@ -26,6 +26,7 @@ gc.set_threshold(20_000, 20, 100)
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
+from hypothesis.internal.conjecture import providers  # noqa: E402
 
 # `make check` draws the same examples from the same commit, however slow the machine is. `make fuzz` draws
 # others (--hypothesis-profile=fuzz --hypothesis-seed=...); what it finds becomes an @example.
@@ -33,6 +34,18 @@ _UNHURRIED: dict[str, Any] = {"deadline": None, "suppress_health_check": [Health
 settings.register_profile("check", derandomize=True, database=None, **_UNHURRIED)
 settings.register_profile("fuzz", print_blob=True, **_UNHURRIED)
 settings.load_profile("check")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have examples not depend on what a process has imported before, but where other ones are looked for.
+
+    Hypothesis draws some of the numbers and texts that stand in modules, in all that are imported by then: a
+    test alone, or in another order, had other examples, and to read the modules took each process a second.
+    """
+    if config.getoption("--hypothesis-profile") in (None, "check"):
+        drawing: Any = providers
+        drawing._get_local_constants = lambda: drawing._local_constants
+
 
 if TYPE_CHECKING:
     from tests.patient_bot import PatientBot
