@@ -162,6 +162,24 @@ def test_products_that_are_quantised_at_run_time(product: str, shift: float, tmp
     assert_equal(case, inputs)
 
 
+@pytest.mark.parametrize("points", [[0] * 40, [3] * 40, [0] * 39 + [1]], ids=["zeros", "alike", "unlike"])
+def test_a_zero_point_for_each_column_is_one_where_they_are_alike(points: list[int], tmp_path) -> None:
+    """As ONNX Runtime's quantiser writes symmetric weights."""
+    generator = np.random.default_rng(6)
+    inputs = {"q": generator.integers(0, 255, (3, 10, 25)).astype(np.uint8)}
+    known = {
+        "w": generator.integers(-60, 60, (25, 40)).astype(np.int8),
+        "z": np.array(7, np.uint8),
+        "wz": np.array(points, np.int8),
+    }
+    node = helper.make_node("MatMulInteger", ["q", "w", "z", "wz"], ["i"], "product")
+    case = compiled(tmp_path, [node], inputs, ["i"], known)
+    if len(set(points)) > 1:
+        assert case.compiled.placement[0] == "Host"
+    else:
+        assert_equal(case, inputs)
+
+
 def test_zeros_alone_have_the_scale_of_onnx_runtime(tmp_path) -> None:
     inputs = {"x": np.zeros((4, 5), np.float32)}
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantise")
