@@ -6,6 +6,7 @@ from typing import Any
 
 CLASS = 2
 _CELLS, _HOST_CELLS = 14, 6
+_OVER = 1e-6
 _TARGET, _CYCLES, _HOST = CLASS + 4, CLASS + 7, CLASS + 8
 
 
@@ -27,7 +28,11 @@ def figures_of_page(text: str) -> dict[str, dict[str, Any]]:
             if cells[_HOST].endswith("%"):
                 found[f"{cells[0]}, {target}"]["host"] = _share(cells[_HOST])
         elif len(cells) == _HOST_CELLS and f"{cells[0]}, {cells[2]}" in found and cells[3].endswith("%"):
-            found[f"{cells[0]}, {cells[2]}"] |= {"exchanged": _share(cells[4]), "host_text": cells[5]}
+            # Whoever stands there is over its goal, also where rounding has made it equal.
+            host = _share(cells[3]) + _OVER
+            found[f"{cells[0]}, {cells[2]}"] |= {
+                "host": host, "exchanged": _share(cells[4]), "host_text": cells[5]
+            }  # fmt: skip
         elif line.startswith("- **"):
             name, _, rest = line.removeprefix("- **").partition("** on ")
             target, _, reason = rest.partition(": ")

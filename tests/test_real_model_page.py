@@ -30,7 +30,9 @@ def test_rows_and_reasons() -> None:
         "one, rk3588": 1000,
         "one, systolic": None,
     }
-    assert (found["one, rk3588"]["host"], found["one, rk3588"]["exchanged"]) == (0.12, 0.02)
+    assert found["one, rk3588"]["host"] == pytest.approx(0.12, abs=1e-4)
+    assert found["one, rk3588"]["host"] > 0.12  # in the list of those over the goal, whatever was rounded
+    assert found["one, rk3588"]["exchanged"] == 0.02
     assert found["one, rk3588"]["host_text"] == "Softmax 8%: it is faster there; Pad 2%: no lowering"
     assert verdict(found["one, rk3588"]) == ("right", "right")
     assert found["one, systolic"]["reasons"] == ["exit 2: it does not fit: 3 bytes"]
