@@ -69,7 +69,8 @@ def _refuse_value(graph: Graph, node: Node, scaled: Quantisation | None) -> None
         if known is None:
             raise CannotLower("a value that is no constant", change="a constant value")
         value = float(np.reshape(known, -1)[0]) if np.size(known) else 0.0
-    stored = value if scaled is None else round(value / scaled.scale) + scaled.zero_point
+    # Before a maximum it is often minus infinity, which no integer is.
+    stored = value if scaled is None else np.rint(value / scaled.scale) + scaled.zero_point
     if stored != 0:
         raise CannotLower("a value that is not stored as zero", f"{stored:g}", "zeros")
 

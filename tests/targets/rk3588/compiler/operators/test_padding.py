@@ -58,6 +58,20 @@ def test_a_signal_that_long_windows_are_taken_of_is_padded_on_the_host(tmp_path:
     assert checked(model.save(tmp_path)).nodes_on_host() <= {"Pad", "Unsqueeze"}
 
 
+@pytest.mark.parametrize("value", [-np.inf, np.nan, 3e38, 0.25])
+def test_what_int8_is_filled_with_may_be_no_integer(tmp_path: Path, value: float) -> None:
+    model = Model(1, 32, 40, 40)
+    scale, zero = model.constant(np.float32(0.05)), model.constant(np.int8(-3))
+
+    def rounded(name: str) -> str:
+        return model.add("DequantizeLinear", model.add("QuantizeLinear", name, scale, zero), scale, zero)
+
+    pads = model.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1]))
+    padded = rounded(model.add("Pad", rounded("x"), pads, model.constant(np.float32(value))))
+    rounded(model.add("MaxPool", padded, kernel_shape=[3, 3], strides=[2, 2]))
+    assert "Pad" in checked(model.save(tmp_path)).nodes_on_host()
+
+
 @pytest.mark.parametrize(
     ("mode", "value", "reason"),
     [("reflect", 0.0, "no lowering"), ("constant", 1.5, "not stored as zero")],
