@@ -4,7 +4,7 @@ The work is split by idea: `draft` takes the file apart, `shape_inference` fixes
 `passes.optimization` folds and fuses, `graph` builds the graph, `reference` runs it again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -66,18 +66,8 @@ def read_model(
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft, float_weights=form.float_weights)
     may_change = optimize and not keeps_nodes(draft)
-    for _ in range(MAX_DEPTH if may_change else 0):
-        if not decide(draft, given):
-            break
-        draft = optimize_draft(draft, float_weights=form.float_weights)
-    if may_change and settle_lengths(draft, given):
-        draft = optimize_draft(draft, float_weights=form.float_weights)
-    if may_change and _write_out(draft, given, form, is_late=True):
-        draft = optimize_draft(draft, float_weights=form.float_weights)
-    if may_change and form.float_products and write_as_floats(draft):
-        draft = optimize_draft(draft, float_weights=form.float_weights)
-    if may_change and write_float_lstms(draft, form.float_recurrence):
-        draft = optimize_draft(draft, float_weights=form.float_weights)
+    if may_change:
+        draft = _settle_values(draft, given, form)
     progress.report(0.7, "inferring shapes")
     shapes = infer_shapes(draft, given)
     if may_change and store_observed(draft, shapes):
@@ -93,6 +83,26 @@ def read_model(
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")
     return graph
+
+
+def _settle_values(draft: Draft, given: Given, form: ModelForm) -> Draft:
+    """The draft with the branches, lengths and types that the inputs of the run and the machine ask for; what
+    is constant then is folded before the next of them."""
+    fold = partial(optimize_draft, float_weights=form.float_weights)
+    for _ in range(MAX_DEPTH):
+        if not decide(draft, given):
+            break
+        draft = fold(draft)
+    changes: tuple[Callable[[Draft], bool], ...] = (
+        lambda draft: settle_lengths(draft, given),
+        lambda draft: _write_out(draft, given, form, is_late=True),
+        lambda draft: form.float_products and write_as_floats(draft),
+        lambda draft: write_float_lstms(draft, form.float_recurrence),
+    )
+    for change in changes:
+        if change(draft):
+            draft = fold(draft)
+    return draft
 
 
 Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
