@@ -8,6 +8,7 @@ import numpy as np
 from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.channel_operands import operand_ranges
 from npuviz.targets.rk3588.task.cost import Cost
+from npuviz.targets.rk3588.task.main_reader import main_cube
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolution, Output, Pooling, bits
 from npuviz.targets.rk3588.task.write_dma import write_pitches, written_size
 
@@ -55,15 +56,16 @@ def _reads(task: Task, cost: Cost) -> Iterator[_Read]:
             yield _Read(low, low + _end(pairs), pairs, is_exact=True)
         yield _Read(conv.weight_address, conv.weight_address + conv.weight_bytes)
     if output is not None:
-        yield from _reads_of_output(task, output, cost)
+        yield from _reads_of_output(task, output)
     if pool is not None and cost.is_pooling:
         pairs = _source_pairs(pool)
         yield _Read(pool.source_address, pool.source_address + _end(pairs), pairs, is_exact=True)
 
 
-def _reads_of_output(task: Task, output: Output, cost: Cost) -> Iterator[_Read]:
+def _reads_of_output(task: Task, output: Output) -> Iterator[_Read]:
     if output.is_flying:
-        yield _Read(output.main_address, output.main_address + cost.feature_bytes)
+        pairs = _main_pairs(task, output)
+        yield _Read(output.main_address, output.main_address + _end(pairs), pairs)
     if not output.ew.is_bypassed and not output.ew.is_constant:
         low, size = output.operand_address, max(1, output.ew.operand_bits // 8)
         if output.operand_is_cube:
@@ -129,6 +131,11 @@ def _source_pairs(pool: Pooling) -> Pairs:
     return (
         (surfaces, pool.source_surface_stride), (pool.in_height, pool.source_line_stride), (pool.in_width, 1)
     )  # fmt: skip
+
+
+def _main_pairs(task: Task, output: Output) -> Pairs:
+    cube = main_cube(task.registers, output)
+    return (_surfaces(cube.channels, cube.precision), cube.surface), (cube.height, cube.row), (cube.width, 1)
 
 
 def _operand_pairs(task: Task, output: Output, item: int) -> Pairs:

@@ -19,6 +19,7 @@ from npuviz.targets.rk3588.task.channel_operands import (
     data_use,
     wanted_kinds,
 )
+from npuviz.targets.rk3588.task.main_reader import main_cube
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, Elementwise, Output, Stage, bits, signed
 from npuviz.targets.rk3588.task.write_dma import write_pitches, written_size
 from npuviz.targets.rk3588.values.cubes import MAX_ELEMENTS, Strides, element_type, read_cube
@@ -58,24 +59,17 @@ class Context:
 
 
 def main_input(context: Context) -> np.ndarray:
-    """What the M reader fetches (flying mode): (C, H, W), float64 of integers or float32.
-
-    Rows and surfaces are as far apart as size and notches of the reader say: notches count from the end of
-    the last position read (TRM; measured in vendor copies of rows and columns).
-    """
-    output, registers = context.output, context.registers
-    precision = bits(registers.get(0x5044, 0), 17, 15)
-    precision = precision if 0x5044 in registers else output.precision_in
-    dtype = element_type(precision, "main input")
-    width, height = bits(registers.get(0x500C, 0), 12, 0) + 1, bits(registers.get(0x5010, 0), 12, 0) + 1
-    channels = bits(registers.get(0x5014, 0), 12, 0) + 1
-    row = width + bits(registers.get(0x5048, 0), 31, 19)
-    surface = row * (height - 1) + width + bits(registers.get(0x504C, 0), 31, 4)
-    pitches = (surface * ATOM_BYTES, row * ATOM_BYTES)
-    cube = read_cube(
-        context.memory, output.main_address, (channels, height, width), pitches, dtype, "main input"
+    """What the main reader fetches (flying mode): (C, H, W), float64 of integers or float32."""
+    cube = main_cube(context.registers, context.output)
+    values = read_cube(
+        context.memory,
+        context.output.main_address,
+        (cube.channels, cube.height, cube.width),
+        (cube.surface * ATOM_BYTES, cube.row * ATOM_BYTES),
+        element_type(cube.precision, "main input"),
+        "main input",
     )
-    return cube[:channels].astype(np.float32 if context.is_float else np.float64)
+    return values[: cube.channels].astype(np.float32 if context.is_float else np.float64)
 
 
 def process(context: Context, values: np.ndarray) -> np.ndarray:

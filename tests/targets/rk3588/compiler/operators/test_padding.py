@@ -21,6 +21,8 @@ from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_n
         ((2, 10, 400), (0, 0, 9, 0, 0, -30)),
         ((70, 90), (3, 0, 0, 5)),
         ((1, 9000, 3), (0, 0, 1, 0, 0, 1)),
+        # The kernels of the third core are read with the others, half of their rows at a time.
+        ((2, 64, 300), (0, 1, 1, 0, 2, 0)),
     ],
 )
 def test_zeros_around_a_tensor(
