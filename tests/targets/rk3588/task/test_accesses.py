@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,14 +18,23 @@ from npuviz.workbench.onnx_backend.execution import ExecutionOptions, compiled_m
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.node_cases import node_case
 from tests.seeded.seed import SAMPLES
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model
+from tests.targets.rk3588.compiler.models import run as run_model
 
-SAMPLE = "tiny_cnn_int8"
-NAMES = (SAMPLE, "basic_conv_with_padding", "causal_conv_with_state_decode_step_expanded", "concat_1d_axis_0",
-         "flexattention_expanded_ver26", "globalaveragepool", "matmul_3d", "maxpool_2d_pads",
-         "resize_upsample_scales_nearest", "transpose_all_permutations_4", "where_example")  # fmt: skip
+SAMPLE, COLUMNS = "tiny_cnn_int8", "columns of a cube"
+NAMES = (SAMPLE, COLUMNS, "basic_conv_with_padding", "causal_conv_with_state_decode_step_expanded",
+         "concat_1d_axis_0", "flexattention_expanded_ver26", "globalaveragepool", "matmul_3d",
+         "maxpool_2d_pads", "resize_upsample_scales_nearest", "transpose_all_permutations_4",
+         "where_example")  # fmt: skip
 
 
-def machine_of(name: str) -> Machine:
+def machine_of(name: str, folder: Path) -> Machine:
+    if name == COLUMNS:
+        model = Model(1, 16, 9, 40)
+        limits = [model.constant(np.array([number])) for number in (3, 24, 3)]
+        part = model.add("Slice", model.add("Relu", "x"), *limits)
+        model.add("Relu", part)
+        return run_model(model.save(folder), SLOW_HOST).machine
     if name == SAMPLE:
         session = open_file(SAMPLES / f"{name}.onnx", OpenOptions(target="rk3588")).session
         assert session is not None
@@ -34,7 +44,9 @@ def machine_of(name: str) -> Machine:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_task_asks_memory_for_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_task_asks_memory_for_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     running: list[int] = []
     asked: list[tuple[int, int, int, int, str]] = []
     run_task, view, target = Tasks.run, Memory.view, Memory.target
@@ -55,7 +67,7 @@ def test_what_a_task_asks_memory_for_is_named(name: str, monkeypatch: pytest.Mon
     for name_of, ask, is_write in (("view", view, 0), ("target", target, 1)):
         bound = partial(watched, ask, is_write)
         monkeypatch.setattr(Memory, name_of, lambda self, a, n, what, bound=bound: bound(self, a, n, what))
-    machine = machine_of(name)
+    machine = machine_of(name, tmp_path)
     assert isinstance(machine, RknnMachine)
     machine.advance(20_000_000, NO_STOPS, None)
     for tensor in machine.program.graph.outputs:
