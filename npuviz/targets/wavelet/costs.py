@@ -15,10 +15,11 @@ Status = Literal["documented", "measured", "assumed"]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Elements a step and cycles a step of a DSD operation; `reduce` cycles an element into a scalar.
+    """The speed of a DSD operation: elements per step, and cycles per step.
 
-    two_sources  cycles an element with two sources in memory, 0 the same as otherwise
-    is_by_bank   only where the sources of an element lie in banks that are equal modulo 4
+    reduce       cycles per element if the destination is a scalar
+    two_sources  cycles per element with two sources in memory; 0: no different from one source
+    is_by_bank   two_sources applies only if the sources of an element lie in banks equal modulo 4
     """
 
     elements: int
@@ -44,7 +45,7 @@ _WIDTHS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (1, 8, _names("addc16 fmaxh fh2xp16 xp162fh")),
     (1, 4, _names("fmaxs fh2s fs2h fs2xp16 xp162fs sar16 sll16 slr16")),
 )
-"""(WSE-2 width, WSE-3 width, operations): the most elements a cycle. Ref: APP."""
+"""(elements per cycle on WSE-2, on WSE-3, operations), at most. Ref: APP."""
 
 _TWO_OPERANDS = _names("add16 and16 or16 xor16 sub16 faddh fsubh fmulh fmach fmaxh addc16")
 """16-bit operations with two memory operands: 8 elements in 2 cycles. Ref: FAB for add16, faddh, fmulh and
@@ -68,7 +69,7 @@ def _documented(column: int) -> dict[str, Rate]:
 
 
 def _by_bank() -> dict[str, Rate]:
-    """The operations that read 32 bits of each source in a cycle."""
+    """Return the rates of the operations that read 32 bits of each source in a cycle."""
     rate = Rate(1, 1, 2, "measured", BANKS, two_sources=2, is_by_bank=True)
     return {"fmacs": rate, "fmuls": rate}
 
@@ -155,18 +156,18 @@ MATH: Mapping[str, Cost] = {
 
 
 def operation_names() -> dict[str, int]:
-    """Name of every DSD operation -> its number."""
+    """Return the name of every DSD operation with its number."""
     found = {name: value for name, value in vars(isa).items() if name.startswith("D_")}
     return {name.removeprefix("D_").lower(): int(value) for name, value in found.items()}
 
 
 def instruction_names() -> dict[str, int]:
-    """Name of every scalar instruction -> its number."""
+    """Return the name of every scalar instruction with its number."""
     found = {name: value for name, value in vars(isa).items() if name.startswith("OP_")}
     return {name.removeprefix("OP_").lower(): int(value) for name, value in found.items()}
 
 
 def math_names() -> dict[str, int]:
-    """Name of every function of OP_MATH -> its number."""
+    """Return the name of every function of OP_MATH with its number."""
     found = {name: value for name, value in vars(isa).items() if name.startswith("M_")}
     return {name.removeprefix("M_").lower(): int(value) for name, value in found.items()}

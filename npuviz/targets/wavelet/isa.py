@@ -1,8 +1,8 @@
-"""The instruction set that CSL is lowered to, in words: names, descriptor fields, operand rules.
+"""Name the parts of the instruction set that CSL is lowered to, and pack and unpack descriptor words.
 
-A PE runs one function at a time on its main thread, with a frame of 64-bit registers; DSD operations run
-on the main thread (synchronous) or on one of eight microthreads. Register words hold integers extended by
-their sign (or zero), floats as raw bits, and descriptors (DSDs) packed into one word.
+A PE runs one function at a time on its main thread, with a frame of 64-bit registers; DSD operations run on
+the main thread (synchronous) or on one of eight microthreads. Register words hold integers extended by their
+sign (or zero), floats as raw bits, and descriptors (DSDs) packed into one word.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from npuviz.targets.wavelet.kernels import isa as k
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where a field of a descriptor word lies."""
+    """The bits of a descriptor word that hold one field."""
 
     shift: int
     mask: int
@@ -37,16 +37,17 @@ FIELDS: dict[int, Field] = {
     k.F_DSR_FILE: Field(k.SHIFT_DSR_FILE, 3),
     k.F_DSR_ID: Field(k.SHIFT_DSR_ID, 0x1F),
 }
-"""Field -> place. Queue and color share bits with the base address: a word is one kind or the other."""
+"""Field (F_...) -> its bits. Queue and color share bits with the base address, which fabric words lack."""
 
 
 NO_QUEUE = 15
 NO_COLOR = 31
-"""What a descriptor word holds for a queue or a color that is not given."""
+"""Values of the queue and color fields of a descriptor word that has none."""
 
 
 def pack(kind: int, **values: int) -> int:
-    """A descriptor word, as in `pack(KIND_MEM1D, base=64, extent=8)`; names follow the F_ constants."""
+    """Return a descriptor word, as in `pack(KIND_MEM1D, base=64, extent=8)`; keywords are names of F_
+    constants."""
     word = kind
     for name, value in values.items():
         place = FIELDS[getattr(k, f"F_{name.upper()}")]
@@ -55,7 +56,7 @@ def pack(kind: int, **values: int) -> int:
 
 
 def unpack(word: int, field: int) -> int:
-    """The value of a field (F_...) of a descriptor word."""
+    """Return the value of a field (F_...) of a descriptor word."""
     place = FIELDS[field]
     value = (word >> place.shift) & place.mask
     if place.is_signed and value > place.mask >> 1:
@@ -65,7 +66,7 @@ def unpack(word: int, field: int) -> int:
 
 @cache
 def name_of(prefix: str, value: int) -> str:
-    """Name of a constant by prefix and value: `name_of("D_", 22)` is "fmach"."""
+    """Return the name of the constant with a prefix and a value: `name_of("D_", 22)` is "fmach"."""
     for name, number in vars(k).items():
         if name.startswith(prefix) and number == value:
             return name.removeprefix(prefix).lower()

@@ -1,7 +1,7 @@
-"""Which settings of a wafer would make a run shorter.
+"""Offer settings of a wafer that would make a run shorter.
 
-What they gain is not proportional to any time that was recorded: the ways of words hide behind each other and
-behind the pace of their sender, and an operation waits for its words. So only runs tell.
+The gain cannot be computed from recorded times: latencies of words overlap with each other and with the pace
+of their sender, and operations wait for their words. Only a run with the changed setting tells.
 """
 
 from npuviz.sim.remedy import Remedy
@@ -14,9 +14,10 @@ _MOST_WORDS = 64
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
-    """Remedies for the machine of a request. Raises as `make_spec`.
+    """Return the remedies for the machine of a request. Raises as `make_spec`.
 
-    A compiled program decides what it runs on if no preset does: what is halved is then the usual machine's.
+    If no preset is given, the compiled program chooses the architecture; the figures halved here are those of
+    the default preset.
     """
     spec, _ = make_spec(request.preset, request.config, request.settings)
     found: list[Remedy] = []

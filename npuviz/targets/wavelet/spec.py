@@ -1,4 +1,4 @@
-"""What is fixed about one wafer: figures with their sources, changed by settings."""
+"""Define the configuration of a wafer: each figure with its source, presets, and changes by settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,14 +59,15 @@ SOURCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class WaveletSpec:
-    """One wafer. Sources are in SOURCES; every field can be set, times in cycles.
+    """The configuration of one wafer: every field can be set, times are in cycles, sources are in SOURCES.
 
-    figures  which measurements count: of the vendor's simulator or of silicon
-    costs, rates  changes of the tables: "div=40,add=1" (cycles), "fmacs=1/2" (elements / cycles a step)
-    watch    PEs with tracks: "all", "corner" (the first 64), or "0,0:4,4:1,3" in program coordinates
-    trail    wavelet hops remembered
-    limit    cycles after which a run counts as one that never ends
-    latency_seed  0: these times; else links, ramps, tasks, operations and launches take longer, see jitter.py
+    figures       whose measurements apply: the vendor's simulator ("sim") or silicon
+    costs, rates  changes of the tables: "div=40,add=1" (cycles), "fmacs=1/2" (elements / cycles per step)
+    watch         PEs that have tracks: "all", "corner" (the first 64), or "0,0:4,4:1,3" (program coordinates)
+    trail         wavelet hops that are remembered
+    limit         cycles after which a run counts as endless
+    latency_seed  0: the times given here; else links, ramps, tasks, operations and launches take longer by
+                  pseudo-random times, see kernels/jitter.py
     """
 
     arch: Literal["wse2", "wse3"]
@@ -105,16 +106,16 @@ class WaveletSpec:
 
     @property
     def input_words(self) -> tuple[int, ...]:
-        """Words of the input queues. Ref: DSD, wavelet-fabric.md section 4."""
+        """Capacity of each input queue in words. Ref: DSD, wavelet-fabric.md section 4."""
         return (6, 6, 4, 4, 2, 2, 2, 2) if self.arch == "wse2" else (8, 8, 4, 4, 4, 4, 4, 4)
 
     @property
     def output_words(self) -> tuple[int, ...]:
-        """Words of the output queues; WSE-2 has six."""
+        """Capacity of each output queue in words; WSE-2 has six of them."""
         return (2, 2, 6, 6, 2, 2) if self.arch == "wse2" else (8,) * 8
 
     def rate_of(self, name: str) -> Rate:
-        """Rate of a DSD operation."""
+        """Return the rate of a DSD operation, as changed by the setting `rates`."""
         changed = _pairs(self.rates, "rates").get(name)
         base = RATES[self.arch, self.figures][name]
         if changed is None:
@@ -123,7 +124,7 @@ class WaveletSpec:
         return Rate(int(elements), int(cycles or 1), base.reduce, "assumed", "--set rates")
 
     def cost_of(self, name: str) -> int:
-        """Cycles of a scalar instruction or a function of OP_MATH."""
+        """Return the cycles of a scalar instruction or a function of OP_MATH, as changed by `costs`."""
         changed = _pairs(self.costs, "costs").get(name)
         if changed is not None:
             return int(changed)
@@ -181,12 +182,12 @@ SETTINGS = SpecSettings(
 def make_spec(
     preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[WaveletSpec, tuple[Note, ...]]:
-    """The spec the user asked for, and notes on the figures that are assumed."""
+    """Return the spec that the user asked for, and notes on the figures that are assumed."""
     described = read_json_object(config) if config is not None else {}
     return SETTINGS.make(preset, described, config, settings)
 
 
 def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
-    """Every setting with its value and where that is from. Raises as `make_spec`."""
+    """Return every setting with its value and the source of the value. Raises as `make_spec`."""
     described = read_json_object(request.config) if request.config is not None else {}
     return SETTINGS.rows(request, described, is_decided_by_file=True)

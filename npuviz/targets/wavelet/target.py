@@ -35,65 +35,66 @@ class WaveletTarget:
     }
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """CSL layouts and the files of a compiled folder."""
+        """Return whether a file is a CSL layout or belongs to a compiled folder."""
         from npuviz.targets.wavelet.load.loader import accepts
 
         return accepts(path, head)
 
     def accepts_folder(self, path: Path) -> bool:
-        """Compiled folders, and folders with command scripts."""
+        """Return whether a folder is compiled or holds command scripts."""
         from npuviz.targets.wavelet.load.loader import accepts_folder
 
         return accepts_folder(path)
 
     def scripts(self, path: Path) -> tuple[Path, ...]:
-        """The command scripts of a folder that is not compiled yet: they run its host program."""
+        """Return the command scripts of a folder that is not compiled yet; each runs its host program."""
         from npuviz.targets.wavelet.load.loader import scripts_to_run
 
         return scripts_to_run(path)
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """There is no home folder of programs."""
+        """Return None: programs for wafers have no home folder."""
         return None
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
-        """Every setting with its value and where that is from; see the contract."""
+        """Return every setting with its value and the source of the value; see the contract."""
         from npuviz.targets.wavelet.spec import list_settings
 
         return list_settings(request)
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        """Return settings that would make a run shorter; see npuviz.sim.remedy."""
         from npuviz.targets.wavelet.remedies import remedies
 
         return remedies(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
-        """Compile, or read what is compiled, with the recorded commands of its host; see the contract."""
+        """Compile a program or read a compiled one, with the recorded commands of its host; see the
+        contract."""
         from npuviz.targets.wavelet.load.loader import load
 
         return load(request, progress)
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
-        """Links, ramps, tasks, operations and launches."""
+        """Return the latencies that a seed changes: links, ramps, tasks, operations and launches."""
         from npuviz.targets.wavelet.machine.latencies import varied
 
         return varied(program)
 
     def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
-        """Times that no seed changes."""
+        """Return the times that no seed changes."""
         from npuviz.targets.wavelet.machine.latencies import NOT_VARIED
 
         return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
-        """A machine at cycle 0."""
+        """Return a machine at cycle 0."""
         from npuviz.targets.wavelet.machine.machine import WaveletMachine
 
         return WaveletMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
-        """The host program of a wafer checks its results itself."""
+        """Raise TargetError: the host program of a wafer checks its results itself."""
         raise TargetError("values are checked by the program's own host script (cs_python run.py)")
 
     def warm_up(self, progress: Progress) -> None:

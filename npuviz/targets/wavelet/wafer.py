@@ -1,4 +1,4 @@
-"""What the lowering hands to the machine: programs of processing elements, routes, and host commands."""
+"""Hold what the compiler hands to the machine: programs of processing elements, routes, and host commands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ import numpy as np
 from npuviz.targets.wavelet.kernels import isa
 
 TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
-"""Word addresses of the time stamp counter and of what starts it, as the machine has them."""
+"""Word addresses of the time stamp counter and of the register that starts and stops it."""
 MAX_SIDE = 1500
-"""Columns and rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
+"""Most columns or rows of a rectangle; the largest published full system has 762 x 1172 PEs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,11 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Fifo:
-    """A FIFO in PE memory. Actions: 0 test_or_suspend, 1 terminate, 2 suspend, 3 fault. Ids: -1 none."""
+    """A FIFO in PE memory.
+
+    Actions when it is empty or full: 0 test_or_suspend, 1 terminate, 2 suspend, 3 fault. Task ids are -1 if
+    none.
+    """
 
     name: str
     address: int
@@ -87,7 +91,7 @@ class Fifo:
 
 @dataclass(frozen=True, slots=True)
 class QueueBinding:
-    """`@initialize_queue`: color -1 if none was given."""
+    """A queue that `@initialize_queue` has set up; color -1 if none was given."""
 
     queue: int
     is_output: bool
@@ -100,9 +104,10 @@ class QueueBinding:
 class Symbol:
     """A global variable.
 
-    type     as CSL writes it ("[4]f32"); dtype of its elements ("uint16"), shape () for scalars
-    is_pointer  its value is an address: exports of pointers are copied through it
-    is_unset    it has no initial value
+    type        the CSL type as text ("[4]f32")
+    dtype, shape  numpy name of the element type ("uint16"); () for scalars
+    is_pointer  the value is an address; if such a variable is exported, the host copies what it points to
+    is_unset    the program gives no initial value
     """
 
     name: str
@@ -184,14 +189,14 @@ class PeProgram:
     queues: tuple[QueueBinding, ...] = ()
     dsrs: tuple[DsrLoad, ...] = ()
     activated: tuple[int, ...] = ()
-    """Local task ids active at the start."""
+    """Ids of the local tasks that are active at the start."""
     blocked: tuple[tuple[int, int], ...] = ()
-    """(isa.ID_..., id) blocked at the start."""
+    """(isa.ID_..., id) of each task or microthread that is blocked at the start."""
     unblocked: tuple[tuple[int, int], ...] = ()
     teardown_handlers: Mapping[int, int] = field(default_factory=dict[int, int])
-    """Color -> function."""
+    """Color -> index of the function that runs when the color is torn down."""
     empty_handlers: Mapping[tuple[int, bool], int] = field(default_factory=dict[tuple[int, bool], int])
-    """(queue, is output) -> function."""
+    """(queue, is output) -> index of the function that runs when the queue has become empty."""
     rotations: tuple[tuple[int, int, int, int, int], ...] = ()
     """(data task id, main function, alternate function, limit, start)."""
     priorities: tuple[tuple[int, int, int], ...] = ()
@@ -203,7 +208,7 @@ class PeProgram:
     channels: tuple[Channel, ...] = ()
     """Colors configured by the PE program itself (`@set_local_color_config`)."""
     messages: tuple[str, ...] = ()
-    """Texts of assertions and faults."""
+    """Texts that assertions and faults of the code refer to by index."""
     trace_buffers: Mapping[str, int] = field(default_factory=dict[str, int])
     """Debug trace key -> id."""
     half: int = isa.T_F16
@@ -251,13 +256,14 @@ STREAMS_OUT = (HOST_STREAM_OUT, HOST_PORT_OUT)
 
 @dataclass(frozen=True)
 class HostCommand:
-    """One command of the host. Commands of different colors overlap when `nonblock`, others run in order.
+    """One command of the host.
 
-    Streams into the wafer overlap only if they have ports.
+    Commands of different colors overlap if they are `nonblock`; others run in order. Streams into the wafer
+    overlap only if they go through ports.
 
     subject    export name (copy, launch) or color (stream)
     region     x, y, width, height in rectangle coordinates
-    words      32-bit words a PE sends or takes
+    words      32-bit words that each PE sends or takes
     data       (height, width, words) uint32 for transfers to the device, arguments (n,) uint32 of a launch
     is_16bit   copies: each word carries one 16-bit element in its low half
     """

@@ -1,1 +1,1 @@
-"""The wafer machine behind the contract: its words, its engine, its threads."""
+"""Run a wafer behind the machine contract: state and program words, engine, threads."""

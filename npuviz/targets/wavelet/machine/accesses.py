@@ -1,4 +1,5 @@
-"""What a stretch of a wafer's run touched: tapped rows become a table of accesses, with names for people."""
+"""Turn the rows that kernels record of reads and writes during part of a run into a table with names for
+people."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,17 +21,18 @@ from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.wafer import Symbol
 
 MOST_ROWS = 1 << 24
-"""Rows that are kept of one stretch: 512 MB."""
+"""Most rows that are kept of one part of a run: 512 MB."""
 ROWS_OF_NODE = 64
-"""Rows that a PE may need in a cycle."""
+"""Most rows that a PE may record in a cycle."""
 LEFT_OUT = ("what addresses, branches and activations depend on",)
 
 NODES, REGISTERS, WORDS, CELLS, HOST = 1 << 24, 1 << 25, (1 << 25) + 1, (1 << 25) + 2, (1 << 25) + 3
-"""Numbers of memories that the description does not have: of nodes that are not watched, and what is none."""
+"""Numbers of memories that the machine description lacks: those of nodes that are not watched (NODES + node),
+registers, words under way, cells of threads, and data of the host."""
 HOST_WORD = 1 << 62
-"""In the identity of a word that the host sent: its place in what the host gives follows."""
+"""Bit in the identity of a word that the host sent; the rest is its place in the host's data."""
 HOST_HALF = 1 << 60
-"""The same in the address of its halves: twice an identity, which begins with the sender, and 0 or 1."""
+"""The same bit in the address of a half of a word, which is twice the word's identity plus 0 or 1."""
 
 # Registers that an instruction reads and writes for its value: columns of the code, by operation.
 _READS_B = (*range(isa.OP_ADD, isa.OP_GE + 1), isa.OP_MOV, isa.OP_CVT, isa.OP_WRAP, isa.OP_MATH, isa.OP_FILL)
@@ -55,11 +57,12 @@ _REGISTER_COLUMNS = (
     (isa.C_C, _marks((*_READS_C, isa.OP_DSD_SET)), 0),
     (isa.C_A, _marks(_WRITES_A), 1),
 )
-"""Column, by operation whether it names a register, and whether that is written."""
+"""(column of the code, whether it names a register by operation, 1 if the register is written)."""
 
 
 def tapped_rows(engine: Engine, until: int) -> np.ndarray:
-    """(n, 4) int64 rows of a run from now to a cycle. Raises TargetError where they are too many."""
+    """Run from now to a cycle and return its (n, 4) int64 tap rows. Raises TargetError for over MOST_ROWS
+    rows."""
     margin = max(1 << 12, ROWS_OF_NODE * min(len(engine.program.nodes.x), 1 << 13))
     buffer = EventBuffer(max(1 << 18, 4 * margin))
     stops = stop_table([(taps.STOP_TAP, 0, 0, 0, 0, 0)])
@@ -83,7 +86,7 @@ def tapped_rows(engine: Engine, until: int) -> np.ndarray:
 
 
 class Source(NamedTuple):
-    """Whose run it is."""
+    """The machine parts whose run is recorded."""
 
     engine: Engine
     observer: Observer
@@ -91,10 +94,11 @@ class Source(NamedTuple):
 
 
 class WaferNames:
-    """Names of what a stretch of a run touched; see AccessNames.
+    """Names of what part of a run touched; see AccessNames.
 
     memories  node -> number of its memory in the description
-    works     rows of the pieces of work, by entry; begin  cycle from which on they are known
+    works     (n, 4) rows of the pieces of work, by entry
+    begin     cycle at which the recorded part of the run begins
     """
 
     def __init__(self, source: Source, memories: dict[int, int], works: np.ndarray, begin: int) -> None:
@@ -106,7 +110,8 @@ class WaferNames:
     # ---- AccessNames
 
     def work(self, entry: int) -> tuple[Instruction, str]:
-        """The instruction of an entry and its PE; a transfer of the host stands for itself."""
+        """Return the instruction of an entry and the name of its PE; for a transfer of the host, its command
+        and "host"."""
         first, _, place, line = self._works[entry].tolist()
         what, node = (first >> 48) & 0xFF, first & 0xFFFFFF
         if what in (taps.WORK_HOST_IN, taps.WORK_HOST_OUT):
@@ -120,7 +125,8 @@ class WaferNames:
         return found, self._pe(node)
 
     def place(self, memory: int, low: int, high: int) -> str:
-        """A variable, or bytes of a PE; a word by its sender; registers and cells of threads have no name."""
+        """Name the variable or the bytes of a PE at an address, or a word by its sender; "" for registers and
+        cells."""
         if memory == WORDS:
             return self._word_text(low)
         if memory in (REGISTERS, CELLS, HOST):
@@ -132,7 +138,8 @@ class WaferNames:
         return f"{self._pe(node)} {symbol.name}+{low - symbol.address}"
 
     def beginning(self, memory: int, address: int) -> str:
-        """Arguments and words of the host, else what a variable began with."""
+        """Say where a value that nothing in this part of the run wrote comes from: the host, or an earlier
+        content."""
         if memory == HOST or (memory == WORDS and address & HOST_HALF):
             place = address if memory == HOST else (address & ~HOST_HALF) >> 1
             return self._command_text(bisect_right(self._data_places, place) - 1)
@@ -147,7 +154,8 @@ class WaferNames:
         return f"{name} of {self._pe(node)}, {when}"
 
     def output(self, entry: int) -> str:
-        """What the host takes from the wafer, by name and command."""
+        """Return the name of what the host takes from the wafer with its command; "" if the entry is no such
+        transfer."""
         first, _, place, _ = self._works[entry].tolist()
         if (first >> 48) & 0xFF != taps.WORK_HOST_OUT:
             return ""
@@ -179,7 +187,7 @@ class WaferNames:
 
 
 def accesses_of(source: Source, memories: dict[int, int], span: tuple[int, int]) -> RecordedAccesses:
-    """Run over a stretch, from now to a cycle, and tell what was touched.
+    """Run from now to the end of a span of cycles, and return what was read and written.
 
     memories  node -> number of its memory in the description
     """
@@ -217,11 +225,14 @@ def accesses_of(source: Source, memories: dict[int, int], span: tuple[int, int])
 
 
 Taps = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Rows of what is touched, what each is, and the work that it belongs to."""
+"""(tap rows, kind of each tap, index of the work that each belongs to)."""
 
 
 def _reads(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarray:
-    """Reads of words and memory whose values are known; equal: PE, instruction, and which of its reads."""
+    """Return the reads of words and memory whose values are known, as rows of (work, key, place, value).
+
+    Reads with the same key have the same PE, the same instruction and the same number among its reads.
+    """
     rows, what, owner = taps_
     mine = np.flatnonzero((what == taps.READ_WORD) | (what == taps.READ_MEMORY))
     work = works[owner[mine]]
@@ -236,7 +247,8 @@ def _reads(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarr
 
 
 def _turns(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarray:
-    """Words that start tasks, by PE: it takes them one after the other."""
+    """Return the words that start tasks, as rows of (work, PE, place, task and value): a PE takes them in
+    turn."""
     rows, what, owner = taps_
     is_task = ((works[owner, 0] >> 48) & 0xFF) == taps.WORK_TASK
     mine = np.flatnonzero((what == taps.READ_WORD) & is_task)
@@ -247,7 +259,8 @@ def _turns(works: np.ndarray, taps_: Taps, place_of_tap: np.ndarray) -> np.ndarr
 
 
 def _leaves(source: Source, works: np.ndarray, taps_: Taps, touched: np.ndarray) -> np.ndarray:
-    """What the host takes: commands, the PE's number in its region, and where the words lie."""
+    """Return what the host takes, as rows of (work, command, number of the PE in its region, memory, address,
+    size)."""
     _, _, owner = taps_
     work = works[owner]
     mine = np.flatnonzero(((work[:, 0] >> 48) & 0xFF) == taps.WORK_HOST_OUT)
@@ -263,7 +276,7 @@ def _leaves(source: Source, works: np.ndarray, taps_: Taps, touched: np.ndarray)
 
 
 def _timed(works: np.ndarray, code: np.ndarray) -> np.ndarray:
-    """Places of instructions that read a timer or a counter of cycles."""
+    """Return the indices of works that read a timer or a counter of cycles."""
     scalar = np.flatnonzero(((works[:, 0] >> 48) & 0xFF) == taps.WORK_SCALAR)
     rows = code[works[scalar, 3]]
     reads = np.isin(rows[:, isa.C_IMM], (isa.S_TSC_READ, isa.S_PERF_READ)) & (rows[:, isa.C_OP] == isa.OP_SYS)
@@ -273,7 +286,7 @@ def _timed(works: np.ndarray, code: np.ndarray) -> np.ndarray:
 def _touched(
     rows: np.ndarray, what: np.ndarray, owner: np.ndarray, memories: dict[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Table rows of what taps say is touched, and the work that each belongs to."""
+    """Turn tap rows into rows of the access table, and return them with the work that each belongs to."""
     node = rows[:, 0] & 0xFFFFFF
     most = int(node.max()) + 1 if len(node) else 1
     memory_of = NODES + np.arange(most)
@@ -300,7 +313,8 @@ def _touched(
 
 
 def _named(works: np.ndarray, instructions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Table rows of the registers that scalar instructions name, and the work that each belongs to."""
+    """Return access table rows for the registers that scalar instructions name, with the work that each
+    belongs to."""
     scalar = np.flatnonzero(((works[:, 0] >> 48) & 0xFF) == taps.WORK_SCALAR)
     code = instructions[works[scalar, 3]]
     operation, frame = code[:, isa.C_OP], works[scalar, 2]
@@ -315,7 +329,7 @@ def _named(works: np.ndarray, instructions: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _made(memory: np.ndarray, is_write: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Rows of a table of accesses."""
+    """Return rows of the access table from their columns."""
     rows = np.zeros((len(low), 7), np.int64)
     rows[:, 0], rows[:, 1], rows[:, 3], rows[:, 4], rows[:, 5] = memory, is_write, 1, low, high
     return rows

@@ -1,4 +1,4 @@
-"""State and program words of one machine, host commands, and the one way to move them."""
+"""Hold the state, program words and host commands of one machine, and run its kernel."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -36,20 +36,20 @@ from npuviz.targets.wavelet.wafer import (
 
 LAST_CYCLE = 1 << 58
 LONG_RUN = 16
-"""Cycles from which it pays to call other threads."""
+"""Cycles of a run from which it pays to call further threads."""
 MOST_PLAIN_NODES = 1 << 12
-"""Larger wafers wait for compiled kernels: one of their cycles would take seconds, and is never cut."""
+"""Most nodes that the plain twins run: one cycle of a larger wafer would take seconds and cannot be cut."""
 MAX_COMMANDS = 1 << 20
 _KINDS_OF_PORTS = {HOST_PORT_IN: HOST_STREAM_IN, HOST_PORT_OUT: HOST_STREAM_OUT}
-"""What the kernels have for streams of ports, which they mark."""
+"""Kind of a port's stream -> the kind that the kernels know; a mark says that it goes through a port."""
 
 
 class Engine:
-    """The kernels' state and program words.
+    """The state and the program words that kernels work on, and the calls that move them on.
 
     state  (words,) int64 root state, owned
     team   (words,) int64, owned: what the threads of the last run shared, see kernels/bands.py
-    most_threads  threads that may run it side by side; what comes out does not depend on it
+    most_threads  threads that may run the wafer side by side; results do not depend on it
     """
 
     def __init__(self, spec: WaveletSpec, wafer: Wafer) -> None:
@@ -78,13 +78,13 @@ class Engine:
     # --- running -----------------------------------------------------------------------------------------
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
-        """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
+        """Run to a cycle at most; return the RESULT_ code of the kernel and a hit word per stop row."""
         return self.run(until, stops, events, -1)
 
     def run(
         self, until: int, stops: np.ndarray, events: EventBuffer | None, command: int
     ) -> tuple[int, np.ndarray]:
-        """As `advance`, to the end of a host command at most (-1: of none)."""
+        """Run as `advance` does, but at most until a host command has ended (-1: no command)."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         call.x[kernels.X_COMMAND] = command + 1
         is_shared = until - int(self._wafer.cycle) >= LONG_RUN
@@ -101,7 +101,7 @@ class Engine:
                 *words,
                 self.team,
                 0,
-                # One that waits for its host would go on from the end of a slice to that of the next.
+                # A machine that waits for its host would go on from the end of a slice to that of the next.
                 may_cut=until < kernels.LONGEST or bool(self._wafer.closed),
                 may_be_plain=int(self._wafer.nodes_count) <= MOST_PLAIN_NODES,
                 together=partial(
@@ -115,7 +115,7 @@ class Engine:
         return result, call.finish()
 
     def _make_team(self, stops: int, *, is_recorded: bool) -> None:
-        """Give threads room for what each of them records and for what hits in it."""
+        """Give every thread room for the events that it records and the stop rows that it hits."""
         words = team_words(self.event_margin if is_recorded else 0, stops)
         if len(self.team) < words:
             self.team = np.zeros(words, np.int64)
@@ -128,11 +128,11 @@ class Engine:
         self.state = larger
 
     def used_state(self) -> np.ndarray:
-        """The words in use (a view)."""
+        """Return the words of the state that are in use (a view)."""
         return self.state[: int(self._wafer.used)]
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `used_state` gave."""
+        """Replace the state by words that an earlier `used_state` returned."""
         used = int(self._wafer.used)
         if len(words) + self._free > len(self.state):
             self.state = zero_words(len(words) + int(sk.WAFER(words).demand) + FREE_WORDS + self._free)
@@ -141,11 +141,11 @@ class Engine:
             self.state[len(words) : used] = 0
 
     def counter(self, word: int) -> int:
-        """A counter of the whole wafer: the sum over bands of a word of BAND."""
+        """Return a counter of the whole wafer: the sum over all bands of one word of their BAND records."""
         return int(self._bands()[:, word].sum())
 
     def trail(self) -> np.ndarray:
-        """(rows, STAGE.num_words) int64: what the trails of all bands remember, by cycle."""
+        """Return (rows, STAGE.num_words) int64: the hops that the trails of all bands remember, by cycle."""
         s, size, width = self.state, int(self._wafer.trail_rows), sk.STAGE.num_words
         parts: list[np.ndarray] = []
         for start, written in self._bands()[:, [sk.BAND.trail, sk.BAND.trail_count]]:
@@ -155,7 +155,7 @@ class Engine:
         return found[np.argsort(found[:, sk.STAGE.cycle], kind="stable")]
 
     def _bands(self) -> np.ndarray:
-        """(bands, BAND.num_words) int64: the rows of the bands (a view)."""
+        """Return (bands, BAND.num_words) int64: the records of the bands (a view)."""
         first, count = int(self._wafer.bands), int(self._wafer.bands_count)
         return self.state[first : first + count * sk.BAND.num_words].reshape(count, sk.BAND.num_words)
 
@@ -178,7 +178,7 @@ class Engine:
         wafer.host_at = min(int(wafer.host_at), max(int(wafer.cycle), int(wafer.now) + 1))
 
     def close(self) -> None:
-        """No more commands will come."""
+        """Declare that no more commands will come."""
         wafer = self._wafer
         if wafer.closed:
             return
@@ -187,21 +187,21 @@ class Engine:
             wafer.closed_at = wafer.cycle
 
     def command_state(self, index: int) -> tuple[int, int, int, int]:
-        """(state 0 given 1 under way 2 done, PEs left, start, end) of a command."""
+        """Return (state, PEs left, start, end) of a command; its state is 0 given, 1 under way, 2 done."""
         if index >= int(self._wafer.given):
             return 0, 0, 0, 0
         row = sk.COMMAND_STATE(self.state, int(self._wafer.commands), index)
         return int(row.state), int(row.left), int(row.start), int(row.end)
 
     def data_places(self) -> list[int]:
-        """Where the words of each command begin among what the host gives and takes, rising."""
+        """Return where the words of each command begin in the data of all commands, rising."""
         count = len(self.commands)
         return [
             self._data_at(int(hk.COMMAND(self._rows, hk.FIRST_COMMAND, index).data)) for index in range(count)
         ]
 
     def result(self, index: int) -> np.ndarray:
-        """(height, width, words) uint32 that a transfer to the host brought."""
+        """Return the (height, width, words) uint32 that a transfer to the host brought."""
         command = self.commands[index]
         _, _, width, height = command.region
         start = self._data_at(int(hk.COMMAND(self._rows, hk.FIRST_COMMAND, index).data))
@@ -209,7 +209,7 @@ class Engine:
         return words.astype(np.uint32).reshape(height, width, command.words)
 
     def log_rows(self) -> list[tuple[int, int, int, int, int]]:
-        """(cycle, node, kind, value, instruction) of everything logged so far, in order."""
+        """Return (cycle, node, kind, value, instruction) of everything logged so far, in order."""
         s, width = self.state, sk.LOG_ROW.num_words
         left, chunk = int(self._wafer.log_count), int(self._wafer.log_first)
         found: list[tuple[int, int, int, int, int]] = []
@@ -222,9 +222,9 @@ class Engine:
         return found
 
     def make_block(self, node: int, *, wakes: bool = False) -> None:
-        """Give a node its own words, as the kernels do when something first happens there.
+        """Give a node its own words of state, as kernels do when something first happens there.
 
-        With `wakes` it looks for work in the next cycle, because a setting of its queues has changed.
+        With `wakes` the node looks for work in the next cycle, because a setting of its queues has changed.
         """
         kernels.make_block(self.state, self.words, node, int(wakes))
 
@@ -268,7 +268,8 @@ class Engine:
         return row, data, symbols
 
     def _arguments(self, command: HostCommand) -> np.ndarray:
-        """Launch arguments as register words: extended by their sign where the function says so."""
+        """Return launch arguments as register words, extended by their sign if the function takes signed
+        ones."""
         given = command.data if command.data is not None else np.zeros(0, np.uint32)
         exports = [_export_of(program, command.subject) for program in self.wafer.programs]
         taken = [export.arguments for export in exports if export is not None and export.function >= 0]
@@ -302,7 +303,7 @@ class Engine:
         return found
 
     def _append(self, rows: list[tuple[np.ndarray, np.ndarray, list[int]]]) -> None:
-        """Write command rows and their data behind those that are there; rows lie first, data behind."""
+        """Append command rows and their data; all rows lie before all data."""
         count = len(self.commands) + len(rows)
         needed = hk.FIRST_COMMAND + count * hk.COMMAND.num_words
         while len(self._rows) < needed:
@@ -321,7 +322,7 @@ class Engine:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Make the words `host` the kernels read: rows, then data. Results so far are kept."""
+        """Rebuild the words `host` that kernels read: rows, then data. Results so far are kept."""
         old = self._host
         base = len(self._rows)
         capacity = base + 2 * self._host_used + 64
@@ -347,7 +348,7 @@ class Engine:
         return self._base + place
 
     def _state_room(self, count: int) -> None:
-        """Give the states of the commands a place in the heap."""
+        """Make room in the heap for the states of `count` commands."""
         width, room = sk.COMMAND_STATE.num_words, int(self._wafer.commands_room)
         if count <= room:
             return

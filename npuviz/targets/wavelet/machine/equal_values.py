@@ -1,8 +1,8 @@
-"""Computations with integers whose result is there already: compilers make them once.
+"""Find computations with integers whose result an earlier instruction has left in a register.
 
-Ref: FAB section 10j: seven operations share two loads, a product and a multiply-add share the product;
-section 12c, rule M3: what a loop's rounds have in common is computed once. Floats stay as they are written:
-who uses one waits for it, which is found while the program runs.
+Compilers compute such values once. Ref: FAB section 10j: seven operations share two loads, a product and a
+multiply-add share the product; section 12c, rule M3: what the rounds of a loop have in common is computed
+once. Floats are left as written: whether an instruction waits for a float is found while the program runs.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,10 @@ Row = Sequence[int]
 
 
 def repeated(rows: Sequence[Row]) -> dict[int, int]:
-    """Position of a computation -> that of an earlier one with its result, since the last place jumped to."""
+    """Map the position of each repeated computation to that of an earlier one with the same result.
+
+    An instruction that a jump leads to, a call and an unconditional jump make all earlier results unknown.
+    """
     targets = {row[isa.C_IMM] for row in rows if row[isa.C_OP] in _JUMPS}
     found: dict[int, int] = {}
     values: dict[int, int] = {}  # register -> number of the value in it
@@ -52,7 +55,7 @@ def repeated(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _computation(row: Row, values: dict[int, int]) -> tuple[int, ...]:
-    """What an instruction computes, () for what is not a function of registers."""
+    """Return a key that is equal for equal computations, () if the result is no function of registers."""
     op, kind = row[isa.C_OP], row[isa.C_TYPE]
     if op == isa.OP_LI:
         return op, kind, row[isa.C_IMM]

@@ -1,7 +1,7 @@
-"""Cycles of each scalar instruction of a program: the table's, 16-bit words, addresses, predicated moves.
+"""Compute the cycles of each scalar instruction of a program.
 
-What compilers do with the text decides how many instructions the pipeline sees; the rules here are those that
-the totals of published programs show (docs/wavelet.md).
+The cost table is corrected for what a compiler does with the text: accesses by 16-bit words, computed
+addresses, predicated moves. The rules are those that the totals of published programs show (docs/wavelet.md).
 """
 
 from collections import defaultdict
@@ -27,11 +27,13 @@ Key = tuple[int, ...]
 
 
 def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """Cycles of each instruction: (n,) int64, for (n, CODE_WORDS) code and (128,) cycles per OP_ number.
+    """Return the cycles of each instruction: (n,) int64, for (n, CODE_WORDS) code and (128,) cycles per OP_
+    number.
 
-    A scalar access takes as many loads or stores as the value has 16-bit words; that of a descriptor what the
-    table says. The address of `a[i]` takes a shift of the index and the addition of the array. What is there
-    already is not computed again. A jump over moves has the bit PREDICATED: it costs the moves, taken or not.
+    A scalar access takes as many loads or stores as the value has 16-bit words; an access to a descriptor
+    takes what the table says. The address of `a[i]` takes a shift of the index and an addition of the array's
+    address. A value that has been computed already costs nothing. A jump over moves gets the bit PREDICATED:
+    it costs the moves, whether it is taken or not.
     """
     ops = code[:, isa.C_OP]
     cycles = costs[ops].astype(np.int64)
@@ -56,7 +58,7 @@ def instruction_cycles(code: np.ndarray, costs: np.ndarray) -> np.ndarray:
 
 
 def _predicate(rows: list[Row], at: int, cycles: np.ndarray) -> None:
-    """Mark a branch over moves, and the jump over the moves of its `else`."""
+    """Mark a branch over nothing but moves as predicated, and the jump over the moves of its `else`."""
     target = rows[at][isa.C_IMM]
     if not at < target <= at + 1 + LONGEST_PREDICATED:
         return
@@ -72,9 +74,10 @@ def _predicate(rows: list[Row], at: int, cycles: np.ndarray) -> None:
 
 
 class _Addresses:
-    """What is known of addresses on the way through the instructions of a program.
+    """The addresses that are known to be computed, while one walks through the instructions of a program.
 
-    Known is what all ways to an instruction have computed; a loop begins with what it does not change.
+    An address is known if all paths to an instruction have computed it; at the start of a loop, only those
+    stay known that the loop does not change.
     """
 
     def __init__(self, rows: list[Row]) -> None:
@@ -88,7 +91,8 @@ class _Addresses:
                 self._loop_end[row[isa.C_IMM]] = at
 
     def add_to(self, cycles: np.ndarray) -> None:
-        """Add the instructions that compute addresses; a sum that is one does not count twice."""
+        """Add to `cycles` the instructions that compute addresses; one that the program has as a sum is not
+        counted twice."""
         is_reached = True
         for at, row in enumerate(self._rows):
             self._arrive(at, is_reached)

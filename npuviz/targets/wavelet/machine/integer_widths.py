@@ -1,4 +1,4 @@
-"""Integers of more than 16 bits: how many instructions of the 16-bit datapath an operation on them takes."""
+"""Count how many instructions of the 16-bit datapath an operation on wider integers takes."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ addition with the carry of the one before (DSD builtins); registers have 16 bits
 _BITS = {isa.T_U32: 32, isa.T_I32: 32, isa.T_U64: 64, isa.T_I64: 64}
 _EACH_WORD = {isa.OP_ADD, isa.OP_SUB, isa.OP_AND, isa.OP_OR, isa.OP_XOR, isa.OP_NEG, isa.OP_INV}
 _UP_TO_HIGHEST = {isa.OP_ADD, isa.OP_SUB, isa.OP_MUL, isa.OP_NEG}
-"""A bit of the result depends on the same and all lower bits of the operands."""
+"""Operations in which a bit of the result depends on the same bit and all lower bits of the operands."""
 _COMPARISONS = range(isa.OP_EQ, isa.OP_GE + 1)
 _SHORT_JUMPS = (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ, isa.OP_MAP_TEST)
 _TWO_SOURCES = range(isa.OP_ADD, isa.OP_MAX + 1)
@@ -23,28 +23,28 @@ _ADDRESSES = {
     isa.OP_FILL: isa.C_A,
     isa.OP_DSD_MOVE: isa.C_C,
 }
-"""Instruction -> the column of a register with an address or what is added to one."""
+"""Instruction -> the column that names a register with an address or an offset."""
 _READS: dict[int, tuple[int, ...]] = {
     **dict.fromkeys((isa.OP_NOP, isa.OP_LI, isa.OP_LEA, isa.OP_JMP, isa.OP_MAP_TEST, isa.OP_MAP_READ), ()),
     **dict.fromkeys((isa.OP_JZ, isa.OP_JNZ, isa.OP_RET, isa.OP_ASSERT, isa.OP_MAP_WRITE), (isa.C_A,)),
     **dict.fromkeys((isa.OP_ACTIVATE, isa.OP_BLOCK, isa.OP_UNBLOCK), (isa.C_A,)),
     **dict.fromkeys((isa.OP_SELECT, isa.OP_SYS), (isa.C_B, isa.C_C, isa.C_AUX)),
 }
-"""Instruction -> columns of the registers it reads; `b` and `c` where it is not named."""
+"""Instruction -> columns of the registers that it reads; `b` and `c` for instructions not listed."""
 _ALL = (1 << 64) - 1
 _ADDRESS = (1 << _WORD) - 1
 _FARTHEST = 256
-"""Instructions that are searched for readers of a result; what is read later counts as read whole."""
+"""Instructions after a result in which its readers are searched; beyond them all its bits count as read."""
 
 Row = Sequence[int]
 
 
 def extra_cycles(rows: Sequence[Row]) -> dict[int, int]:
-    """Position -> cycles beyond one instruction, for operations on wide integers.
+    """Return position -> cycles beyond one instruction, for operations on wide integers.
 
-    Sums, differences and logic take an instruction for each 16-bit word of the result that anybody reads,
+    Sums, differences and logic take an instruction for each 16-bit word of the result that is read later,
     comparisons one for each word; addresses have 16 bits, so that the high words of an index are never
-    computed. Products and shifts are put together of 16-bit ones (assumed).
+    computed. Products and shifts are composed of 16-bit ones (assumed).
     """
     found: dict[int, int] = {}
     demanded: dict[int, int] = {}
@@ -69,7 +69,8 @@ def _makes_integer(row: Row) -> bool:
 
 
 def _instructions(row: Row, bits: int, needed: int) -> int:
-    """Instructions of an operation on `bits` bits of whose result `needed` are read."""
+    """Return how many instructions an operation on `bits` bits takes; `needed` masks the bits of its result
+    that are read."""
     op, words = row[isa.C_OP], bits // _WORD
     if op == isa.OP_AND and row[isa.C_C] < 0:
         needed &= row[isa.C_IMM]
@@ -77,7 +78,7 @@ def _instructions(row: Row, bits: int, needed: int) -> int:
     if op in _COMPARISONS:
         return words
     if op in _EACH_WORD:
-        # A carry comes from below.
+        # The carry comes from the lower words.
         return (max(read, default=0) + 1) if op in _UP_TO_HIGHEST else len(read)
     if op == isa.OP_MUL:
         count = max(read, default=0) + 1
@@ -91,7 +92,11 @@ def _instructions(row: Row, bits: int, needed: int) -> int:
 
 
 def _shift(row: Row, words: int, needed: int, read: Sequence[int]) -> int:
-    """Words that come of one word of the operand are shifted; others take two shifts and an `or`."""
+    """Return the instructions of a shift.
+
+    A word made of one word of the operand takes one shift (none for a shift by whole words), others two and
+    an `or`.
+    """
     if row[isa.C_C] >= 0:
         return 3 * len(read)  # by a register, a branch apart: assumed
     amount = row[isa.C_IMM] if row[isa.C_OP] == isa.OP_SHR else -row[isa.C_IMM]
@@ -105,7 +110,8 @@ def _shift(row: Row, words: int, needed: int, read: Sequence[int]) -> int:
 
 
 def _read_of(rows: Sequence[Row], at: int, demanded: dict[int, int]) -> int:
-    """Mask of the bits of the result of instruction `at` that later ones read, up to the next write."""
+    """Return a mask of the bits of the result of instruction `at` that later ones read, up to the next
+    write."""
     register, found, farthest = rows[at][isa.C_A], 0, 0
     for position in range(at + 1, min(len(rows), at + 1 + _FARTHEST)):
         row = rows[position]
@@ -130,7 +136,8 @@ def _writes(row: Row) -> bool:
 
 
 def _demand(row: Row, register: int, needed: int) -> int:
-    """Mask of the bits of `register` that an instruction reads to make `needed` of its result."""
+    """Return a mask of the bits of `register` that an instruction reads to make the bits `needed` of its
+    result."""
     op, kind = row[isa.C_OP], row[isa.C_TYPE]
     a, b, c = row[isa.C_A], row[isa.C_B], row[isa.C_C]
     if op in _LOADS or op in _STORES:

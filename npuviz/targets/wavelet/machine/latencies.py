@@ -1,4 +1,4 @@
-"""Latencies that a seed changes, and within what."""
+"""List the latencies that a seed changes, and their ranges."""
 
 from npuviz.program.program import Program
 from npuviz.sim.latencies import Varied
@@ -12,7 +12,7 @@ _NUM_LINKS, _NUM_THREADS = 4, 8
 
 
 def varied(program: Program) -> tuple[Varied, ...]:
-    """What a seed changes in a run of a program."""
+    """Return the latencies of a program's run that a seed changes."""
     wafer = program.payload.wafer
     count = int((wafer.program_of >= 0).sum())
     return (

@@ -1,4 +1,4 @@
-"""The wafer machine behind the contract: engine, observation and contents put together."""
+"""Implement the machine contract for a wafer: engine, observation and contents put together."""
 
 import hashlib
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ from npuviz.targets.wavelet.wafer import HOST_COPY_OUT, STREAMS_OUT, HostCommand
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A line that a PE printed; column and row in the rectangle, cycle that of its newline."""
+    """A line that a PE printed: column and row in the rectangle, cycle of its newline."""
 
     cycle: int
     column: int
@@ -57,10 +57,10 @@ NOT_CHECKED = (
 
 
 class _NoImage:
-    """All contents of a wafer lie in the state."""
+    """An empty image: all contents of a wafer lie in the state."""
 
     def digest(self) -> str:
-        """Nothing beside the state."""
+        """Return the digest of nothing."""
         return hashlib.blake2b(b"", digest_size=16).hexdigest()
 
 
@@ -93,7 +93,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
 
     @property
     def wafer(self) -> Wafer:
-        """What it runs."""
+        """The program that the machine runs."""
         return self.engine.wafer
 
     def _broken(self, result: int) -> StopReason:
@@ -137,7 +137,8 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return self.wavelet_text(self._node(column, row), found)
 
     def unit_stops(self, unit: int) -> np.ndarray:
-        """Stop rows that hit when a unit starts an instruction, operation or command, or passes a word on."""
+        """Return stop rows that hit when a unit starts an instruction, operation or command, or passes a word
+        on."""
         place = self.element_of_unit(unit)
         if place is None:
             return stop_table([(STOP_PART, 0, PART_HOST, 0, 0, 0)])
@@ -147,20 +148,21 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return stop_table([(STOP_PART, element, PART_ROUTER if part == ROUTER else part, 0, 0, 0)])
 
     def wait_chain(self, unit: int) -> Sequence[WaitLink]:
-        """From what a unit waits for now, through colors and PEs, to a line that has not run."""
+        """Follow what a unit waits for now, through colors and PEs, to a source line that has not run."""
         return self.explainer.chain(self.numbering, unit)
 
     # --- the host --------------------------------------------------------------------------------------
 
     def host_command(self, command: HostCommand) -> int:
-        """Append a command; returns its index. Raises UsageError if the wafer cannot take it."""
+        """Append a command and return its index. Raises UsageError if the wafer cannot take it."""
         self.engine.add_commands([command])
         return len(self.engine.commands) - 1
 
     def run_until_done(self, index: int, limit: int) -> StopReason:
-        """Run until a command is done, at most `limit` cycles (HANG).
+        """Run until a command is done, for at most `limit` cycles.
 
-        Gives UNTIL when it is done; FAULT, DEADLOCK or FINISHED if the machine stopped before.
+        Returns UNTIL when it is done, HANG at the limit; FAULT, DEADLOCK or FINISHED if the machine stopped
+        before.
         """
         end = self.cycle + limit
         while not self.is_done(index):
@@ -177,19 +179,21 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return StopReason(StopKind.UNTIL, self.cycle, detail="the command is done")
 
     def is_done(self, index: int) -> bool:
-        """Whether a command has ended."""
+        """Return whether a command has ended."""
         return self.engine.command_state(index)[0] == 2
 
     def result(self, index: int) -> np.ndarray | None:
-        """(height, width, words) uint32 that a transfer to the host brought; None before it is done."""
+        """Return (height, width, words) uint32 that a transfer to the host brought; None before it is
+        done."""
         return self.engine.result(index) if self.is_done(index) else None
 
     def close(self) -> None:
-        """No more commands will come: the machine finishes when all are done."""
+        """Declare that no more commands will come: the machine finishes when all are done."""
         self.engine.close()
 
     def printed(self) -> list[Printed]:
-        """Lines that PEs printed so far, by cycle; a line without its newline yet is not among them."""
+        """Return the lines that PEs have printed so far, by cycle; lines without a newline yet are left
+        out."""
         nodes = self.engine.program.nodes
         open_lines: dict[int, list[str]] = {}
         found: list[Printed] = []
@@ -206,37 +210,38 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
 
     @property
     def logs_hazards(self) -> bool:
-        """The kernels note them."""
+        """Whether a run notes hazards: always, the kernels log them."""
         return True
 
     def hazards(self) -> Sequence[Hazard]:
-        """What the hardware leaves to the programmer and went wrong so far."""
+        """Return the hazards so far: what the hardware leaves to the programmer and went wrong."""
         return self.explainer.hazards()
 
     def memory_hazards(self) -> Findings:
-        """Nothing beside `hazards`, which has what threads of one PE do; what is not looked at."""
+        """Return no findings beyond `hazards`, which covers the threads of a PE, and a list of what is not
+        checked."""
         return Findings((), NOT_CHECKED)
 
     def reports(self) -> Sequence[DetailTable]:
-        """Who waits for whom, once nothing can happen any more."""
+        """Return a table of the waits of a deadlocked machine; nothing for other machines."""
         is_stuck = int(sk.WAFER(self.engine.state).status) == sk.STATUS_DEADLOCK
         return (self.explainer.waits(),) if is_stuck else ()
 
     def peaks(self) -> Sequence[Peak]:
-        """Words over all links."""
+        """Return the words that went over all links, and the most that could have."""
         return self.observer.peaks()
 
     # --- memories --------------------------------------------------------------------------------------
 
     def node_at(self, column: int, row: int) -> int:
-        """Node of a place of the rectangle, -1 if nothing is there."""
+        """Return the node at a place of the rectangle, -1 if nothing is there."""
         grid = self.engine.program.nodes.grid
         if not (0 <= row < grid.shape[0] and 0 <= column < grid.shape[1]):
             return -1
         return int(grid[row, column])
 
     def read_pe(self, column: int, row: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of the memory of a PE of the rectangle. Raises ValueError outside it."""
+        """Return bytes of the memory of a PE of the rectangle. Raises ValueError outside it."""
         node = self.node_at(column, row)
         data = self.observer.memory_words(node).view(np.uint8) if node >= 0 else np.zeros(0, np.uint8)
         if address < 0 or size_bytes < 0 or address + size_bytes > len(data):
@@ -244,11 +249,12 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return data[address : address + size_bytes].tobytes()
 
     def read_symbol(self, column: int, row: int, symbol: Symbol) -> bytes:
-        """Bytes of a variable of a PE, in coordinates of the rectangle."""
+        """Return the bytes of a variable of a PE, in coordinates of the rectangle."""
         return self.read_pe(column, row, symbol.address, symbol.size_bytes)
 
     def _place(self, memory: int, address: int, size: int) -> tuple[int, int]:
-        """(column, row) of the PE with a memory, once the range is known to lie inside."""
+        """Return (column, row) of the PE that has a memory. Raises ValueError for a range outside the
+        memory."""
         if not 0 <= memory < len(self._description.memories):
             raise ValueError(f"there is no memory {memory}")
         room = self._description.memories[memory].size_bytes
@@ -259,7 +265,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return pe.x, pe.y
 
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory now. Raises ValueError outside the memory."""
+        """Return bytes of a memory now. Raises ValueError outside the memory."""
         column, row = self._place(memory, address, size_bytes)
         return self.read_pe(column, row, address, size_bytes)
 
@@ -273,11 +279,14 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         self.observer.note_written(node, address, address + len(data))
 
     def work_so_far(self) -> int:
-        """Instructions and elements of operations up to now."""
+        """Return the instructions and the elements of operations that have run up to now."""
         return self.engine.counter(sk.BAND.instructions) + self.engine.counter(sk.BAND.elements)
 
     def results(self) -> np.ndarray:
-        """(n, 4) int64: what commands that are done brought from PEs; part: the PE's number in the region."""
+        """Return (n, 4) int64 rows of (command, part, number, word): what finished commands brought from PEs.
+
+        Part is the number of the PE in the region of the command, number that of the word.
+        """
         parts = [np.zeros((0, 4), np.int64)]
         for index, command in enumerate(self.engine.commands):
             if command.kind in (HOST_COPY_OUT, *STREAMS_OUT) and self.is_done(index):
@@ -287,13 +296,13 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return np.concatenate(parts)
 
     def record_accesses(self, until: int) -> RecordedAccesses:
-        """Run from now to a cycle, and tell what every PE touched."""
+        """Run from now to a cycle, and return what every PE read and wrote."""
         watched = self.numbering.watched
         memories = {watched[place].node: memory for place, memory in self.numbering.memory_of.items()}
         return accesses_of(Source(self.engine, self.observer, self.listing), memories, (self.cycle, until))
 
     def regions(self, memory: int) -> Sequence[Region]:
-        """The variables of a PE, sorted by address."""
+        """Return the variables of a PE, sorted by address."""
         column, row = self._place(memory, 0, 0)
         program = self.wafer.programs[self.observer.program_of(self.node_at(column, row))]
         found: list[Region] = []
@@ -309,7 +318,7 @@ class WaveletMachine(KernelMachine, FabricViews, FrameViews):
         return found
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """Programs of a wafer have variables, no tensors."""
+        """Return None: programs of a wafer have variables, no tensors."""
         return None
 
 

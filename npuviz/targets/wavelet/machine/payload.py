@@ -1,4 +1,4 @@
-"""What a program of this target carries for its machine."""
+"""Hold what a program of this target carries for its machine, and compute a fingerprint of it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 class WaferPayload:
     """A compiled wafer and the commands of its host, in order.
 
-    is_closed  no more commands will come: the machine finishes when all are done and nothing moves
+    is_closed  whether no more commands will come: the machine finishes when all are done and nothing moves
     """
 
     wafer: Wafer
@@ -21,7 +21,7 @@ class WaferPayload:
 
 
 def code_tables(wafer: Wafer) -> tuple[tuple[np.ndarray, ...], tuple[int, ...]]:
-    """Distinct code arrays and, per program, the index of its own: programs of a wafer may share one."""
+    """Return the distinct code arrays and, per program, the index of its array: programs may share one."""
     found: list[np.ndarray] = []
     index_of: dict[int, int] = {}
     of_program: list[int] = []
@@ -35,7 +35,7 @@ def code_tables(wafer: Wafer) -> tuple[tuple[np.ndarray, ...], tuple[int, ...]]:
 
 
 def fingerprint(payload: WaferPayload, spec_text: str) -> str:
-    """Digest of everything that decides a run: code, data, routes, commands, figures."""
+    """Return a digest of everything that decides a run: code, data, routes, commands, figures."""
     digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
     wafer = payload.wafer
     digest.update(f"{wafer.arch} {wafer.columns} {wafer.rows} {wafer.offset} {payload.is_closed}".encode())

@@ -1,4 +1,4 @@
-"""Builds the program words and the root state of a machine from its spec and wafer."""
+"""Build the program words and the root state of a machine from its spec and wafer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +24,21 @@ from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import Channel, PeProgram, Wafer
 
 MAX_STATE_WORDS = 1 << 33
-"""64 GiB: larger wafers are refused. Pages nobody touches take no memory."""
+"""Most words of state, 64 GiB: larger wafers are refused. Pages that are never touched take no memory."""
 FREE_WORDS = 1 << 17
-"""Room beside what nodes need: for commands and their like."""
+"""Words of the heap beyond what nodes need, for the states of commands and the like."""
 _LOG_ROWS = 16
-"""Rows for the log that a node can have in a cycle: a print, and hazards of an operation and its operands."""
+"""Most log rows of a node in a cycle: a print, and hazards of an operation and its operands."""
 _TASK_IDS = 64
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Places with a program or a route, in the order of rows: (n,) arrays.
+    """Places with a program or a route, row by row: (n,) arrays.
 
-    x, y  in the rectangle; class_of  index of its class; grid (rows, columns) node or -1
+    x, y      column and row in the rectangle
+    class_of  index of the node's class
+    grid      (rows, columns) index of the node at each place, -1 if none
     """
 
     x: np.ndarray
@@ -75,7 +77,11 @@ class ProgramWords:
         return at
 
     def _add_code(self, wafer: Wafer, costs: np.ndarray) -> tuple[list[int], list[tuple[int, int]]]:
-        """Per program: the listing index of its first instruction; words of its code and of their cycles."""
+        """Add the code of all programs and its cycles to the words.
+
+        Returns per program the listing index of its first instruction, and (place of its code, place of its
+        cycles).
+        """
         tables, of_program = code_tables(wafer)
         bases, at, total = list[int](), list[tuple[int, int]](), 0
         for code in tables:
@@ -217,7 +223,7 @@ class ProgramWords:
 
 
 def _costs(spec: WaveletSpec) -> np.ndarray:
-    """(128,) int64: cycles per OP_ number."""
+    """Return (128,) int64: cycles per OP_ number."""
     costs = np.zeros(128, np.int64)
     for name, number in instruction_names().items():
         costs[number] = spec.cost_of(name)
@@ -251,7 +257,8 @@ def _channel_key(channels: Sequence[Channel]) -> tuple[object, ...]:
 
 
 def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate], dict[int, int]]:
-    """Nodes of a wafer, the template of each of their classes, and program -> bytes of memory it uses."""
+    """Return the nodes of a wafer, the template of each class, and program -> bytes of memory that it
+    uses."""
     facts: dict[int, ProgramFacts] = {}
     index_of: dict[tuple[object, ...], int] = {}
     templates: list[ClassTemplate] = []
@@ -285,7 +292,8 @@ def _classes(spec: WaveletSpec, wafer: Wafer) -> tuple[Nodes, list[ClassTemplate
 def _known_keys(
     channels: Mapping[tuple[int, int], tuple[Channel, ...]],
 ) -> dict[tuple[int, int], tuple[object, ...]]:
-    """Place -> something equal for equal channel settings; the same tuple of channels is looked at once."""
+    """Return place -> a key that is equal for equal channel settings; each tuple of channels is looked at
+    once."""
     known: dict[int, tuple[object, ...]] = {}
     found: dict[tuple[int, int], tuple[object, ...]] = {}
     for place, settings in channels.items():
@@ -297,7 +305,8 @@ def _known_keys(
 
 
 def _ranges(program: PeProgram) -> list[tuple[int, int, int]]:
-    """Begin and end of the variables, rising, and 1 for i16; of those that share bytes the first one."""
+    """Return (begin, end, 1 for i16) of the variables, rising; of variables that share bytes only the
+    first."""
     found: list[tuple[int, int, int]] = []
     for symbol in sorted(program.symbols, key=lambda symbol: (symbol.address, -symbol.size_bytes)):
         if symbol.size_bytes > 0 and (not found or symbol.address >= found[-1][1]):
@@ -307,19 +316,20 @@ def _ranges(program: PeProgram) -> list[tuple[int, int, int]]:
 
 
 def log_room(num_nodes: int) -> tuple[int, int]:
-    """Words that a cycle may add to the log, and words for rows that are kept aside in it (bands.py)."""
+    """Return the words that a cycle may add to the log, and the words for rows that are kept aside in it
+    (bands.py)."""
     rows = _LOG_ROWS * num_nodes
     chunks = -(-rows // sk.LOG_CHUNK_ROWS) + 1
     return chunks * (1 + sk.LOG_CHUNK_ROWS * sk.LOG_ROW.num_words), 1 + rows * sk.ASIDE_ROW.num_words
 
 
 def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
-    """The root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
+    """Return the root state at cycle 0: (words,) int64, owned by the caller; unused pages take no memory."""
     count = len(words.nodes.x)
     actors = 2 * count
     fan = 1 << sk.FAN_SHIFT
     num_words = -(-actors // fan)
-    # To look for the next mark may go one too far, and all bits of a top mark may be set.
+    # The search for the next mark may look one word too far, and all bits of a top mark may be set.
     num_tops = num_words // fan**2 + 2
     num_groups = num_tops * fan
     bands = min(sk.MOST_BANDS, max(1, -(-count // sk.NODES_OF_A_BAND)))
@@ -370,7 +380,7 @@ def build_state(spec: WaveletSpec, words: ProgramWords) -> np.ndarray:
 
 
 def _latencies(spec: WaveletSpec) -> dict[str, int]:
-    """Cycles of words, tasks and the host, by field of the root record; they can be written during a run."""
+    """Return the cycles of words, tasks and the host, by field of the root record; a run can change them."""
     return {
         "hop": spec.hop,
         "ramp": spec.ramp,
@@ -384,7 +394,8 @@ def _latencies(spec: WaveletSpec) -> dict[str, int]:
 
 
 def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
-    """(k,) int64: nodes whose programs have active tasks or closed colors; they run from cycle 0 on."""
+    """Return (k,) int64: nodes whose programs have active tasks or closed colors; they run from cycle 0
+    on."""
     starts = [
         t.program >= 0 and bool(sk.BLOCK(t.words).active or sk.BLOCK(t.words).teardown) for t in templates
     ]
@@ -392,7 +403,7 @@ def _starters(nodes: Nodes, templates: Sequence[ClassTemplate]) -> np.ndarray:
 
 
 def _seat_starters(s: np.ndarray, starters: np.ndarray) -> None:
-    """Give those that start their seats, and wake them in cycle 0; all others sleep."""
+    """Give the nodes that start their seats, and wake them in cycle 0; all others sleep."""
     seats = np.arange(len(starters))
     wafer = sk.WAFER(s)
     s[wafer.seats + seats] = -1 - starters

@@ -1,4 +1,4 @@
-"""Threads that run one machine together, as many as there are processors."""
+"""Run one machine with several threads, as many as there are processors."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.kernels.records import MOST_BANDS
 
 
 def num_processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -28,12 +28,12 @@ def _threads() -> ThreadPoolExecutor:
 def run_together(
     words: tuple[Any, ...], room: tuple[np.ndarray, int], bands: int, most: int, advance: Callable[..., Any]
 ) -> int:
-    """Call a kernel `advance(*words, team, serves)` with a thread for each band; returns its result.
+    """Call a kernel `advance(*words, team, serves)` with a thread for each band; return its result.
 
-    bands  those there are now; 0: no matter how many, one thread runs them
-    most   threads to use; while there are fewer bands, the run ends when there are more
-    room   (words,) int64, changed: what they share; words of it for the call of each job. All helpers are
-           back when this returns.
+    bands  bands of now; 0: one thread runs them, however many there are
+    most   most threads to use; while there are fewer bands, the run ends as soon as there are more bands
+    room   ((words,) int64, changed: what the threads share; words of it for the call of each job). All
+           helpers have ended when this returns.
     """
     team, call_words = room
     helpers = max(0, min(bands, most) - 1) if is_compiled else 0
@@ -49,7 +49,7 @@ def run_together(
     finally:
         shared.jobs = LET_GO
     for each in serving:
-        # One that has not begun yet need not: its thread has other work.
+        # A helper that has not begun yet is not needed: its thread has other work.
         if not each.cancel():
             each.result()
     return result

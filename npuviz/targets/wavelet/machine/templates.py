@@ -1,4 +1,5 @@
-"""Blocks of nodes as they are at the start: one template per class, nodes with equal program and channels."""
+"""Build the initial block of state of every class: nodes with equal programs and channels share a
+template."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from npuviz.targets.wavelet.kernels import records as sk
 from npuviz.targets.wavelet.spec import WaveletSpec
 from npuviz.targets.wavelet.wafer import TIMER, TIMER_CONTROL, Channel, PeProgram
 
-# In the order of FILTER.
+# In the order of the fields of the record FILTER.
 FILTER_FIELDS = (
     "count_data", "count_control", "init_counter", "limit1", "limit2", "max_counter", "filter_control",
     "min_idx", "max_idx",
@@ -26,9 +27,9 @@ _ROUTER_WORDS = (0x7F20, 0x7F58)
 _ROUTER_BYTES = (0xFE40, 0xFEB0)
 """Addresses of router registers on WSE-2, as `kernels/processor/configuration.py` has them."""
 OVERRUN_BYTES = 512
-"""Bytes behind what a program uses that it may touch; further out is a fault."""
+"""Bytes behind the used memory of a program that it may touch; an access further out is a fault."""
 REGISTER_LIMIT = 4096
-"""Words for the frames of calls where recursion or function values hide how deep they go."""
+"""Most words for the frames of calls: recursion and function values hide how deep calls go."""
 
 
 def _integers() -> dict[int, int]:
@@ -37,7 +38,7 @@ def _integers() -> dict[int, int]:
 
 @dataclass
 class ClassTemplate:
-    """One class. Places are words from the start of the block.
+    """The initial state of one class. Places count words from the start of the block.
 
     channels, queues  color or queue number -> place
     unset             place of a bit for each of `unset_words`, the addresses of 16-bit words
@@ -61,9 +62,12 @@ class ClassTemplate:
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """What a program's code says about the state it needs.
+    """The state that a program needs, as found in its code.
 
-    colors     colors that its descriptors name; is_dynamic: it sets routes or queues while it runs
+    colors      colors that its descriptors name
+    is_dynamic  whether it sets routes or queues while it runs
+    registers   words for the frames of calls
+    stack       bytes for the frames of calls in PE memory
     """
 
     colors: frozenset[int]
@@ -76,7 +80,7 @@ class ProgramFacts:
 
 
 def program_facts(program: PeProgram, arch: str) -> ProgramFacts:
-    """Look through the functions that a program can reach."""
+    """Find out from the functions that a program can reach which state the program needs."""
     code = program.code
     reached = _reached(program)
     rows = _rows_of(program, reached)
@@ -93,7 +97,7 @@ def program_facts(program: PeProgram, arch: str) -> ProgramFacts:
     has_async = any(bool(operations[row, isa.O_ASYNC]) for row in settings)
     return ProgramFacts(
         frozenset(_colors_of(words)),
-        # A color that code puts into a descriptor may be any color, as one that it routes.
+        # Code that writes the color of a descriptor or sets routes may use any color.
         bool(_ROUTER_CALLS.intersection(calls.tolist()))
         or (arch == "wse2" and _names_router(code[rows, isa.C_IMM], program.image))
         or bool(((ops == isa.OP_DSD_SET) & (code[rows, isa.C_IMM] == isa.F_COLOR)).any()),
@@ -106,7 +110,8 @@ def program_facts(program: PeProgram, arch: str) -> ProgramFacts:
 
 
 def _colors_of(words: Iterable[int]) -> set[int]:
-    """Colors of words that look like fabric descriptors; a wrong guess costs a few words of state."""
+    """Return the colors of words that look like fabric descriptors; a wrong guess costs a few words of
+    state."""
     found: set[int] = set()
     for word in words:
         if word & isa.MASK_KIND in (isa.KIND_FABIN, isa.KIND_FABOUT):
@@ -117,7 +122,8 @@ def _colors_of(words: Iterable[int]) -> set[int]:
 
 
 def _names_router(numbers: np.ndarray, image: np.ndarray) -> bool:
-    """Whether numbers of the code or 16-bit numbers of the data look like addresses of router registers.
+    """Return whether numbers of the code or 16-bit numbers of the data look like addresses of router
+    registers.
 
     A wrong guess costs state: a channel for every color.
     """
@@ -130,7 +136,7 @@ def _names_router(numbers: np.ndarray, image: np.ndarray) -> bool:
 
 
 def _ends(program: PeProgram) -> dict[int, int]:
-    """Entry of a function -> where the next one begins."""
+    """Return entry of a function -> entry of the next one."""
     entries = [*sorted({f.entry for f in program.functions}), len(program.code)]
     return dict(pairwise(entries))
 
@@ -185,9 +191,9 @@ def _frame_sizes(program: PeProgram, reached: Sequence[int]) -> dict[int, int]:
 
 
 def _longest_chain(program: PeProgram, reached: Sequence[int], sizes: dict[int, int], most: int) -> int:
-    """The largest sum of sizes over a chain of calls, `most` at most: all of it where calls are recursive.
+    """Return the largest sum of sizes over a chain of calls, at most `most`; `most` if calls are recursive.
 
-    Calls of function values count as all functions together, and 256 at least.
+    A call of a function value counts as all functions together, and as 256 at least.
     """
     callees = _callees(program)
     longest: dict[int, int] = {}
@@ -207,15 +213,16 @@ def _longest_chain(program: PeProgram, reached: Sequence[int], sizes: dict[int, 
 
 
 def memory_in_use(program: PeProgram, facts: ProgramFacts) -> int:
-    """Bytes of a PE's memory that a program can touch: data, and the deepest stack."""
+    """Return how many bytes of a PE's memory a program can touch: data, and the deepest stack."""
     return max(len(program.image), min(program.memory_bytes, program.stack_base + facts.stack))
 
 
 def unset_bits(program: PeProgram) -> tuple[range, np.ndarray]:
-    """Addresses of 16-bit words from the first to the last variable without a value, and a bit for each.
+    """Return the addresses of 16-bit words from the first to the last variable without a value, and a bit for
+    each.
 
-    Returns the addresses and (n,) int64 words of bits, the lowest bit first: 1 for words of such variables,
-    but for the buffers of FIFOs, which nobody reads before they are filled.
+    The bits are (n,) int64 words, the lowest bit first: 1 for words of such variables, except for the buffers
+    of FIFOs, which nobody reads before they are filled.
     """
     spans = [(each.address, each.address + each.size_bytes) for each in program.symbols if each.is_unset]
     marks = np.zeros(max((end for _, end in spans), default=0) + 2, np.bool_)
@@ -237,7 +244,7 @@ def make_template(
     spec: WaveletSpec, index: int, program: PeProgram | None, facts: ProgramFacts | None,
     channels: Sequence[Channel],
 ) -> ClassTemplate:  # fmt: skip
-    """The template of a class; `index` is that of the program, -1 without one."""
+    """Return the template of a class; `index` is the index of its program, -1 without one."""
     builder = _Builder(spec, index, program, facts, channels)
     return builder.build()
 
@@ -256,7 +263,7 @@ class _Builder:
         self._size = 0
 
     def _place(self, words: np.ndarray) -> int:
-        """Put words behind those so far, on a line of their own; returns where they begin."""
+        """Append words, padded to a whole line, and return where they begin."""
         at = self._size
         self._parts += [words, np.zeros(-len(words) % sk.LINE_WORDS, np.int64)]
         self._size += len(words) + -len(words) % sk.LINE_WORDS
@@ -311,8 +318,10 @@ class _Builder:
         return found
 
     def _colors(self) -> list[int]:
-        """Colors that get a channel: configured, bound to queues, named by code; all of them for a
-        program that configures its router."""
+        """Return the colors that get a channel: those configured, bound to queues or named by code.
+
+        A program that configures its router gets all of them.
+        """
         found = set(self._routed)
         if self._facts is not None:
             if self._facts.is_dynamic:
@@ -402,7 +411,8 @@ class _Builder:
         return words.reshape(-1)
 
     def _bytes(self) -> int:
-        """What a program can touch, and a little more: DSDs may overrun an array without harm."""
+        """Return the size of a PE's memory: what a program can touch, and OVERRUN_BYTES that DSDs may
+        overrun."""
         assert self._program is not None
         assert self._facts is not None
         used = memory_in_use(self._program, self._facts)
@@ -446,7 +456,7 @@ class _Builder:
         # A color that starts in teardown starts no handler: benchmark-libs/allreduce relies on it (EX).
 
     def _blocked(self, program: PeProgram) -> set[int]:
-        """Data ids start blocked unless a task is bound. Ref: TID."""
+        """Return the task ids that start blocked: data ids without a task among them. Ref: TID."""
         bound = {task.id for task in program.tasks}
         found = set(range(24 if self._spec.arch == "wse2" else 8)) - bound
         found -= {number for kind, number in program.unblocked if kind != isa.ID_UT}
