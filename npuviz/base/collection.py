@@ -1,4 +1,5 @@
-"""Work that makes many objects and no garbage."""
+"""Pause Python's garbage collector while many long-lived objects are made, and leave them out of later
+searches."""
 
 import gc
 from collections.abc import Generator
@@ -7,7 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Generator[None]:
-    """Pause the search for cycles of objects, which would walk all the new ones again and again in vain."""
+    """Pause the garbage collector inside a `with` block: it would walk all the new objects again and again in
+    vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -18,7 +20,7 @@ def no_collection() -> Generator[None]:
 
 
 def set_aside() -> None:
-    """Search for cycles of objects once more, and leave all that is there now out of later searches.
+    """Collect garbage once, and leave all objects that live now out of later collections.
 
     What an open file brings, some hundred thousand objects, stays until another one is opened: each
     later search through it takes 0.2 s, in the middle of a step. The next call looks at it again.

@@ -1,4 +1,4 @@
-"""Every exception that npuviz raises on purpose.
+"""Define every exception that npuviz raises on purpose.
 
 NpuvizError
  +-- FormatError        bytes on disk are wrong (file, offset, field, expected, found, hint)
@@ -26,13 +26,14 @@ from pathlib import Path
 from npuviz.base.names import echo
 
 LONGEST_TEXT = 900
-"""Characters of an error; what somebody made absurdly long is cut in the middle."""
+"""Longest text of an error, in characters; a longer one is cut in the middle."""
 LONGEST_PART = 400
-"""Characters of what was found, and of the field it was found in."""
+"""Longest text of what was found, and of the name of the field in which it was found, in characters."""
 
 
 class KernelWarning(UserWarning):
-    """Something about a kernel that a script runs; its result is there."""
+    """Something that the user should know about a kernel that a script ran; the kernel still gave its
+    result."""
 
 
 class HazardWarning(KernelWarning):
@@ -137,7 +138,7 @@ class UsageError(NpuvizError):
 
 
 class SettingsNeeded(UsageError):
-    """What is opened leaves settings to the user that nobody gave; a window can ask for them."""
+    """Opening a file needs settings that nobody gave; a window can ask the user for them."""
 
 
 class SimulationError(NpuvizError):

@@ -1,8 +1,8 @@
-"""Ctrl+C ends the program, whatever the code that it arrives in makes of it.
+"""Make Ctrl+C end the program, even where a library or Python itself swallows the interrupt.
 
-Python raises KeyboardInterrupt in whatever the main thread does then. Libraries turn it into errors of their
-own (numpy while it compares, a class body while it is made), and where nobody can catch it, in a callback of
-a compiler or a finalizer, it is printed and forgotten.
+Python raises KeyboardInterrupt in whatever the main thread is executing. Libraries turn it into errors of
+their own (numpy while it compares, a class body while it is made), and where nothing can catch it, in a
+callback of a compiler or a finalizer, Python prints it and goes on.
 """
 
 import _thread
@@ -13,14 +13,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 
 AGAIN_SECONDS = 0.02
-"""After how long an interrupt that nobody could catch is sent again."""
+"""Time after which an interrupt that was raised where nothing can catch it is sent again."""
 ENDLESS_THREAD = "npuviz endless call"
 """Name of a thread in a call that may never end and that nothing can interrupt: a program that is about to
 end does not wait for it."""
 
 
 class Interrupts:
-    """Remembers that Ctrl+C was pressed; between `begin` and `end` it is what handles it."""
+    """Handles Ctrl+C between `begin` and `end`, and remembers in `is_asked` that it was pressed."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -36,7 +36,8 @@ class Interrupts:
         signal.signal(signal.SIGINT, self.handle)
 
     def end(self, *, is_ignored_after: bool) -> None:
-        """Handle it no longer: as before `begin`, or not at all where the program is about to end."""
+        """Stop handling Ctrl+C: restore the earlier handler, or ignore Ctrl+C if the program is about to
+        end."""
         self._is_over = True
         if self._previous is None:
             return
@@ -44,7 +45,7 @@ class Interrupts:
         signal.signal(signal.SIGINT, signal.SIG_IGN if is_ignored_after else handler)  # pyright: ignore[reportArgumentType]
 
     def handle(self, *_signal: object) -> None:
-        """The signal handler. Raises KeyboardInterrupt."""
+        """Raise KeyboardInterrupt, as the handler of the signal."""
         if not self._is_over:
             self.is_asked = True
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Modules that others import for the rare case: loaded when that comes."""
+"""Import a module only when a function of it is first called, for modules that are seldom needed."""
 
 import importlib
 import sys
@@ -9,7 +9,8 @@ from typing import Any
 
 
 class _Late(ModuleType):
-    """Stands for a module. While in `sys.modules`, its attributes are functions that load it when called."""
+    """Placeholder for a module. While in `sys.modules`, its attributes are functions that import the module
+    when called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -28,10 +29,11 @@ def _late_function(module: str, name: str) -> Callable[..., Any]:
 
 @contextmanager
 def late_module(name: str) -> Generator[None]:
-    """Have what is imported inside load the module `name` only when it uses it, if it ever does.
+    """Inside a `with` block, let imports of the module `name` give a placeholder that loads it at its first
+    use.
 
-    What is imported may put functions of that module into tables, but not subclass its classes. Afterwards
-    everybody else imports the module as ever.
+    Code imported inside may put functions of that module into tables, but not subclass its classes. After the
+    block, the module is imported as usual.
     """
     if name in sys.modules:
         yield

@@ -1,4 +1,4 @@
-"""Hierarchical names such as `Core[0].PE`, and the order in which people expect them."""
+"""Sort hierarchical names such as `Core[0].PE` as people expect, and shorten names and texts for display."""
 
 import os
 import re
@@ -10,35 +10,37 @@ _DIGITS = re.compile(r"(\d+)")
 FILLERS = frozenset(("a", "an", "the", "its"))
 """Words that an abbreviation leaves out."""
 SHORT_WORD = 4
-"""Letters of a word that is not cut."""
+"""Words up to this many letters are not cut."""
 ELLIPSIS = "\u2026"
 _PART = re.compile(r"\w*[A-Za-z_]\w*(?:[.:-]\w+)*|\d+")
-"""Of a path: a word, with numbers or words behind dots, or a number."""
+"""A part of a path: a word, with numbers or words behind dots, or a number."""
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts `Core[2]` before `Core[10]`."""
+    """Return a sort key that puts `Core[2]` before `Core[10]`."""
     return tuple(_part_key(part) for part in _DIGITS.split(name) if part)
 
 
 def _part_key(part: str) -> tuple[int, int, str]:
-    # Not int(): it refuses thousands of digits.
+    # Not int(), which refuses thousands of digits.
     digits = part.lstrip("0")
     return (0, len(digits), digits) if part.isdecimal() else (1, 0, part)
 
 
 def is_number(text: str, digits: int = 18) -> bool:
-    """Whether a text is a whole number in decimal that int() takes: plain digits, at most so many."""
+    """Whether a text is a whole decimal number that int() takes: only ASCII digits, at most `digits` of
+    them."""
     return text.isascii() and text.isdigit() and len(text) <= digits
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path as text that any file and terminal takes: bytes that are not UTF-8 become U+FFFD."""
+    """Return a path as text that any file and terminal takes: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
 def resolved(path: Path) -> Path | None:
-    """A path with all links followed; None for what no file can be called, or links in a circle."""
+    """Follow all links of a path; return None if it cannot be the path of a file or its links form a
+    circle."""
     try:
         found = path.resolve()
         found.exists()
@@ -48,12 +50,13 @@ def resolved(path: Path) -> Path | None:
 
 
 def is_named_file(path: Path) -> bool:
-    """Whether a path that data name is a file; False for what no file can be called, too."""
+    """Whether a path found in data is that of a file; False, too, if it cannot be the path of any file."""
     return os.path.isfile(path)
 
 
 def echo(text: str, length: int = 80) -> str:
-    """What somebody else wrote, for an error: at most so many characters, control characters escaped."""
+    """Return foreign text as an error may quote it: at most `length` characters, control characters
+    escaped."""
     shown = elide_middle(text, length)
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in shown)
@@ -77,7 +80,7 @@ def elide_end(text: str, length: int) -> str:
 
 
 def abbreviations(text: str) -> list[str]:
-    """Shorter forms of a reason to wait that still say it, longest first; none of any other text.
+    """Return shorter forms of a reason to wait that keep its meaning, longest first; [] for any other text.
 
     "waits for a semaphore" becomes "waits: semaphore", "waits: sem" and "sem".
     """
@@ -90,10 +93,10 @@ def abbreviations(text: str) -> list[str]:
 
 
 def path_ends(text: str) -> list[str]:
-    """Shorter forms of a name that is a path, longest first: its last parts; none of any other text.
+    """Return shorter forms of a name that is a path, its last parts, longest first; [] for any other text.
 
     "/encoder/layers.0/attn/MatMul" becomes "…/layers.0/attn/MatMul", "…/attn/MatMul" and "…/MatMul":
-    the beginning is what names of one model share. What stands before the path and a space stays.
+    the names of one model share their beginnings. Text before the last space stays.
     """
     head, path = text[: -len(text.split(" ")[-1])], text.split(" ")[-1]
     separator = next((each for each in "/." if path.count(each) >= 2), "")
@@ -106,7 +109,8 @@ def path_ends(text: str) -> list[str]:
 
 
 def fitting(text: str, fits: Callable[[str], bool], fewest: int = 1) -> str:
-    """The text as `fits` takes it: whole, abbreviated by rule, or elided at its end.
+    """Return the longest form of a text that `fits` accepts: whole, abbreviated by rule, or elided at its
+    end.
 
     fewest  letters that must be left beside the ellipsis; with fewer the text vanishes
     """

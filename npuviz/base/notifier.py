@@ -1,4 +1,4 @@
-"""A list of listeners: the only way in which lower layers tell upper ones that something changed."""
+"""Keep a list of listeners: the only way in which lower layers tell upper ones that something changed."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVarTuple, Unpack

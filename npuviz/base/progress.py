@@ -1,4 +1,4 @@
-"""How long work says how far it is, and how it learns that nobody wants it any more."""
+"""Report how far long work has come, and stop it when the user no longer wants it."""
 
 from typing import Protocol
 

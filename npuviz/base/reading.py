@@ -1,15 +1,15 @@
-"""What is wrong with data, told from what is wrong with npuviz: the one guard that all readers run under.
+"""Tell wrong data from faults of npuviz: the one guard that all readers run under.
 
-Libraries raise exceptions of every kind on damaged data. Under `reading` these become a FormatError with file
-and member, by three rules; everything else is a fault of npuviz and goes through, with its traceback:
+Libraries raise exceptions of every kind on damaged data. `reading` turns these into a FormatError with file
+and member, by three rules; any other exception is a fault of npuviz and passes, with its traceback:
 
 1. the class of the exception belongs to a library that decodes (`zlib.error`, `duckdb.BinderException`);
-2. it was raised inside such a library, or in what that called, whatever its class (`tokenize` raises
-   SyntaxError, `thrift` KeyError);
-3. it says that a value does not fit: OverflowError, UnicodeError, RecursionError, MemoryError.
+2. it was raised inside such a library, or in code that the library called, whatever its class (`tokenize`
+   raises SyntaxError, `thrift` KeyError);
+3. it means that a value does not fit: OverflowError, UnicodeError, RecursionError, MemoryError.
 
-So a KeyError, IndexError, TypeError or ValueError of npuviz's own code is never called bad data: a reader
-that finds an index out of range says so itself.
+So a KeyError, IndexError, TypeError or ValueError of npuviz's own code is never taken for bad data: a reader
+that finds an index out of range raises a FormatError itself.
 """
 
 from collections.abc import Generator
@@ -26,7 +26,7 @@ LIBRARIES = (
     "lzma", "numpy.lib", "onnx", "onnx_ir", "onnxscript", "orjson", "pandas", "pyarrow", "pydantic",
     "pydantic_core", "struct", "tarfile", "tokenize", "tomllib", "zipfile", "zlib",
 )  # fmt: skip
-"""Modules that decode data, with all below them."""
+"""Modules that decode data; their submodules are included."""
 PACKAGE = __name__.partition(".")[0]
 VALUES = (OverflowError, UnicodeError, RecursionError, MemoryError)
 LONGEST_REASON = 200
@@ -35,7 +35,8 @@ _REASONS = {RecursionError: "data nested too deeply", MemoryError: "more data th
 
 @contextmanager
 def reading(file: str | Path, member: str = "", hint: str = "") -> Generator[None]:
-    """Turn what libraries raise on bad data inside into a FormatError of the file and its member."""
+    """Turn exceptions that libraries raise on bad data inside a `with` block into a FormatError of file and
+    member."""
     try:
         yield
     except NpuvizError:
@@ -48,7 +49,7 @@ def reading(file: str | Path, member: str = "", hint: str = "") -> Generator[Non
 
 def is_about_data(error: Exception) -> bool:
     """Whether an exception says that data are wrong, by the rules above."""
-    # A place before the beginning of a file is one that data name; all else is of the disk.
+    # EINVAL comes from data (a position before the beginning of a file); other errors come from the disk.
     if isinstance(error, OSError) and error.errno not in (None, EINVAL):
         return False
     return (
@@ -59,7 +60,8 @@ def is_about_data(error: Exception) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of an exception that has text, at most LONGEST_REASON characters; else its name."""
+    """Return the first line of an exception's text, at most LONGEST_REASON characters, or its class name if
+    it has none."""
     for kind, reason in _REASONS.items():
         if isinstance(error, kind):
             return reason
@@ -72,7 +74,7 @@ def _is_of_library(module: str) -> bool:
 
 
 def _raised_in_library(trace: TracebackType | None) -> bool:
-    """Whether a library that decodes is below the innermost frame of npuviz."""
+    """Whether a library that decodes was called, directly or not, by the innermost frame of npuviz."""
     is_below = False
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))

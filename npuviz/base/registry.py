@@ -1,4 +1,4 @@
-"""Plug-ins by entry point: targets, exporters and panels are found, never imported by name.
+"""Load plug-ins by entry point: targets, exporters, panels and commands are found, never imported by name.
 
 A package adds one with lines like these in its pyproject.toml:
 
@@ -16,12 +16,12 @@ TARGETS = "npuviz.targets"
 EXPORTERS = "npuviz.exporters"
 PANELS = "npuviz.panels"
 COMMANDS = "npuviz.commands"
-"""Subcommands that a target brings: functions of an action and its arguments that return an exit code."""
+"""Subcommands that a target adds: functions of the action's name and its arguments that return an exit code."""
 
 
 @cache
 def load_plugins(group: str) -> dict[str, Any]:
-    """Load every plug-in of an entry-point group, by name, sorted by name.
+    """Load every plug-in of an entry-point group and return them by name, sorted by name.
 
     Raises SimulationError when two plug-ins claim one name: picking one silently would make
     results depend on the installation order.

@@ -1,10 +1,10 @@
-"""Tables for terminals: cells in columns of equal width."""
+"""Lay out tables for terminals, each column as wide as its widest cell."""
 
 from collections.abc import Collection, Sequence
 
 
 def table_lines(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> list[str]:
-    """One line a row, all rows with as many cells as the first; columns in `right` end flush right."""
+    """Return one line for each row; all rows have as many cells, and columns in `right` are aligned right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         indent

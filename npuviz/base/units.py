@@ -1,4 +1,4 @@
-"""Text for cycles, times, sizes and shapes: one way to write each of them."""
+"""Write cycles, times, sizes and shapes as text, each in one way."""
 
 THIN_SPACE = "\u2009"
 NARROW_NO_BREAK = "\u202f"

@@ -1,1 +1,2 @@
-"""Kernels that Python calls: uncompiled at once, compiled as soon as another process has done that."""
+"""Run kernels that Python calls: uncompiled at first, compiled as soon as a helper process has compiled
+them."""

@@ -1,4 +1,5 @@
-"""The process that compiles: reads requests and fills the cache on disk, see `helper`."""
+"""Run as the helper process of `helper`: read requests from standard input and compile kernels into the cache
+on disk."""
 
 import base64
 import contextlib
@@ -14,11 +15,11 @@ from pathlib import Path
 from npuviz.base.kernels.helper import IDLE_SECONDS, NICENESS, TEMPORARY_VARIABLE, compiling
 
 _BEGIN = os.nice(0) if hasattr(os, "nice") else 0
-"""How far whoever started this process stands back."""
+"""Niceness with which this process was started."""
 
 
 def main() -> None:
-    """Compile what lines of the standard input ask for, until there are no more for a while."""
+    """Compile what each line of the standard input asks for, until none comes for IDLE_SECONDS."""
     _stand_back(NICENESS)
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
@@ -28,10 +29,12 @@ def main() -> None:
 
 
 def _stand_back(niceness: int) -> None:
-    """Leave the processors to others where they are wanted, at least as much as that says."""
+    """Lower this process's priority by `niceness` from that with which it was started; never raise it
+    again."""
     if hasattr(os, "nice"):
         niceness = os.nice(max(0, _BEGIN + niceness - os.nice(0)))
-    # Where the kernel groups processes by session, niceness counts within a group, and a group has its own.
+    # Linux may group processes by session (autogroup): `nice` then counts only inside the group, whose own
+    # niceness is in this file.
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(niceness))
 
@@ -40,7 +43,7 @@ def _read(lines: "queue.SimpleQueue[str]") -> None:
     for line in sys.stdin:
         lines.put(line)
     if os.environ.get(TEMPORARY_VARIABLE):
-        os._exit(0)  # the cache goes with the program that asked
+        os._exit(0)  # the cache is removed when the program that asked ends
     lines.put("")
 
 

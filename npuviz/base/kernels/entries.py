@@ -1,10 +1,11 @@
-"""Kernels that Python calls: what is there at once, then the code compiled here, from when it has come.
+"""Call a kernel at once through shipped code or its plain twin, and switch to the compiled code when it is
+ready.
 
-A kernel of this program may take half a minute to compile. So nobody waits for that: a helper process
-compiles into the cache on disk, and until then calls run code that came with the package (`shipped`), or
-else the plain twin. The results are the same.
-NPUVIZ_KERNELS=wait compiles at the first call instead, =plain runs twins only, and one that fails is an
-error; with NUMBA_DISABLE_JIT=1 there are no kernels but plain functions.
+A kernel may take half a minute to compile, and no call waits for that: a helper process compiles into the
+cache on disk, and until it has finished, calls run the machine code that came with the package (`shipped`),
+or else the plain twin. The results are the same.
+NPUVIZ_KERNELS=wait compiles at the first call instead; NPUVIZ_KERNELS=plain runs twins only, and a twin that
+fails is an error; with NUMBA_DISABLE_JIT=1 kernels are plain functions.
 """
 
 import contextlib
@@ -27,20 +28,21 @@ from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.kernels.twins import plain_twin
 
 config: Any = _config
-# Nobody sees the colours of the errors that numba raises and catches in thousands while it looks for types.
+# numba raises and catches thousands of errors while it infers types; nobody sees the colours of their texts.
 config.DISABLE_ERROR_MESSAGE_HIGHLIGHTING = 1
 _compile: Any = njit  # its stub lacks the options below
 
 MODE_VARIABLE = "NPUVIZ_KERNELS"
 WAIT, PLAIN = "wait", "plain"
 LOOK_SECONDS = 0.2
-"""So often a call looks whether the compiled code has come."""
+"""Shortest time between two looks in the cache for compiled code."""
 KEPT_BYTES = 1 << 18
-"""Arrays up to this size are kept while a twin runs, to begin again if it fails."""
+"""Arrays up to this size are copied before a twin runs, so that a failed call can be made again."""
 MOST_ITEMS = 1 << 23
-"""Larger arrays, those of a large screen aside, are not for a twin: compiling takes less time."""
+"""A call with a larger array (more items than a large screen has pixels) is compiled first: that takes less
+time than its twin."""
 _NOT_KEPT = ("program", "words", "events")
-"""Parameters that are only read, or written where nobody looks yet."""
+"""Parameters that need no copy before a twin runs: they are only read, or nobody has read what is written."""
 
 is_plain = bool(getattr(config, "DISABLE_JIT", 0))
 """Whether nothing is compiled in this process."""
@@ -52,7 +54,7 @@ def waits() -> bool:
 
 
 def compiles() -> bool:
-    """Whether compiled code comes at all."""
+    """Whether kernels are compiled at all."""
     return _mode() != PLAIN
 
 
@@ -66,11 +68,13 @@ def _helper(group: str) -> Helper:
 
 
 _asked_first: "dict[Entry, float]" = {}
-"""When code was first asked for that had not come when it was looked for last."""
+"""Kernels that a helper was asked to compile and that were not ready at the last look, with the time of the
+first request (monotonic clock)."""
 
 
 def awaited() -> dict[str, float]:
-    """Groups of which a helper compiles code for this process, with the seconds since that was asked for."""
+    """Return the groups whose kernels a helper is compiling for this process, with the seconds since the
+    first request."""
     now = time.monotonic()
     found: dict[str, float] = {}
     for entry, since in tuple(_asked_first.items()):
@@ -83,7 +87,7 @@ def awaited() -> dict[str, float]:
 
 @contextlib.contextmanager
 def light_optimisation() -> Generator[None]:
-    """Compile with LLVM's first level inside: a third less time."""
+    """Compile inside a `with` block with LLVM's optimisation level 1: a third less time."""
     before = config.OPT
     config.OPT = type(before)(1)
     try:
@@ -96,8 +100,8 @@ class Entry:
     """A kernel that Python calls, cached on disk. Kernels may call it as well.
 
     group     kernels of one group are compiled one after the other
-    is_light  with LLVM's first level only, where that makes kernels as fast
-    is_repeatable  a call that failed in the middle can be made again, whatever it has written
+    is_light  compiled with LLVM's optimisation level 1, for kernels that it makes as fast
+    is_repeatable  a call that failed halfway can be made again on the arrays that it has partly written
     """
 
     is_entry = True
@@ -114,48 +118,51 @@ class Entry:
         self.__name__ = self.py_func.__name__
         self.module = self.py_func.__module__
         self.arguments = ""
-        """A letter of `shipped` for each, if code for them comes with the package."""
+        """Types of the arguments for which the package brings code, a letter of `shipped` for each; "" for
+        none."""
         self.__doc__ = self.py_func.__doc__
         parameters = self.py_func.__code__.co_varnames
         self._kept = tuple(name not in _NOT_KEPT for name in parameters[: self.py_func.__code__.co_argcount])
         self._lock = threading.RLock()
         self._asked: dict[tuple[Any, ...], float] = {}
-        """When the disk was last looked at for what calls with arguments of these types need."""
+        """When the cache was last searched for code for arguments of these types (monotonic clock)."""
         self._shipped: Callable[..., Any] | None = None
         self._is_looked_up = False
         self._known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        """Types of numba by the kinds of arguments, which it takes long to find."""
+        """numba's types by the kinds of the arguments (see `_kind`): numba takes long to find them."""
         self._call: Callable[..., Any] = kernel if is_plain else self._first
 
     def __call__(self, *args: Any) -> Any:
-        """Run it, compiled or not."""
+        """Run the kernel, compiled or not."""
         return self._call(*args)
 
     @property
     def _numba_type_(self) -> Any:
-        """To kernels that name it, it is the compiled function."""
+        """The type of the compiled function: kernels that name this entry call that."""
         return self._kernel._numba_type_
 
     @property
     def stats(self) -> Any:
-        """What numba counts of the cache on disk: hits and misses."""
+        """numba's counts of hits and misses in the cache on disk."""
         return self._kernel.stats
 
     def is_ready(self, *args: Any) -> bool:
-        """Whether calls with such arguments run compiled code; loads it if it has come, else has it made."""
+        """Whether calls with such arguments run compiled code. Load the code if it is in the cache, else ask
+        a helper for it."""
         return self._call is self._kernel or self._look(self._types(args))
 
     def compile(self, types: tuple[Any, ...]) -> None:
-        """Compile for arguments of these types, or load that from the cache."""
+        """Compile for arguments of these types, or load the code from the cache."""
         with seldom_collected(), light_optimisation() if self._is_light else contextlib.nullcontext():
             self._kernel.compile(types)
 
     def takes(self, arguments: str) -> None:
-        """Have code for such arguments, a letter of `shipped` for each, come with the package."""
+        """Register that code for such arguments, a letter of `shipped` for each, comes with the package."""
         self.arguments = arguments
 
     def prepare(self) -> None:
-        """Load the code for what it `takes`: that which the package brought, if the compiled has not come."""
+        """Load code for the arguments that were registered by `takes`: compiled if it is ready, else
+        shipped."""
         examples = tuple(map(shipped.example_of, self.arguments))
         if not self.is_ready(*examples):
             self.has_shipped(*examples)
@@ -174,12 +181,14 @@ class Entry:
             return self._shipped
 
     def run_at_once(self, *args: Any) -> Any:
-        """Run what is there before the compiled code: what the package brought, else the plain twin."""
+        """Run without compiled code: the shipped code for such arguments if there is any, else the plain
+        twin."""
         found = self._find_shipped() if shipped.fits(self.arguments, args) else None
         return found(*args) if found else self.run_plain(*args)
 
     def compiled_apart(self) -> Any:
-        """What numba compiles for the arguments that it `takes`, without what Python needs to call it."""
+        """Compile for the arguments registered by `takes`, without the wrapper that Python calls; return
+        numba's result."""
         types = tuple(self._kernel.typeof_pyval(shipped.example_of(letter)) for letter in self.arguments)
         options = {**self._options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         kernel = _compile(nogil=True, **options)(self.py_func)
@@ -193,11 +202,12 @@ class Entry:
             time.sleep(LOOK_SECONDS)
 
     def _compile_here(self, types: tuple[Any, ...]) -> None:
-        """Compile in this process; code that cannot be kept, because the disk is full, is used too.
+        """Compile in this process, and use the code even if a full disk cannot keep it.
 
-        If another process compiles the same, what that makes is waited for and loaded.
+        If another process is compiling the same, wait for it and load its code.
         """
-        # Programs that wait, as tests do, need not wait for other kernels of the group.
+        # Programs that wait for compiled code, as tests do, lock one kernel each: they need not wait for the
+        # rest of the group.
         work = f"{self.group}-{self.py_func.__module__}-{self.__name__}" if waits() else self.group
         try:
             with contextlib.nullcontext() if self._is_on_disk(types) else compiling(work):
@@ -244,8 +254,8 @@ class Entry:
 
     @property
     def has_come(self) -> bool:
-        """Whether all that a helper was asked for is compiled."""
-        # Without the lock, which is held while this process compiles: who asks must not wait.
+        """Whether all code that a helper was asked for is compiled."""
+        # Without the lock, which is held while this process compiles: the caller must not wait for that.
         wanted = [types for types in tuple(self._asked) if types not in self._kernel.overloads]
         return all(self._is_on_disk(types) for types in wanted)
 
@@ -257,7 +267,7 @@ class Entry:
         return next(name for name, value in vars(sys.modules[self.module]).items() if value is self)
 
     def _is_on_disk(self, types: tuple[Any, ...]) -> bool:
-        """Whether the cache has the compiled code. numba has no question for it, only one that compiles."""
+        """Whether the cache has code for these types; numba's public functions would compile it if not."""
         cached = self._kernel._cache  # noqa: SLF001
         key = cached._index_key(types, self._kernel.targetctx.codegen())  # noqa: SLF001
         file = cached._cache_file  # noqa: SLF001
@@ -265,7 +275,7 @@ class Entry:
         return name is not None and os.path.exists(file._data_path(name))  # noqa: SLF001
 
     def run_plain(self, *args: Any) -> Any:
-        """Run the plain twin. Should it fail, what it changed is undone and the compiled code runs."""
+        """Run the plain twin. If it fails, restore the arrays that it changed, compile here and run that."""
         changed = [
             array
             for array, is_kept in zip(args, self._kept, strict=True)
@@ -286,7 +296,8 @@ class Entry:
 
 
 def _kind(value: Any) -> Any:
-    """Equal for arrays, numbers and tuples of them that have one type to numba."""
+    """Return a key that is equal for values to which numba gives the same type: arrays, numbers, tuples of
+    them."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.ndim, value.flags.num
     if isinstance(value, tuple):
@@ -295,13 +306,13 @@ def _kind(value: Any) -> Any:
 
 
 WINDOW_GROUP = "window"
-"""Of kernels that read or draw traces."""
+"""Group of the kernels that read or draw traces."""
 
 
 def entry(
     group: str, is_light: bool = False, is_repeatable: bool = False, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator of a kernel that Python calls, see Entry; the other options are those of numba."""
+    """Return a decorator that makes a kernel an Entry (see there); the other options are numba's."""
 
     def decorate(function: Callable[..., Any]) -> Entry:
         kernel = _compile(cache=True, nogil=True, **options)(function)

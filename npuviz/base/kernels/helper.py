@@ -1,7 +1,7 @@
-"""The process beside this one that compiles kernels into the cache on disk.
+"""Start and ask the helper process that compiles kernels into the cache on disk.
 
-Requests go to it through a pipe, a line each. It is gone when the pipe has been closed and the work is done,
-and a while after the last request: whoever started it may end at any time.
+Requests go to it through a pipe, one a line. The process ends when the pipe is closed and its work is done,
+or IDLE_SECONDS after the last request, so that the program that started it may end at any time.
 """
 
 import base64
@@ -21,19 +21,19 @@ from npuviz.base.kernels.lull import LULL
 
 CACHE_VARIABLE = "NUMBA_CACHE_DIR"
 TEMPORARY_VARIABLE = "NPUVIZ_KERNELS_TEMPORARY"
-"""Set where the cache is removed when this program ends."""
+"""Environment variable, set where the cache is removed when this program ends."""
 IDLE_SECONDS = 5.0
-"""After that long without a request a helper goes; the next request starts another."""
+"""Seconds without a request after which a helper ends; the next request starts another."""
 NICENESS = 3
-"""Of a helper: it leaves the processors to others where they are wanted."""
+"""Niceness of a helper, so that other processes get the processors first."""
 PATIENT_NICENESS = 10
-"""Where code runs meanwhile that came with the package: nobody waits for better."""
+"""Niceness of a helper while shipped code runs in place of what it compiles: nobody waits for it."""
 PATIENCE = 2
-"""So many helpers may end without having done what they were asked for."""
+"""Number of helpers that may end without having compiled a request before it is refused."""
 
 
 class Helper:
-    """Asks for kernels of one group. Functions may be called from any thread."""
+    """Asks a helper process to compile the kernels of one group. Methods may be called from any thread."""
 
     def __init__(self, group: str) -> None:
         self.group = group
@@ -43,17 +43,18 @@ class Helper:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a process lives that compiles the group, of this program or another one, or soon will."""
+        """Whether a process compiles the group now, for this program or another one, or a kept request will
+        start one."""
         process = self._process
         return (
             LULL.has(self.group) or (process is not None and process.poll() is None) or is_locked(self.group)
         )
 
     def ask(self, module: str, name: str, types: tuple[Any, ...], niceness: int = NICENESS) -> bool:
-        """Have a kernel compiled for arguments of these types, if that is not under way already.
+        """Ask for a kernel to be compiled for arguments of these types, unless it is being compiled already.
 
-        niceness  of the helper from then on, if it is less so
-        False if it cannot be had so: there are no further processes, or they fail.
+        niceness  least niceness of the helper from then on
+        Returns False if no helper can be started or PATIENCE of them failed: the caller must compile itself.
         """
         packed = base64.b64encode(pickle.dumps(types)).decode()
         line = json.dumps([self.group, module, name, packed, niceness])
@@ -67,7 +68,7 @@ class Helper:
                 return False
             if self._process is None or self._process.poll() is not None:
                 if is_locked(self.group):
-                    return True  # another program is at it
+                    return True  # another program compiles this group
                 self._process = _start()
             if self._process is None or not _write(self._process, line):
                 return False
@@ -95,7 +96,7 @@ def _start() -> subprocess.Popen[bytes] | None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing of a helper that has ended."""
+    """Wait for the end of a helper and close its pipe."""
     process.wait()
     assert process.stdin is not None
     with contextlib.suppress(OSError):
@@ -108,14 +109,15 @@ def _write(process: subprocess.Popen[bytes], line: str) -> bool:
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
     except (OSError, ValueError):
-        # It has just gone: the next request finds that out.
+        # The helper has just ended; the next request starts another.
         return process.poll() is None or process.returncode == 0
     return True
 
 
 @contextlib.contextmanager
 def compiling(group: str) -> Generator[None]:
-    """Wait until no other process compiles this group into the same cache, and keep others waiting inside."""
+    """Wait until no other process compiles this group into the same cache, and keep others out inside the
+    block."""
     with _lock_file(group) as file:
         if file is not None:
             _lock(file, is_patient=True)
@@ -130,7 +132,7 @@ def is_locked(group: str) -> bool:
 
 @contextlib.contextmanager
 def _lock_file(group: str) -> Generator[IO[bytes] | None]:
-    """A file whose lock ends with the process that has it; None where there cannot be one."""
+    """Open the lock file of a group, whose lock ends with its process; yield None if it cannot be opened."""
     file = None
     with contextlib.suppress(OSError):
         folder = Path(os.environ[CACHE_VARIABLE])
@@ -144,7 +146,7 @@ def _lock_file(group: str) -> Generator[IO[bytes] | None]:
 
 
 def _lock(file: IO[bytes], is_patient: bool) -> bool:
-    """Lock a file; False if another process has it."""
+    """Lock a file; return False if another process has it."""
     try:
         if os.name == "nt":
             import msvcrt
@@ -158,5 +160,5 @@ def _lock(file: IO[bytes], is_patient: bool) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     except OSError:
-        return True  # a file system without locks: two may do the same work
+        return True  # a file system without locks: two processes may do the same work
     return True

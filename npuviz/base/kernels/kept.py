@@ -1,4 +1,4 @@
-"""Compiled kernels on disk, each with a checksum: what was damaged there is compiled again and never runs."""
+"""Keep compiled kernels on disk with a checksum each: a damaged one is compiled again and never runs."""
 
 import hashlib
 import pickle
@@ -12,22 +12,22 @@ _Files: Any = IndexDataCacheFile  # its stub lacks what is private
 
 
 class CheckedFiles(_Files):
-    """numba's files of one kernel. Behind what numba writes stands a checksum of it, and of what it is for.
+    """numba's cache files of one kernel, each followed by a checksum of its content and its purpose.
 
-    Files of npuviz 0.1 have none: what of them can be read counts.
+    Files of npuviz 0.1 have no checksum: they count if they can be read.
     """
 
     def load(self, key: Any) -> Any:
-        """The entry of a key, None if there is none that is whole."""
+        """Return the entry of a key, None if there is none or it is damaged."""
         try:
             name = self._load_index().get(key)
             return None if name is None else pickle.loads(self._read(self._data_path(name), str(key)))
         except Exception:
-            # A damaged pickle raises whatever it likes.
+            # Unpickling damaged data raises exceptions of any type.
             return None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep an entry. Raises OSError."""
+        """Write an entry. Raises OSError."""
         overloads = self._load_index()
         names = set(overloads.values())
         number = 1
@@ -51,7 +51,8 @@ class CheckedFiles(_Files):
         self._write(self._index_path, content, "index")
 
     def _read(self, path: str, purpose: str) -> bytes:
-        """What was written there. Raises OSError, or ValueError if that is damaged or for something else."""
+        """Read a file's content. Raises OSError, or ValueError if it is damaged or was written for another
+        purpose."""
         with open(path, "rb") as file:
             content = file.read()
         end = len(content) - DIGEST_BYTES - len(MARK)
@@ -67,7 +68,7 @@ class CheckedFiles(_Files):
 
 
 def checked(kernel: Any) -> Any:
-    """The same kernel of numba, with checksums from now on."""
+    """Make a kernel of numba keep checksums in its cache from now on, and return it."""
     files = CheckedFiles.__new__(CheckedFiles)
     files.__dict__.update(kernel._cache._cache_file.__dict__)  # noqa: SLF001
     kernel._cache._cache_file = files  # noqa: SLF001

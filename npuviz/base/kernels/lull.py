@@ -1,6 +1,6 @@
-"""A lull in which no helper is asked: what a person waits for comes before better code.
+"""Hold back requests to helpers for a short time, so that what the user waits for gets the processors.
 
-A helper's start alone takes a processor for a second, as long as the first picture of a small program.
+The start of a helper alone takes a processor for a second, as long as the first picture of a small program.
 """
 
 import threading
@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Hashable
 
 MOST_SECONDS = 3.0
-"""So long after the first request a lull is over in any case: what takes longer is better compiled."""
+"""Seconds after its first request at which a lull ends in any case: longer work is better compiled."""
 
 
 class Lull:
-    """Keeps requests, each once, from `begin` to `end`. Functions may be called from any thread."""
+    """Keeps requests, each once, from `begin` until `end`, which makes them. Methods may be called from any
+    thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class Lull:
             request()
 
     def keeps(self, group: str, name: Hashable, request: Callable[[], object]) -> bool:
-        """Whether a request for a group waits; else the caller makes it."""
+        """Return True if the request is kept until the lull ends; if False, the caller makes it now."""
         with self._lock:
             if not self._is_on:
                 return False
@@ -49,10 +50,10 @@ class Lull:
         return False
 
     def has(self, group: str) -> bool:
-        """Whether a request for a group waits."""
+        """Whether a request for a group is kept."""
         with self._lock:
             return any(name == group for name, _ in self._kept)
 
 
 LULL = Lull()
-"""That of this program."""
+"""The one lull of this program."""

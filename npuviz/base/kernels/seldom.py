@@ -1,4 +1,4 @@
-"""Less search for cycles of objects while millions are made that stay."""
+"""Run the garbage collector less often while a compiler makes millions of objects that stay."""
 
 import gc
 import threading
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 _SELDOM = (100_000, 10, 10)
 _lock = threading.Lock()
 _usual: list[tuple[int, int, int]] = []
-"""What to return to: an entry for each block that asked for less, of any thread."""
+"""The thresholds to return to, once for each block that is active in any thread."""
 
 
 @contextmanager
 def seldom_collected() -> Generator[None]:
-    """Search for cycles of objects less often: what compiles makes millions, most of which live until it is
-    done. Blocks may be inside of others and beside others in other threads."""
+    """Run the garbage collector less often inside a `with` block: a compiler makes millions of objects, most
+    of which live until it is done. Blocks may be nested and may run in several threads."""
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())
         gc.set_threshold(*_SELDOM)

@@ -1,8 +1,9 @@
-"""Machine code of kernels that comes with the package: it runs until that for this processor is compiled.
+"""Load and run the machine code of kernels that comes with the package, until code for this processor is
+compiled.
 
-It was made for every processor of one kind (`shipping`), so that it may be slower than what a helper compiles
-here; the results are the same. What was made for other sources, another numba or another kind of computer
-is as if it were not there.
+It was made for every processor of one kind (`shipping`), and may be slower than what a helper compiles here;
+the results are the same. Code made from other sources, for another numba or another kind of computer is
+ignored.
 """
 
 import ctypes
@@ -30,34 +31,38 @@ _WORD_BYTES = 8
 _LARGEST = 1 << 63
 _NUMBER, _PLACE = ctypes.c_int64, ctypes.c_void_p
 _OF_WORDS = (_PLACE, _PLACE, _NUMBER, _NUMBER, _PLACE, _NUMBER, _NUMBER)
-"""An array as numba hands it down: its owner, its object, items, bytes of one, data, shape, strides."""
+"""Types of the parameters that numba makes of an array: owner, object, items, bytes of an item, data, shape,
+strides."""
 
 
 def made_for() -> str:
-    """Where code runs that is made here: the kind of computer, numba, the sources."""
+    """Return the text that code must carry to run here: the kind of computer, the version of numba, the
+    digest of the sources."""
     machine = platform.machine().lower().replace("amd64", "x86_64")
     return f"{sys.platform} {machine} numba {numba.__version__} {digest_of_sources()}"
 
 
 def file_of(folder: Path, module: str, name: str) -> Path:
-    """Where the code of a kernel lies."""
+    """Return the path of the file that holds the code of a kernel."""
     return folder / f"{module}.{name}{SUFFIX}"
 
 
 def write(path: Path, symbol: str, code: bytes) -> None:
-    """Keep the object code of a kernel, whose function has that symbol. Raises OSError."""
+    """Write the object code of a kernel, whose function is called `symbol`, with its checksum. Raises
+    OSError."""
     packed = zlib.compress(code, 9)
     header = {"made_for": made_for(), "symbol": symbol, "digest": _digest_of(packed)}
     path.write_bytes(json.dumps(header).encode() + b"\n" + packed)
 
 
 def is_current(path: Path) -> bool:
-    """Whether a file is there for this computer and these sources."""
+    """Whether a file holds undamaged code for this computer and these sources."""
     return _read(path) is not None
 
 
 def load(module: str, name: str, arguments: str) -> Callable[..., Any] | None:
-    """The kernel as the package brought it, a function of such arguments; None if there is none for here."""
+    """Return the kernel of the package as a function of such arguments, None if the package has no code for
+    here."""
     found = _read(file_of(FOLDER, module, name))
     if found is None:
         return None
@@ -65,7 +70,7 @@ def load(module: str, name: str, arguments: str) -> Callable[..., Any] | None:
     try:
         return _function(_Loaded(code), symbol, arguments)
     except (RuntimeError, OSError):
-        return None  # LLVM cannot do anything with it
+        return None  # LLVM cannot load the code
 
 
 def _read(path: Path) -> tuple[str, bytes] | None:
@@ -85,7 +90,7 @@ def _digest_of(packed: bytes) -> str:
 
 
 class _Loaded:
-    """Object code in memory, as long as this lives."""
+    """Object code in memory; it stays there as long as this object lives."""
 
     def __init__(self, code: bytes) -> None:
         llvm.initialize_native_target()
@@ -96,7 +101,7 @@ class _Loaded:
         self._engine.finalize_object()
 
     def address(self, symbol: str) -> int:
-        """Where a function begins. Raises RuntimeError."""
+        """Return the address of a function. Raises RuntimeError if there is none of that name."""
         address = self._engine.get_function_address(symbol)
         if not address:
             raise RuntimeError(f"no {symbol}")
@@ -104,7 +109,8 @@ class _Loaded:
 
 
 def target_machine() -> Any:
-    """LLVM's target for every processor of this kind, with the options with which numba makes code."""
+    """Return LLVM's target for every processor of this kind, with the options with which numba generates
+    code."""
     is_x86 = platform.machine().lower() in ("x86_64", "amd64")
     return llvm.Target.from_default_triple().create_target_machine(
         opt=2, reloc="static" if is_x86 else "default", codemodel="jitdefault", jit=True
@@ -112,7 +118,7 @@ def target_machine() -> Any:
 
 
 def _function(loaded: _Loaded, symbol: str, arguments: str) -> Callable[..., Any]:
-    """A Python function that calls it as numba's compiled code does."""
+    """Return a Python function that calls the symbol with the calling convention of numba's compiled code."""
     kinds: list[Any] = [_PLACE, _PLACE]
     for letter in arguments:
         kinds += _OF_WORDS if letter == WORDS else (_NUMBER,)
@@ -128,7 +134,7 @@ def _function(loaded: _Loaded, symbol: str, arguments: str) -> Callable[..., Any
             raise RuntimeError(f"{symbol[:60]}: status {status}")
         return result.value
 
-    call.__dict__["loaded"] = loaded  # the code stays as long as who calls it
+    call.__dict__["loaded"] = loaded  # the code stays in memory as long as this function
     return call
 
 
@@ -140,12 +146,12 @@ _EXAMPLE = np.zeros(0, np.int64)
 
 
 def example_of(letter: str) -> Any:
-    """An argument of that letter."""
+    """Return an argument of the type that a letter stands for."""
     return _EXAMPLE if letter == WORDS else 0
 
 
 def fits(arguments: str, args: tuple[Any, ...]) -> bool:
-    """Whether such arguments are these letters."""
+    """Whether arguments have the types that the letters of `arguments` stand for."""
     return len(arguments) == len(args) and all(map(_is_one, arguments, args))
 
 

@@ -1,10 +1,10 @@
-"""Makes the code of kernels that comes with the package, when that is built: see `shipped`.
+"""Make the kernels' machine code that comes with the package, when that is built: see `shipped`.
 
     python -m npuviz.base.kernels.shipping [FOLDER [MODULE NAME]]
 
-Every kernel that says which arguments it `takes`, or that one, is compiled in a process of its own, as many
-side by side as there are processors; what is there already for the same sources stays. What else a target
-brings, it makes itself (`targets/*/load/shipping.py`).
+Compiles every kernel with `takes`, or the named one, in a process of its own, as many at once as there are
+processors; code that is there for the same sources stays. Other files that a target brings are made by its
+own `targets/*/load/shipping.py`.
 """
 
 import importlib
@@ -23,11 +23,11 @@ from npuviz.base.kernels.entries import Entry
 from npuviz.base.kernels.sources import ROOT
 
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
-"""Names every processor of this kind to numba, which else compiles for the one that it runs on."""
+"""Environment that makes numba compile for every processor of this kind, not for the one that it runs on."""
 
 
 def main(arguments: list[str]) -> int:
-    """Make what is missing, all of it or that of one kernel; returns an exit code."""
+    """Make the missing code of all kernels, or of the named one; return an exit code."""
     folder = Path(arguments[0]) if arguments else shipped.FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     if len(arguments) > 1:
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def kernels_to_ship() -> list[tuple[str, str]]:
-    """(module, name) of every kernel of the package that says which arguments it takes."""
+    """Return (module, name) of every kernel of the package that registered its arguments by `takes`."""
     found: list[tuple[str, str]] = []
     for path in sorted(ROOT.glob("targets/*/kernels/*.py")):
         module = _name_of(path)
@@ -61,7 +61,7 @@ def _name_of(path: Path) -> str:
 
 
 def _make_apart(folder: Path, kernel: tuple[str, str]) -> int:
-    """Make the code of a kernel in a process that knows nothing of this processor; returns its exit code."""
+    """Compile a kernel in a process that does not use what this processor can do; return its exit code."""
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     program = "from npuviz.base.kernels.shipping import make; make()"
     command = [sys.executable, "-c", program, str(folder), *kernel]
@@ -70,14 +70,14 @@ def _make_apart(folder: Path, kernel: tuple[str, str]) -> int:
 
 
 def make() -> None:
-    """Compile the kernel that the command line names in this process: FOLDER MODULE NAME."""
+    """Compile the kernel that the command line names, FOLDER MODULE NAME, in this process."""
     folder, module, name = sys.argv[1:]
     symbol, code = code_of(getattr(importlib.import_module(module), name))
     shipped.write(shipped.file_of(Path(folder), module, name), symbol, code)
 
 
 def code_of(entry: Any) -> tuple[str, bytes]:
-    """The symbol of a kernel's function, and object code that has nothing beside it and what it calls."""
+    """Return the symbol of a kernel's function, and object code of only it and what it calls."""
     compiled = entry.compiled_apart()
     symbol = compiled.fndesc.mangled_name
     module = llvm.parse_bitcode(compiled.library._final_module.as_bitcode())  # noqa: SLF001

@@ -1,7 +1,7 @@
-"""The plain twin of a kernel: the same code, run by Python, while everything else of the module is compiled.
+"""Make the plain twin of a kernel: the same code, run by Python, while the rest of the module stays compiled.
 
-A twin shares the code of its kernel and sees other names: kernels are their twins, intrinsics what
-`stand_in` says of them, numbers of numba those of Python.
+A twin shares the code object of its kernel and gets other globals: each kernel is replaced by its twin, each
+intrinsic by what `stand_in` gave for it, and numba's numbers by Python's.
 """
 
 import builtins
@@ -24,13 +24,13 @@ _making = threading.RLock()
 
 
 def stand_in(compiled: Any, plain: Any) -> Any:
-    """Let twins see `plain` where kernels name `compiled`, which is returned."""
+    """Let twins see `plain` where kernels name `compiled`. Returns `compiled`."""
     _stand_ins[id(compiled)] = (compiled, plain)
     return compiled
 
 
 def _word(value: Any) -> int:
-    """A number as a word of 64 bits has it."""
+    """Return a number wrapped to a signed word of 64 bits."""
     number = int(value)
     return number if -_HALF <= number < _HALF else (number + _HALF) % (2 * _HALF) - _HALF
 
@@ -47,7 +47,7 @@ for _type, _number in (
 
 
 def plain_twin(kernel: Any) -> Callable[..., Any]:
-    """The function that runs a kernel uncompiled; one for each kernel."""
+    """Return the function that runs a kernel uncompiled; the same one at each call."""
     with _making:
         return _seen(kernel, ())
 
@@ -76,7 +76,7 @@ def _names(code: python.CodeType) -> Iterator[str]:
 
 
 def _seen(value: Any, used: set[str] | tuple[()]) -> Any:
-    """What a twin sees instead of a value."""
+    """Return what a twin sees in place of a value. used  names to take from a module of npuviz"""
     known = _stand_ins.get(id(value))
     if known is not None:
         return known[1]

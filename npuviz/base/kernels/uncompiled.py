@@ -1,13 +1,13 @@
-"""How long machines of this process ran uncompiled, or waited for compiled kernels."""
+"""Count how long machines of this process ran uncompiled or waited for compiled kernels."""
 
 _seconds = [0.0]
 
 
 def add_uncompiled(seconds: float) -> None:
-    """Count a stretch of time."""
+    """Add a stretch of time, in seconds."""
     _seconds[0] += seconds
 
 
 def uncompiled_seconds() -> float:
-    """All of it so far."""
+    """Return the time counted so far, in seconds."""
     return _seconds[0]
