@@ -40,7 +40,7 @@ DTYPES: dict[str, np.dtype] = {
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """The numpy type of an element type name. Raises ValueError for an unknown name."""
+    """Return the numpy type of an element type name. Raises ValueError for an unknown name."""
     try:
         return DTYPES[name]
     except KeyError:
@@ -48,7 +48,7 @@ def numpy_dtype(name: str) -> np.dtype:
 
 
 def dtype_name(dtype: np.dtype) -> str:
-    """The element type name of a numpy type; the inverse of `numpy_dtype`."""
+    """Return the element type name of a numpy type, or numpy's own name for an unknown type."""
     for name, known in DTYPES.items():
         if known == dtype:
             return name

@@ -10,11 +10,12 @@ import numpy as np
 from npuviz.program.tensor import Tensor
 
 NEWEST_OPSET = 1 << 30
-"""As the version of an operator set: the newest that is known."""
+"""Stands for the newest known version of an operator set."""
 
 
 FUNCTION = "function"
-"""Type of a node that is no operator but a function of code; each program of a machine has its own."""
+"""Operator type of a node that stands for a function of code, not an operator; its meaning is the program's
+own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """An arrow of a graph whose operators say no tensors that they read and write: of lines of a kernel.
+    """An arrow between nodes whose inputs and outputs are not listed as tensors, such as lines of a kernel.
 
     source, sink  ids of nodes, source < sink; -1 for a graph input or output, which `tensor` names
     tensor        id, -1 for what lies on the chip; text is its name
@@ -83,7 +84,7 @@ class Graph:
     flows: tuple[Flow, ...] = ()
 
     def consumers(self) -> dict[int, list[int]]:
-        """Tensor id -> ids of the nodes that read it, in node order."""
+        """Return, for each tensor id, the ids of the nodes that read it, in node order."""
         found: dict[int, list[int]] = {tensor.id: [] for tensor in self.tensors}
         for node in self.nodes:
             for tensor in node.inputs:

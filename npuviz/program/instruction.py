@@ -1,4 +1,4 @@
-"""Instructions as the debugger sees them; a program may generate them on demand."""
+"""Describe instructions as the debugger shows them; a program may generate them on demand."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -51,23 +51,24 @@ class Listing(Protocol):
         ...
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Graph node ids (int32, -1 none) of instruction indices (int64), same shape."""
+        """Return the graph node ids (int32, -1 none) of instruction indices (int64), same shape."""
         ...
 
     def units_of(self, indices: np.ndarray) -> np.ndarray:
-        """Unit ids (int32, -1 none) of instruction indices (int64), same shape."""
+        """Return the unit ids (int32, -1 none) of instruction indices (int64), same shape."""
         ...
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First written operand of each instruction: (address int64, size_bytes int64, tensor int32)."""
+        """Return the first written operand of each instruction: (address int64, size_bytes int64, tensor
+        int32)."""
         ...
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a graph node, rising."""
+        """Return the half-open instruction ranges of a graph node, rising."""
         ...
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges whose instructions a unit's sequencer holds, in program order."""
+        """Return the half-open ranges of instructions that a unit's sequencer holds, in program order."""
         ...
 
 
@@ -91,16 +92,16 @@ class Dependency:
 
 @runtime_checkable
 class HasDependencies(Protocol):
-    """A listing that knows which instructions wait for which."""
+    """A listing that knows which instructions depend on each other."""
 
     def dependencies_of(self, index: int) -> tuple[Dependency, ...]:
-        """All dependencies that have this instruction as source or sink, by source then sink."""
+        """Return all dependencies that have this instruction as source or sink, by source then sink."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DetailTable:
-    """A small table about one instruction: columns of text, one row an item."""
+    """A small table about one instruction: columns of text, one row for each item."""
 
     title: str
     columns: tuple[str, ...]
@@ -109,8 +110,8 @@ class DetailTable:
 
 @runtime_checkable
 class HasDetails(Protocol):
-    """A listing whose instructions have more to tell than one line: operands, DMA descriptors."""
+    """A listing that has tables about its instructions: operands, DMA descriptors."""
 
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
-        """Tables about one instruction. Raises IndexError outside 0..len-1."""
+        """Return tables about one instruction. Raises IndexError outside 0..len-1."""
         ...

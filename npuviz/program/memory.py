@@ -1,4 +1,4 @@
-"""Where tensors live in the large memory of a machine."""
+"""Describe where tensors lie in the large memories of a machine."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class MemoryMap:
     allocations: tuple[Allocation, ...] = ()
 
     def of_tensor(self, tensor: int) -> Allocation | None:
-        """The allocation of a tensor, or None."""
+        """Return the allocation of a tensor, or None."""
         for allocation in self.allocations:
             if allocation.tensor == tensor:
                 return allocation

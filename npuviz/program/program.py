@@ -1,4 +1,4 @@
-"""The program: everything a machine needs to run, and a person needs to read along."""
+"""Define the program: everything that a machine needs to run and a person needs to follow it."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -10,7 +10,8 @@ from npuviz.program.instruction import Listing
 from npuviz.program.memory import MemoryMap
 
 Severity = Literal["info", "warning", "error"]
-"""error: what came with the program says that it is wrong; a run of it is no success (exit code 1)."""
+"""How much a note matters. "error": the program's own data shows that it is wrong, so that a run fails (exit
+code 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Note:
 
     node  the graph node it concerns, -1 for the whole program
     code  short stable word, e.g. "host-operator", "deviation", "assumed", "unknown-key"
-    reason  of an operator on the Host
+    reason  why an operator runs on the Host, None for other notes
     """
 
     severity: Severity
@@ -47,7 +48,10 @@ class Note:
 
 
 class TakesNotes:
-    """What makes a program, and collects what its user should know. notes  each once, in order"""
+    """Base of loaders and compilers that collect notes for the user.
+
+    notes  in the order in which they were made, each once
+    """
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
@@ -61,7 +65,10 @@ class TakesNotes:
         is_warning: bool = False,
         reason: HostReason | None = None,
     ) -> None:
-        """Tell the user something; the same text about the same node once. reason  of a Host operator"""
+        """Add a note for the user, unless there is the same one.
+
+        reason  why an operator runs on the Host
+        """
         made = Note("warning" if is_warning else "info", code, text, node, reason)
         if made not in self.notes:
             self.notes.append(made)
@@ -78,8 +85,8 @@ class Program:
     notes       what was assumed, placed on the host, or departed from
     placement   graph node id -> name of the unit group that runs it ("Core", "Host", ...)
     payload     the target's own tables; only that target looks inside
-    fingerprint makes a digest of payload and tensor data when somebody asks, the same every time;
-                with large inputs that takes long, so that targets keep it
+    fingerprint computes a digest of payload and tensor data when called, the same every time;
+                it takes long with large inputs, so that targets cache it
     """
 
     target: str
@@ -93,6 +100,6 @@ class Program:
     fingerprint: Callable[[], str] = str
 
     def digest(self) -> str:
-        """Hexadecimal digest: equal programs have equal digests on every machine."""
+        """Return a hexadecimal digest; equal programs have equal digests on every computer."""
         text = f"{self.target}\0{self.title}\0{self.fingerprint()}\0{len(self.listing)}"
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

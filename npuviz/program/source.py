@@ -1,4 +1,4 @@
-"""Program texts that instructions were compiled from, for listings that know them."""
+"""Describe the program texts that instructions were compiled from, for listings that know them."""
 
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A function or task: where its code begins. The same text compiled n times has n instructions.
+    """A function or task in a text. A text that was compiled n times has n first instructions.
 
     kind          "task" or "function"
     instructions  listing indices of the first instruction, rising
@@ -47,7 +47,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LoopTurn:
-    """A loop around an instruction: place of its head, its variable and value, the turn from 1 to `count`."""
+    """One turn of a loop around an instruction: the loop's place, its variable and value, the turn from 1 to
+    `count`."""
 
     place: Place
     variable: str
@@ -58,7 +59,8 @@ class LoopTurn:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A function under way: its name, the place that runs, and the loops around it, outermost first."""
+    """A function that is being executed: its name, the place reached in it, and the loops around that,
+    outermost first."""
 
     function: str
     place: Place
@@ -67,10 +69,11 @@ class CallSite:
 
 @runtime_checkable
 class HasCalls(Protocol):
-    """A listing that knows through which calls and loops its program came to an instruction."""
+    """A listing that knows the calls and loops through which the program reached an instruction."""
 
     def calls_of(self, index: int) -> Sequence[CallSite]:
-        """Functions under way, innermost first; () unknown. Raises IndexError outside the listing."""
+        """Return the active functions, innermost first; () if unknown. Raises IndexError outside the
+        listing."""
         ...
 
 
@@ -80,29 +83,29 @@ class HasSource(Protocol):
 
     @property
     def sources(self) -> Sequence[SourceFile]:
-        """The texts. Cheap; the same objects all the time."""
+        """The texts. Cheap to read; the same objects at every access."""
         ...
 
     def place_of(self, index: int) -> Place | None:
-        """Place of an instruction, None if it has none. Raises IndexError outside the listing."""
+        """Return the place of an instruction, None if it has none. Raises IndexError outside the listing."""
         ...
 
     def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a line, rising; [] for a line without code."""
+        """Return the half-open instruction ranges of a line, rising; [] for a line without code."""
         ...
 
     def lines_with_code(self, file: int) -> Sequence[int]:
-        """Lines of a file that instructions come from, rising."""
+        """Return the lines of a file that have instructions, rising."""
         ...
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Tasks and functions, by name."""
+        """Tasks and functions, sorted by name."""
         ...
 
 
 def line_of(listing: object, instruction: int) -> str:
-    """ "kernel.py:12" of an instruction, "" if that is not known."""
+    """Return the file and line of an instruction as "kernel.py:12", "" if they are not known."""
     if not isinstance(listing, HasSource) or not 0 <= instruction < len(cast(Sized, listing)):
         return ""
     place = listing.place_of(instruction)
@@ -110,7 +113,7 @@ def line_of(listing: object, instruction: int) -> str:
 
 
 def first_of_line(listing: object, text: str) -> int:
-    """First instruction of "kernel.py:12", -1 if there is none: the way back of `line_of`."""
+    """Return the first instruction of "kernel.py:12", -1 if there is none: the inverse of `line_of`."""
     name, _, line = text.rpartition(":")
     if not isinstance(listing, HasSource) or not line.isdecimal():
         return -1

@@ -1,4 +1,4 @@
-"""A tensor of the program: name, shape and type. Its values are kept elsewhere."""
+"""Describe a tensor of the program: name, shape and type. Its values are kept elsewhere."""
 
 from dataclasses import dataclass
 from math import prod
