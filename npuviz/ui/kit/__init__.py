@@ -1,1 +1,1 @@
-"""What features of the window share: the contract of a panel, tables, pictures, painting."""
+"""Parts that all panels of the window share: the base class of panels, tables, pictures, painting."""

@@ -1,4 +1,4 @@
-"""Colours as painters need them: translucent, mixed, and as plain pixel numbers; pixels as an image."""
+"""Convert colours for painting: translucent, mixed, as plain pixel numbers; wrap pixels as an image."""
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -13,23 +13,23 @@ HATCH_BRUSHES = {
     90: Qt.BrushStyle.VerPattern,
 }
 STALL_SHARE = 0.38
-"""How much of its colour something shows that waits."""
+"""Share of its colour, 0..1, with which something that waits is drawn."""
 
 
 def translucent(color: QColor, alpha: int) -> QColor:
-    """The colour with another opacity, 0..255."""
+    """Return the colour with another opacity, 0..255."""
     found = QColor(color)
     found.setAlpha(alpha)
     return found
 
 
 def pixel(color: QColor) -> int:
-    """Opaque 0xffRRGGBB of a colour."""
+    """Return a colour as an opaque 0xffRRGGBB number."""
     return color.rgb() & 0xFFFFFFFF
 
 
 def blended(below: QColor, above: QColor, share: float) -> QColor:
-    """`share` of the colour above over the colour below."""
+    """Mix two colours: `share` (0..1) of the one above, the rest of the one below."""
     rest = 1 - share
     return QColor.fromRgbF(
         below.redF() * rest + above.redF() * share,
@@ -39,7 +39,7 @@ def blended(below: QColor, above: QColor, share: float) -> QColor:
 
 
 def image_of(pixels: np.ndarray, ratio: float) -> QImage:
-    """(height, width) uint32 device pixels as an image, which is valid as long as they are kept."""
+    """Wrap (height, width) uint32 device pixels as an image, valid only while the caller keeps the array."""
     height, width = pixels.shape
     image = QImage(pixels.data, width, height, 4 * width, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(ratio)

@@ -1,4 +1,4 @@
-"""Columns of tables: as many as there is room for are seen whole, the others by scrolling."""
+"""Fit the widths of table columns to the room: show as many as possible whole, the others by scrolling."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,20 +17,19 @@ from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.kit.row_model import Index
 
 SPARED = "spared_columns"
-"""Property of tables: columns that are hidden for want of room."""
+"""Name of the Qt property in which a table keeps the columns that are hidden for want of room."""
 MIN_NAME_WIDTH = 112
 
 
 def fit_columns(view: QTableView, first: int, spare: Sequence[int] = (), most: int = 0) -> "Fitting":
-    """Give all columns but the first what they need, and the first one `first` pixels where there is room.
+    """Give all columns but the first the width they need, and the first `first` pixels where there is room.
 
-    Where there is not, the first column ends where a column at the right edge is seen whole: it shrinks to
-    MIN_NAME_WIDTH to make room for one more, and takes `first` while all are seen, or while MIN_NAME_WIDTH
-    of a wider one are. With room left it is as wide as its texts. A width that the user gives it with the
-    mouse stays.
+    Without enough room the first column shrinks, down to MIN_NAME_WIDTH, so that the last visible column is
+    seen whole (`name_width`). With room left it grows to the width of its texts. A width that the user gives
+    it with the mouse stays.
 
-    spare  columns that are hidden one after the other while the rest does not fit; copies have them
-    most   pixels that columns of text take at most, 0: all that they need
+    spare  columns that are hidden one after the other while the rest does not fit; CSV copies still have them
+    most   largest width in pixels that the other columns ask for, 0: no limit
     """
     header = view.horizontalHeader()
     header.setStretchLastSection(False)
@@ -43,33 +42,36 @@ def fit_columns(view: QTableView, first: int, spare: Sequence[int] = (), most: i
 
 
 def give_room(view: QTableView, column: int, least: int, spare: int) -> None:
-    """Give a column the room that the others leave; with less than `least` pixels for it, hide `spare`."""
+    """Give a column the room that the others leave; hide column `spare` if that is below `least` pixels."""
     view.horizontalHeader().setStretchLastSection(False)
     _Roomy(view, column, least, spare)
 
 
 def abbreviate_names(view: QAbstractItemView, *columns: int) -> None:
-    """Show names in these columns that are paths, and longer than their cells, by their last parts."""
+    """Shorten names in these columns to fit their cells; names that are paths keep their last parts."""
     delegate = _Names(view)
     for column in columns:
         view.setItemDelegateForColumn(column, delegate)
 
 
 def is_spared(view: QTableView, column: int) -> bool:
-    """Whether a column is hidden only because there is no room for it."""
+    """Return whether a column is hidden only because there is no room for it."""
     return column in (view.property(SPARED) or ())
 
 
 def hide_without_room(view: QTableView, column: int, least: int) -> None:
-    """Hide a column that takes the room which the others leave, while that is less than `least` pixels.
+    """Hide a column while the room that the other columns leave for it is less than `least` pixels.
 
-    Where the others do not fit either, the first one shrinks, down to MIN_NAME_WIDTH.
+    If the others do not fit either, shrink the first one, down to MIN_NAME_WIDTH.
     """
     _Hiding(view, column, least)
 
 
 def name_width(room: int, others: list[int], first: int) -> int:
-    """Pixels of the first column when `room` is to be shared with columns of these widths, in their order."""
+    """Return the width of the first column when it shares `room` pixels with columns of these widths.
+
+    first  wanted width, given while all columns fit, or while whole ones leave it at least MIN_NAME_WIDTH
+    """
     if first + sum(others) <= room:
         return first
     taken = 0
@@ -84,7 +86,7 @@ def name_width(room: int, others: list[int], first: int) -> int:
 
 
 class _Hiding(QObject):
-    """Hides and shows a column while the room changes; belongs to the table."""
+    """Hides and shows a column as the table is resized; owned by the table."""
 
     def __init__(self, view: QTableView, column: int, least: int) -> None:
         super().__init__(view)
@@ -116,7 +118,7 @@ class _Hiding(QObject):
 
 
 class _Roomy(QObject):
-    """Fits one column to the room while that changes; belongs to the table."""
+    """Fits one column to the room as the table is resized; owned by the table."""
 
     def __init__(self, view: QTableView, column: int, least: int, spare: int) -> None:
         super().__init__(view)
@@ -140,7 +142,7 @@ class _Roomy(QObject):
 
 
 class _Bounded(QStyledItemDelegate):
-    """Texts that ask for no more than so many pixels; what is longer ends in an ellipsis."""
+    """Draws cells that ask for at most `most` pixels; a longer text ends in an ellipsis."""
 
     def __init__(self, most: int, parent: QTableView) -> None:
         super().__init__(parent)
@@ -152,7 +154,7 @@ class _Bounded(QStyledItemDelegate):
 
 
 class _Names(QStyledItemDelegate):
-    """Names of operators and tensors: of a path the end is worth more than the beginning."""
+    """Draws names of operators and tensors; a path that is too long keeps its end."""
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
@@ -166,9 +168,9 @@ class _Names(QStyledItemDelegate):
 
 
 class Fitting(QObject):
-    """Fits the first column while room and contents change.
+    """Fits the first column as the room and the contents change.
 
-    It belongs to the table: with a header that nobody else holds in Python it would be collected.
+    Owned by the table: as a child of the header it would be collected, because no Python code keeps that.
     """
 
     def __init__(self, view: QTableView, first: int, spare: Sequence[int]) -> None:
@@ -219,7 +221,7 @@ class Fitting(QObject):
         self._is_fitting = False
 
     def _width(self, column: int) -> int:
-        """Pixels that a column takes, or would take if it was not hidden."""
+        """Return the pixels that a column takes, or would take if it was not hidden."""
         header = self._view.horizontalHeader()
         # Of a hidden column Qt tells less than it takes when it is shown: what it took counts as well.
         known = self._widths.get(column, 0) if self._view.isColumnHidden(column) else 0
@@ -229,7 +231,7 @@ class Fitting(QObject):
         return known or header.sectionSize(column)
 
     def _spare_columns(self) -> list[int]:
-        """Hide what there is no room for, show the rest; returns the widths of the others in their order."""
+        """Hide spare columns that do not fit, show the others; return the shown widths in order."""
         view, header = self._view, self._view.horizontalHeader()
         order = [header.logicalIndex(place) for place in range(1, header.count())]
         sizes: dict[int, int] = {}

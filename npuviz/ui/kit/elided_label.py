@@ -1,4 +1,4 @@
-"""A line of text that may be longer than its place."""
+"""A line of text that is shortened, and completed by a tooltip, where it is longer than its place."""
 
 import re
 
@@ -10,11 +10,11 @@ from npuviz.base.names import fitting, path_ends
 from npuviz.ui.kit.plain_text import plain_tip
 
 LEAST_LETTERS = 5
-"""With the ellipsis."""
+"""A shortened text of at most this many letters, ellipsis included, is not shown at all."""
 
 
 def elided(metrics: QFontMetrics, text: str, width: int) -> str:
-    """The text as it fits `width` pixels: names that are paths keep their end, others their beginning."""
+    """Shorten a text to `width` pixels: names that are paths keep their end, others their beginning."""
     if metrics.horizontalAdvance(text) <= width:
         return text
     if path_ends(text):
@@ -23,7 +23,7 @@ def elided(metrics: QFontMetrics, text: str, width: int) -> str:
 
 
 class ElidedLabel(QLabel):
-    """Ends in an ellipsis where its place ends, and then says all of it as its tooltip. Asks for no width.
+    """A label that shortens its text to its place and shows all of it as a tooltip. It asks for no width.
 
     Parts of the text have two spaces or more between them: each but the first is shown whole or not at all.
     """
@@ -38,7 +38,7 @@ class ElidedLabel(QLabel):
 
     @property
     def shown(self) -> str:
-        """What of the text can be read."""
+        """The part of the text that is painted, "" if too little of it would fit."""
         if not self.is_cut:
             return self.text()
         room, metrics = self.contentsRect().width(), self.fontMetrics()
@@ -51,13 +51,13 @@ class ElidedLabel(QLabel):
         return shown if len(shown) > LEAST_LETTERS else ""
 
     def event(self, event: QEvent) -> bool:
-        """As Qt has it; the tooltip is made when it is asked for."""
+        """Set the tooltip when Qt asks for it: the whole text if it is cut, else none."""
         if event.type() == QEvent.Type.ToolTip:
             self.setToolTip(plain_tip(self.text()) if self.is_cut else "")
         return super().event(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint what there is place for."""
+        """Paint the text, shortened to the room of the label."""
         if not self.is_cut:
             super().paintEvent(event)
             return

@@ -1,4 +1,4 @@
-"""What an empty panel shows: what would be here, and the action that fills it."""
+"""The page of an empty panel: a sentence about what would be here, and a button that fills it."""
 
 from collections.abc import Callable
 
@@ -43,6 +43,6 @@ class EmptyState(QWidget):
         self._label.setText(text)
 
     def set_action_visible(self, visible: bool) -> None:
-        """Offer the action, or not: now it would help nobody."""
+        """Show or hide the button of the action."""
         if self._button is not None:
             self._button.setVisible(visible)

@@ -1,4 +1,4 @@
-"""Elements and words of a fabric in a few words."""
+"""Describe elements and words of a fabric in a few lines of text."""
 
 import struct
 from collections.abc import Mapping
@@ -23,24 +23,24 @@ MAX_LINES = 6
 
 
 def state_name(shape: FabricShape, state: int) -> str:
-    """A state for people."""
+    """Return the name of an element's state."""
     return shape.states[state].name if 0 <= state < len(shape.states) else f"state {state}"
 
 
 def color_name(shape: FabricShape, color: int) -> str:
-    """A color of the fabric: number and name."""
+    """Return number and name of a color of the fabric; only the number if it has no name."""
     found = next((each for each in shape.colors if each.id == color), None)
     return f"{color} {found.name}".strip() if found is not None else str(color)
 
 
 def level_text(level: Level) -> str:
-    """How full a queue is."""
+    """Describe how full a queue is: its name, its entries and, if known, its capacity."""
     of = f" of {level.capacity}" if level.capacity else ""
     return f"{level.name}: {level.entries}{of}"
 
 
 def data_texts(data: int) -> tuple[str, ...]:
-    """32 bits as people may mean them: hexadecimal, whole number, float32, two float16."""
+    """Return 32 bits in the four readings people use: hexadecimal, whole number, float32, two float16."""
     raw = struct.pack("<I", data & 0xFFFFFFFF)
     single = struct.unpack("<f", raw)[0]
     low, high = struct.unpack("<ee", raw)
@@ -48,7 +48,7 @@ def data_texts(data: int) -> tuple[str, ...]:
 
 
 def way_text(port: int) -> str:
-    """Where a word goes, by the port of WORD_DTYPE."""
+    """Say in which direction a word goes, from the `port` field of WORD_DTYPE."""
     if port == INJECT:
         return "from the processor into its router"
     if port == RAMP:
@@ -57,7 +57,7 @@ def way_text(port: int) -> str:
 
 
 def word_text(shape: FabricShape, word: Mapping[str, Any] | Any, cycle: int) -> str:
-    """A word, a row of WORD_DTYPE, as lines of text."""
+    """Describe a word, given as a row of WORD_DTYPE, in lines of text."""
     raw, number, single, _halves = data_texts(int(word["data"]))
     kind = f"control {shape.word}" if word["control"] else shape.word
     color = int(word["color"])
@@ -78,7 +78,7 @@ def word_text(shape: FabricShape, word: Mapping[str, Any] | Any, cycle: int) -> 
 
 
 def element_text(shape: FabricShape, machine: HasFabric | None, column: int, row: int) -> str:
-    """An element as lines of text; only its name while the machine runs."""
+    """Describe an element in lines of text; give only its name while the machine runs (`machine` is None)."""
     lines = [shape.label(column, row)]
     if machine is None:
         return lines[0]

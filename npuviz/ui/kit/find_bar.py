@@ -1,4 +1,4 @@
-"""A quiet search line that appears over a panel: text, previous, next, what was found."""
+"""A search line that appears over a panel: text, previous, next, and what was found."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from npuviz.ui.kit.parts import add_keys, button, line, muted_label
 
 
 class FindBar(QWidget):
-    """Hidden until `open_bar`.
+    """A search line with two buttons and a status; hidden until `open_bar`.
 
     searched  (text, is_backward): the user wants the next or previous hit
     edited    the text changed
@@ -39,7 +39,7 @@ class FindBar(QWidget):
         self.hide()
 
     def listen(self, panel: QWidget) -> None:
-        """Open for the usual keys of a panel, and search with them."""
+        """Open on the panel's Find key, and search with F3 and Shift+F3 while the panel has the focus."""
         add_keys(
             panel,
             (
@@ -56,14 +56,14 @@ class FindBar(QWidget):
         self.line.selectAll()
 
     def ask(self, backward: bool) -> None:
-        """Ask for a hit of the text that stands there; opens the line when it is empty."""
+        """Emit `searched` with the text of the line; open the bar instead if the line is empty."""
         if self.line.text().strip():
             self.searched.emit(self.line.text(), backward)
         else:
             self.open_bar()
 
     def set_status(self, text: str) -> None:
-        """Say what was found, in a few words."""
+        """Show a few words about what was found."""
         self._status.setText(text)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

@@ -1,4 +1,4 @@
-"""What hands do on a canvas: click, drag, wheel, keys and pointing, so that each says only what it means."""
+"""Base classes of hand-painted widgets: turn mouse and key events into clicks, drags, zooms and hovering."""
 
 from typing import Any
 
@@ -10,36 +10,36 @@ from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.theme.theme import Theme
 
 DRAG_PIXELS = 4
-"""From so many pixels on, a press is no click any more."""
+"""A press that moves at least this many pixels is a drag, not a click."""
 ZOOM_STEP = 1.2
 WHEEL_STEP = 120
 DESCRIBE_MS = 200
-"""A picture is put into words when it has been still for so long."""
+"""Milliseconds after the last paint at which screen readers get the summary."""
 
 
 def notches(event: QWheelEvent) -> float:
-    """Steps of the wheel, upwards positive."""
+    """Return the steps that the wheel was turned, upwards positive."""
     # Qt turns Alt + wheel into a sideways wheel on some platforms.
     return (event.angleDelta().y() or event.angleDelta().x()) / WHEEL_STEP
 
 
 def is_sideways(event: QWheelEvent) -> bool:
-    """Whether the wheel asks to move to the side: with Shift, or because it turns that way."""
+    """Return whether the wheel asks to move to the side: with Shift, or because it turns that way."""
     delta = event.angleDelta()
     return bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier) or abs(delta.x()) > abs(delta.y())
 
 
 class Canvas(QWidget):
-    """A widget that is painted by hand; spots are pixels of it.
+    """A widget that is painted by hand; a spot is a position in it, in pixels.
 
-    click, drag, drop, hover  what the left button and the pointer mean; nothing by default
+    click, drag, drop, hover  hooks for the mouse buttons and the pointer; do nothing by default
     tip_at                    what is at a spot, as lines of text
     summary                   what the picture shows, in words for those who cannot see it
     pressed_at                where the button went down
     """
 
     keys_text = ""
-    """What the keys do here, told after the summary."""
+    """What the keys do in this widget, read to screen readers after the summary."""
     drag_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
 
     def __init__(self, theme: Theme, name: str, title: str, parent: QWidget | None = None) -> None:
@@ -56,29 +56,29 @@ class Canvas(QWidget):
         self._describe_soon.timeout.connect(self.describe)
 
     def summary(self) -> str:
-        """What can be seen now, in a sentence or two; "" while there is nothing."""
+        """Return what can be seen now in a sentence or two; "" while there is nothing."""
         return ""
 
     def describe(self) -> None:
-        """Give the summary to screen readers; nothing is said when it is the same as before."""
+        """Give the summary to screen readers, unless it is the same as before."""
         told = ". ".join(part for part in (self.summary(), self.keys_text) if part)
         if told != self.accessibleDescription():
             self.setAccessibleDescription(told)
 
     def click(self, spot: QPointF) -> None:
-        """The left button was pressed and released here."""
+        """Handle a click: the left button was pressed and released at this spot."""
 
     def drag(self, before: QPointF, spot: QPointF) -> None:
-        """The pointer moved on with a button pressed."""
+        """Handle a move of the pointer from one spot to the next with a button pressed."""
 
     def drop(self, spot: QPointF) -> None:
-        """A drag with the left button has ended."""
+        """Handle the end of a drag with the left button."""
 
     def hover(self, spot: QPointF | None) -> None:
-        """The pointer is here, with no button pressed; None: it has left."""
+        """Handle a move of the pointer with no button pressed; None: it has left the widget."""
 
     def tip_at(self, spot: QPointF) -> str:
-        """What is here, "" for nothing."""
+        """Return the tooltip of a spot, "" for none."""
         return ""
 
     def event(self, event: QEvent) -> bool:
@@ -122,8 +122,8 @@ class Canvas(QWidget):
 class CameraCanvas(Canvas):
     """A canvas that shows a part of a picture: dragging moves it, wheel and keys zoom, F and Home fit it.
 
-    A view says what that means for its picture in the methods that raise here; no abc, because the
-    metaclass of Qt's widgets is another one.
+    Subclasses must override the methods that raise NotImplementedError (not an abc: Qt's widgets have another
+    metaclass).
     camera  what is shown: has `moved` by pixels, and `zoomed` at a pixel
     """
 
@@ -131,7 +131,7 @@ class CameraCanvas(Canvas):
     drag_buttons = (Qt.MouseButton.LeftButton, Qt.MouseButton.MiddleButton)
 
     def set_camera(self, camera: Any) -> None:
-        """Show another part."""
+        """Show another part of the picture."""
         raise NotImplementedError  # every view has its own
 
     def zoom(self, factor: float, at: QPointF | None = None) -> None:
@@ -151,11 +151,11 @@ class CameraCanvas(Canvas):
         (self.fit_all if is_all else self.fit_selected)()
 
     def pick(self, spot: QPointF) -> None:
-        """Choose what is here."""
+        """Select what is at a spot."""
         raise NotImplementedError  # every view has its own
 
     def has_thing_at(self, spot: QPointF) -> bool:
-        """Whether something can be picked here."""
+        """Return whether there is something to pick at a spot."""
         raise NotImplementedError  # every view has its own
 
     def click(self, spot: QPointF) -> None:

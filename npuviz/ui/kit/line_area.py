@@ -1,4 +1,4 @@
-"""Texts of any number of lines, painted by hand: what pointing, keys and resizing mean for all of them."""
+"""Base of scrollable texts that are painted by hand, line by line: hovering, tooltips, keys, resizing."""
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QMouseEvent, QResizeEvent
@@ -9,10 +9,10 @@ from npuviz.ui.theme.theme import Theme
 
 
 class LineArea(QAbstractScrollArea):
-    """A scroll area of lines; spots are pixels of its viewport.
+    """A scroll area of text lines; a spot is a position in its viewport, in pixels.
 
-    Listing and source text say where their lines are in the methods that raise here; no abc, because the
-    metaclass of Qt's widgets is another one.
+    Listing and source text override the methods that raise NotImplementedError (not an abc: Qt's widgets have
+    another metaclass).
 
     hovered  the line under the pointer, None for none
     """
@@ -29,11 +29,11 @@ class LineArea(QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
 
     def line_at(self, y: float) -> int | None:
-        """Number of the line at a height, None beside all of them."""
+        """Return the number of the line at a height in pixels, None if there is none."""
         raise NotImplementedError
 
     def current_text(self) -> str:
-        """The line that keys move, "" while there is none."""
+        """Return the text of the current line, which keys move; "" while there is none."""
         raise NotImplementedError
 
     def tell_line(self) -> None:
@@ -47,7 +47,7 @@ class LineArea(QAbstractScrollArea):
         self.tell_line()
 
     def tip_at(self, spot: QPoint) -> str:
-        """What is here, "" for nothing."""
+        """Return the tooltip of a spot, "" for none."""
         raise NotImplementedError
 
     def update_range(self) -> None:
@@ -55,7 +55,10 @@ class LineArea(QAbstractScrollArea):
         raise NotImplementedError
 
     def step_of(self, event: QKeyEvent, page: int, count: int) -> int | None:
-        """How many of `count` lines a key moves down; None for a key that means something else."""
+        """Return how many lines a key moves down (negative: up), None for a key that does not move.
+
+        page, count  lines that fit on the screen, lines of the text
+        """
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             return None
         key = Qt.Key

@@ -1,4 +1,4 @@
-"""The contract of a panel: what a dock declares, and when the window calls it."""
+"""The base class of panels: what a panel declares, and when the window calls which of its methods."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,16 +25,16 @@ from npuviz.workbench.settings import Settings
 Area = Literal["left", "center", "right", "bottom"]
 FRAME_MS = 16
 QUIET_MS = 120
-"""Verbs that end sooner, such as one step, do not announce that they began."""
+"""Milliseconds a verb must last before panels hear that it began; one step, for example, ends sooner."""
 
 
 LogLines = Callable[[], Iterable[Found]]
-"""Tells the lines of a log, to be searched."""
+"""Returns the lines of a log that the search goes through."""
 
 
 @dataclass(frozen=True)
 class PanelContext:
-    """What every panel may use; who keeps a log puts its lines into `log_lines`."""
+    """Objects of the window that every panel may use; a panel with a log adds a function to `log_lines`."""
 
     model: SessionModel
     selection: SelectionModel
@@ -53,11 +53,11 @@ class PanelSpec:
 
     id        "timeline"; its dock is called "panel.timeline"
     icon      QtAwesome name, e.g. "mdi6.chart-gantt"
-    area      where it goes in a layout that does not name it; order sorts inside the area
-    features  features it needs (`SessionModel.features`); () = always shown
+    area      where the panel goes in a layout that does not name it; order sorts inside the area
+    features  features that the panel needs (`SessionModel.features`); () = always shown
     create    makes the widget
-    listens   it hears of things while it is hidden: it is made with the first session, all others when
-              they first come to the screen
+    listens   the panel must hear of changes while hidden, so it is created with the first session; others
+              are created when they are first shown
     """
 
     id: str
@@ -79,8 +79,8 @@ class Panel(QWidget):
     """Base of all panels. Override the hooks you need; all do nothing by default.
 
     `on_session_changed` is always called at once. `on_cycle_changed` and `on_selection_changed` come
-    at most once a frame and only while the panel can be seen; what was missed is delivered once when
-    it is shown. `on_running_changed(True)` comes only for verbs that take a while,
+    at most once a frame and only while the panel can be seen; changes while it is hidden are delivered once
+    when it is shown. `on_running_changed(True)` comes only for verbs that last longer than QUIET_MS,
     `on_running_changed(False)` after every verb, and then always `on_cycle_changed`.
     `on_cycle_changed` also comes while the machine runs: ask `model.is_running` before every use of
     `model.session`, and read `model.reader` and `model.cycle` otherwise.
@@ -94,7 +94,7 @@ class Panel(QWidget):
         self._opened = context.model.opened
         self._seen_verb = context.model.num_verbs
         self.marks_changes = False
-        """Whether what differs from the last time was changed by one step, and deserves a mark."""
+        """Whether one step made all differences since the panel was last updated, so that they get a mark."""
         self._frame = QTimer(self, singleShot=True, interval=FRAME_MS)
         self._frame.timeout.connect(self._deliver)
         self._quiet = QTimer(self, singleShot=True, interval=QUIET_MS)
@@ -116,27 +116,27 @@ class Panel(QWidget):
         return self.context.theme
 
     def set_pages(self, empty: EmptyState | str, content: QWidget, *more: QWidget) -> None:
-        """Pages for `show_page`: what it shows while there is nothing, what it shows then, and others."""
+        """Set the pages of `show_page`: 0 the empty state, 1 the content, further ones from 2 on."""
         self.empty = EmptyState(empty) if isinstance(empty, str) else empty
         self._pages = QStackedLayout(self)
         for page in (self.empty, content, *more):
             self._pages.addWidget(page)
 
     def show_page(self, number: int | bool) -> None:
-        """0 or False: there is nothing to show; 1 or True: there is."""
+        """Show a page: 0 or False the empty state, 1 or True the content."""
         self._pages.setCurrentIndex(int(number))
 
     @property
     def is_empty(self) -> bool:
-        """Whether it says that there is nothing to show."""
+        """Whether the empty state is shown."""
         return self._pages.currentIndex() == 0
 
     def invitation(self, text: str) -> EmptyState:
-        """An empty state that offers to open a file."""
+        """Make an empty state with a button that opens a file."""
         return EmptyState(text, "Open\u2026", lambda: self.context.commands.run("file.open"), self)
 
     def instruction_text(self, instruction: int) -> str:
-        """Number and opcode of an instruction; "" where it is none of the program's."""
+        """Return number and opcode of an instruction; "" if the program has no such instruction."""
         program = self.model.program
         if program is None or not 0 <= instruction < len(program.listing):
             return ""
@@ -144,38 +144,38 @@ class Panel(QWidget):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it shows everything it wants to show: no change is put off, no answer is being computed."""
+        """Whether the panel is up to date: no change waits for a frame, no answer is being computed."""
         return self.is_filled and not (self._frame.isActive() and (self._cycle_due or self._selection_due))
 
     @property
     def is_filled(self) -> bool:
-        """Whether all answers that it asked for have come."""
+        """Whether all answers that the panel asked for have arrived."""
         return True
 
     def on_session_changed(self) -> None:
-        """Another session, or none, is open now. Also called once after creation by the window."""
+        """Show another session, or none. The window also calls this once after creation."""
 
     def on_cycle_changed(self) -> None:
-        """The machine is at another cycle, or its state was changed."""
+        """Show the machine at another cycle or in a changed state."""
 
     def on_selection_changed(self, selection: Selection) -> None:
-        """Another thing is selected."""
+        """Show another selection."""
 
     def on_running_changed(self, running: bool) -> None:
-        """A verb that takes a while is under way; or a verb ended, long or short."""
+        """React to a long verb that has begun (True), or to any verb that has ended (False)."""
 
     def on_theme_changed(self) -> None:
-        """Colours are different now; a repaint follows by itself."""
+        """Take over the colours of another theme; the repaint follows by itself."""
 
     def save_state(self) -> dict[str, Any]:
-        """Plain values (JSON) to keep for the next start."""
+        """Return plain values (JSON) to keep for the next start."""
         return {}
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        """Take back what `save_state` gave; unknown or damaged content must be ignored."""
+        """Restore what `save_state` returned; unknown or damaged content must be ignored."""
 
     def dispose(self) -> None:
-        """Stop listening, and all timers and jobs of the panel; the window calls this before it drops it."""
+        """Stop listening, and stop all timers and jobs; the window calls this before it drops the panel."""
         self._unsubscribe()
         for timer in self.findChildren(QTimer):
             timer.stop()
@@ -183,13 +183,15 @@ class Panel(QWidget):
             job.shut_down()
 
     def join(self) -> None:
-        """Show the session, the cycle and the selection that are there; the window calls this once."""
+        """Show the current session, cycle and selection; the window calls this once after creation."""
         self.on_session_changed()
         self._cycle_due, self._selection_due = True, not self.context.selection.current.is_empty
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Deliver what was missed, if the panel can be seen by now; the window calls this for tabs."""
+        """Deliver changes that came while hidden, if the panel is visible now; the window calls this for
+        tabs.
+        """
         if not self._frame.isActive():
             self._deliver()
 
@@ -198,7 +200,7 @@ class Panel(QWidget):
         self._deliver(is_coming=True)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Ctrl+F leads to the panel's filter, if it has one; Esc there empties it, then leads back."""
+        """Focus the panel's filter on Ctrl+F, if it has one; on Esc in it, empty it, then leave it."""
         lines = (line for line in self.findChildren(QLineEdit) if line.property(FILTERS))
         filters = next((line for line in lines if line.isVisible()), None)
         if filters is not None and event.matches(QKeySequence.StandardKey.Find):
@@ -245,7 +247,7 @@ class Panel(QWidget):
         self._schedule()
 
     def show_cycle(self) -> None:
-        """Show the machine as it is now. After a step that a hidden panel has missed nothing is marked."""
+        """Show the machine as it is now; mark changes only if one step was made since the last time."""
         number = self.model.num_verbs
         if number != self._seen_verb:
             self.marks_changes = self.model.is_step and number == self._seen_verb + 1

@@ -1,4 +1,4 @@
-"""What panels are put together from: lines and columns of widgets, buttons, filters, menus."""
+"""Build the parts of panels: rows and columns of widgets, buttons, filters, menus."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -26,11 +26,11 @@ from npuviz.ui.theme.theme import Theme
 
 Box = TypeVar("Box", bound=QBoxLayout)
 Part = QWidget | QLayout | int | tuple[QWidget | QLayout, int]
-"""A widget or layout, one with the share of the room it takes, or such a share that stays free."""
+"""A widget or layout; one with its stretch factor; or a stretch factor of empty room."""
 
 
 def line(*parts: Part, margins: tuple[int, int, int, int] = (8, 4, 8, 4), spacing: int = 8) -> QHBoxLayout:
-    """Parts beside each other."""
+    """Make a layout of parts beside each other."""
     return _filled(QHBoxLayout(), parts, margins, spacing)
 
 
@@ -42,7 +42,7 @@ def fill(
 
 
 def column(*parts: Part, parent: QWidget | None = None) -> QWidget:
-    """A widget that holds parts below each other."""
+    """Make a widget that holds parts below each other."""
     made = QWidget(parent)
     fill(made, *parts)
     return made
@@ -63,7 +63,7 @@ def _filled(box: Box, parts: Iterable[Part], margins: tuple[int, int, int, int],
 
 
 def splitter(orientation: Qt.Orientation, *parts: tuple[QWidget, int]) -> QSplitter:
-    """Widgets whose shares of the room the user can change."""
+    """Make a splitter, in which the user can change how much room each widget gets."""
     made = QSplitter(orientation)
     for place, (widget, share) in enumerate(parts):
         made.addWidget(widget)
@@ -72,7 +72,7 @@ def splitter(orientation: Qt.Orientation, *parts: tuple[QWidget, int]) -> QSplit
 
 
 def restore_sizes(parts: QSplitter, sizes: object) -> None:
-    """Give a splitter the sizes it once had; anything else is ignored."""
+    """Restore saved sizes of a splitter; ignore anything that is not one integer for each part."""
     if isinstance(sizes, list) and len(sizes) == parts.count() and all(isinstance(s, int) for s in sizes):
         parts.setSizes(sizes)
 
@@ -88,9 +88,9 @@ def button(
     icon_name: str = "",
     is_flat: bool = True,
 ) -> QToolButton:
-    """A button of a tool bar, described by its tip.
+    """Make a button of a tool bar, described by its tip.
 
-    run      called when it is pressed, of a toggle with its state when that changes
+    run      called when it is pressed; of a toggle: called with its state when that changes
     is_on    state of a toggle, None for a plain button
     """
     made = QToolButton(parent, autoRaise=is_flat)
@@ -108,7 +108,7 @@ def button(
 
 
 def fit_buttons(parent: QWidget, asked: Any, selected: str, everything: str) -> list[QToolButton]:
-    """Fit and All, with their tips: they emit `asked`, a signal, with False and True."""
+    """Make the buttons Fit and All, with tips, which emit the signal `asked` with False and with True."""
     return [
         button(parent, "Fit", selected, lambda: asked.emit(False)),
         button(parent, "All", everything, lambda: asked.emit(True)),
@@ -122,14 +122,14 @@ def paint_icons(buttons: Iterable[QToolButton], theme: Theme) -> None:
 
 
 def text_button(parent: QWidget, text: str, run: Callable[[], object]) -> QPushButton:
-    """A flat button with a word on it."""
+    """Make a flat button with a text on it."""
     made = QPushButton(text, parent, flat=True)
     made.clicked.connect(lambda: run())
     return made
 
 
 def choice(parent: QWidget | None, title: str, name: str = "", changed: Any = None) -> QComboBox:
-    """A box to choose one of several texts."""
+    """Make a box in which one of several texts is chosen."""
     made = QComboBox(parent)
     made.setObjectName(name)
     made.setAccessibleName(title)
@@ -139,7 +139,7 @@ def choice(parent: QWidget | None, title: str, name: str = "", changed: Any = No
 
 
 FILTERS = "filters"
-"""Property of lines whose text chooses what is shown."""
+"""Name of the Qt property that marks lines made by `filter_line`."""
 
 
 def filter_line(
@@ -151,7 +151,7 @@ def filter_line(
     name: str = "",
     width: int = 180,
 ) -> QLineEdit:
-    """A line whose text chooses what is shown; in a panel Ctrl+F leads to it, see `Panel.keyPressEvent`."""
+    """Make a line whose text filters what is shown; in a panel Ctrl+F focuses it (`Panel.keyPressEvent`)."""
     made = QLineEdit(parent, placeholderText=text, clearButtonEnabled=True)
     made.setProperty(FILTERS, True)
     made.setObjectName(name)
@@ -162,7 +162,7 @@ def filter_line(
 
 
 def muted_label(parent: QWidget | None = None, name: str = "", text: str = "") -> QLabel:
-    """A quiet line of text."""
+    """Make a line of text in the muted colour."""
     made = QLabel(text, parent, textFormat=Qt.TextFormat.PlainText)
     made.setObjectName(name)
     made.setProperty("role", "muted")
@@ -170,7 +170,7 @@ def muted_label(parent: QWidget | None = None, name: str = "", text: str = "") -
 
 
 def summary_line(name: str) -> ElidedLabel:
-    """A quiet line that ends in an ellipsis where its place ends, and then has all of it as its tooltip."""
+    """Make a line in the muted colour that is shortened to its place, with all of it as its tooltip."""
     made = ElidedLabel()
     made.setObjectName(name)
     made.setProperty("role", "muted")
@@ -180,16 +180,16 @@ def summary_line(name: str) -> ElidedLabel:
 def add_keys(
     parent: QWidget, keys: Iterable[tuple[Any, Callable[[], object]]], *, with_children: bool = True
 ) -> None:
-    """Let keys do something while a widget, or one of its children too, has the focus."""
+    """Bind keys to functions while a widget, or (`with_children`) one of its children, has the focus."""
     scope = Qt.ShortcutContext
     for key, run in keys:
         shortcut = QShortcut(QKeySequence(key), parent)
-        # Said apart: PySide6 takes a `context` argument of the constructor and leaves the scope a window.
+        # Set separately: PySide6 accepts a `context` argument of the constructor but ignores it.
         shortcut.setContext(scope.WidgetWithChildrenShortcut if with_children else scope.WidgetShortcut)
         shortcut.activated.connect(run)
 
 
 def pop_up(menu: QMenu, point: QPoint, source: QWidget | None = None) -> None:
-    """Show a menu, which goes when it was used; at a point of `source`, or of the screen."""
+    """Show a menu at a point of `source`, or of the screen; it is deleted when it closes."""
     menu.aboutToHide.connect(menu.deleteLater)
     menu.popup(source.mapToGlobal(point) if source is not None else point)

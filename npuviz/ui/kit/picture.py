@@ -1,4 +1,4 @@
-"""Saves a widget as a picture: PNG by pixels, SVG by drawing commands."""
+"""Save a widget as a picture: PNG by pixels, SVG by drawing commands."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from npuviz.base.errors import ExportError
 
 
 def save_picture(widget: QWidget, path: Path) -> None:
-    """Write what the widget shows; the suffix decides: .png or .svg.
+    """Write what the widget shows to a file; its suffix chooses the format: .png or .svg.
 
     Raises ExportError when the suffix is another one or the file cannot be written.
     """
@@ -42,7 +42,7 @@ def _save_svg(widget: QWidget, path: Path) -> None:
 
 
 def ask_and_save(widget: QWidget, name: str) -> Path | None:
-    """Ask for a file name and save; returns the path, None when the user gave up."""
+    """Ask for a file name and save; return the path, None if the user cancelled."""
     chosen, _filter = QFileDialog.getSaveFileName(
         widget, "Save panel as picture", f"{name}.png", "PNG picture (*.png);;SVG drawing (*.svg)"
     )

@@ -10,11 +10,11 @@ DELAY_MS = 300
 STEPS = 1000
 WIDTH = 160
 MOST_TEXT = 360
-"""Pixels of a text; a longer one is cut."""
+"""Largest width of the text in pixels; a longer one is cut."""
 
 
 class WorkProgress(QWidget):
-    """Follows `report`; emits `cancelled` when the user wants the work to stop."""
+    """Shows what `report` is told; emits `cancelled` when the user wants the work to stop."""
 
     cancelled = Signal()
 
@@ -38,11 +38,11 @@ class WorkProgress(QWidget):
 
     @property
     def text(self) -> str:
-        """What is being done, of what was reported last."""
+        """The text of the last report."""
         return self._text.text()
 
     def report(self, fraction: float, text: str) -> None:
-        """Show how far it is; a negative fraction means unknown."""
+        """Show how much of the work is done, 0..1; a negative fraction means unknown."""
         if self.isHidden() and not self._delay.isActive():
             self._delay.start()
         self._text.setText(text)
@@ -54,6 +54,6 @@ class WorkProgress(QWidget):
             self._bar.setValue(round(min(1.0, fraction) * STEPS))
 
     def end(self) -> None:
-        """The work is over."""
+        """Hide the progress: the work is over."""
         self._delay.stop()
         self.hide()

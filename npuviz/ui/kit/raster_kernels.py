@@ -1,4 +1,4 @@
-"""Painting into pixels, and the sums behind it; track_kernels paints the rows of slices.
+"""Kernels that paint into pixels, and that sum slices per pixel column; track_kernels paints the slices.
 
 Images are (height, width) uint32 arrays of opaque 0xffRRGGBB pixels. A *category* is a small
 integer that selects a row of a style table (fill colour, line colour, steps of the hatching's lines in
@@ -22,7 +22,7 @@ _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="nu
 
 @_entry
 def _count_starts(starts, block_starts, first, step, counts):
-    """Slices that start before each column's left edge.
+    """Count the slices that start before each column's left edge, into `counts`.
 
     Two passes: whole blocks by their first starts, which lie close together in memory, then the
     slices of one block. Reads of the second pass do not wait for each other.
@@ -51,7 +51,7 @@ def _count_starts(starts, block_starts, first, step, counts):
 
 @_entry
 def cumulate(starts, ends, keys, local, block_starts, totals, first, step, counts, sums):
-    """Busy cycles per category before each column's left edge.
+    """Sum the cycles of slices per category before each column's left edge.
 
     counts  (columns + 1,) int64 out: slices that start before the edge
     sums    (columns + 1, categories) float64 out, exact below 2^53
@@ -99,7 +99,7 @@ stand_in(cumulate, _plain_sums)
 
 @_entry
 def mix(below, above, weight):
-    """`above` over `below`, weight 0..256."""
+    """Mix two pixels: weight / 256 of `above`, the rest of `below`; weight 0..256."""
     rest = 256 - weight
     red = (((below >> 16) & 255) * rest + ((above >> 16) & 255) * weight) >> 8
     green = (((below >> 8) & 255) * rest + ((above >> 8) & 255) * weight) >> 8
@@ -109,7 +109,7 @@ def mix(below, above, weight):
 
 @_entry
 def pixel(style, category, x, y, period):
-    """Colour of a pixel of a category: its line colour on the lines of its hatching, else its fill.
+    """Return the colour of a category's pixel: its line colour on the lines of its hatching, else its fill.
 
     period  a power of two. Plain categories have equal line and fill colours.
     """
@@ -171,7 +171,7 @@ def paint_marks(image, top, height, starts, ends, chosen, first, step, color):
 
 @_entry
 def paint_counter(image, top, height, low, high, last, maximum, fill, band, line, thickness):
-    """Paint a counter: area up to its lowest value, a band up to its highest, a line at its last.
+    """Paint a counter: per column an area up to its lowest value, a band to its highest, a line at its last.
 
     low, high, last  (columns,) float64; NaN where nothing is known
     """

@@ -1,4 +1,4 @@
-"""Rows of one kind as a table: a column is a title and a text, only what changed is announced."""
+"""Base of table models with one kind of row: gives each cell a text, announces only rows that changed."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
@@ -14,12 +14,12 @@ RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class RowModel(QAbstractTableModel, Generic[Row]):
-    """Base of tables: says what is in a row with `text` and, where there is more, with `other`.
+    """Base of table models; a subclass overrides `text`, and `tooltip` and `other` where it needs them.
 
-    Each table has its own `text`; no abc, because the metaclass of Qt's models is another one.
+    Not an abc: Qt's models have another metaclass.
 
     titles   of the columns
-    numbers  columns that are aligned right, with their titles if `aligns_titles`
+    numbers  columns that are aligned right, their titles too if `aligns_titles`
     rows     what is shown
     """
 
@@ -29,27 +29,27 @@ class RowModel(QAbstractTableModel, Generic[Row]):
     rows: Sequence[Row] = ()
 
     def text(self, row: Row, column: int) -> str:
-        """What a cell shows."""
+        """Return the text of a cell."""
         raise NotImplementedError
 
     def tooltip(self, row: Row, column: int) -> str | None:
-        """What a cell says under the pointer."""
+        """Return the tooltip of a cell, None for none."""
         return None
 
     def other(self, row: Row, column: int, role: int) -> Any:
-        """Colours, fonts and the like, None where there is nothing special."""
+        """Return the data of a cell for other Qt roles (colours, fonts), None for the default."""
         return None
 
     def reset(self, rows: Sequence[Row]) -> None:
-        """Show other rows."""
+        """Replace all rows."""
         self.beginResetModel()
         self.rows = rows
         self.endResetModel()
 
     def show_rows(self, rows: Sequence[Row], key: Callable[[Row], Hashable] | None = None) -> None:
-        """Show these rows: what comes or goes at the end and what is different now is announced.
+        """Show these rows, and announce only rows added or removed at the end and rows that differ.
 
-        key  tells whether two rows are about the same thing; other things at a place reset the table
+        key  identifies the thing a row is about; if a place now holds another thing, the whole table is reset
         """
         old, shared = self.rows, min(len(self.rows), len(rows))
         if key is not None and any(key(old[place]) != key(rows[place]) for place in range(shared)):
@@ -69,7 +69,7 @@ class RowModel(QAbstractTableModel, Generic[Row]):
                 self.row_changed(place)
 
     def row_changed(self, place: int) -> None:
-        """Announce that all of a row is different."""
+        """Announce that all cells of a row may have changed."""
         self.dataChanged.emit(self.index(place, 0), self.index(place, len(self.titles) - 1))
 
     def rowCount(self, parent: Index = NOWHERE) -> int:

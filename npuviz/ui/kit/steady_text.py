@@ -1,4 +1,4 @@
-"""Texts that change with every step and move nothing when they do."""
+"""Labels and buttons whose texts change with every step without a new layout of the window."""
 
 from PySide6.QtCore import QEvent, QSize
 from PySide6.QtWidgets import QLabel, QPushButton
@@ -8,10 +8,10 @@ STEP = 16
 
 
 class SteadyLabel(QLabel):
-    """A line of text whose place changes in steps.
+    """A line of text whose width changes only in multiples of STEP pixels.
 
-    Qt lays out the whole window when the text of a label changes, which costs more than most panels do; it
-    does not where the size of the label is fixed.
+    Qt lays out the whole window when the text of a label changes, which takes longer than most panels need to
+    update; it does not do so for a label of fixed size.
     """
 
     def setText(self, text: str) -> None:
@@ -34,7 +34,7 @@ class SteadyLabel(QLabel):
 
 
 class SteadyButton(QPushButton):
-    """A button whose place changes in steps, for the same reason."""
+    """A button whose width changes only in multiples of STEP pixels, for the reason given in SteadyLabel."""
 
     def setText(self, text: str) -> None:
         super().setText(text)
@@ -52,5 +52,5 @@ class SteadyButton(QPushButton):
 
 
 def steady_size(size: QSize) -> QSize:
-    """A size whose width is rounded up; an even height is in the middle of a bar to the pixel."""
+    """Round a width up to a multiple of STEP, and a height up to an even number, to be centred exactly."""
     return QSize(-(-size.width() // STEP) * STEP, -(-size.height() // 2) * 2)

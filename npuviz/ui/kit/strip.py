@@ -1,4 +1,4 @@
-"""Lines over the whole width of a panel or window that are painted by hand: legends, notes."""
+"""Base of hand-painted strips over the whole width of a panel or window, such as legends and notes."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _BRUSHES = {HATCH_STEPS[angle]: brush for angle, brush in HATCH_BRUSHES.items()}
 
 
 class Strip(QWidget):
-    """As wide as there is room, `lines_height` pixels high; what does not fit is for the tooltip."""
+    """A widget as wide as there is room and `lines_height` pixels high."""
 
     lines_height = 24
 
@@ -33,7 +33,7 @@ class Strip(QWidget):
 
 
 def paint_swatch(painter: QPainter, box: QRectF, style: Sequence[int], line: QColor) -> None:
-    """A filled square, under its hatching if it has one; style: a row of raster_kernels."""
+    """Paint a filled square, with its hatching if it has one; style: a row of the table of raster_kernels."""
     painter.fillRect(box, QColor.fromRgb(int(style[FILL]) & 0xFFFFFF))
     brush = _BRUSHES.get((int(style[X_STEP]), int(style[Y_STEP])))
     if brush is not None:

@@ -1,4 +1,4 @@
-"""Makes the tables of all panels look and copy alike: rows, no grid, one row height; CSV."""
+"""Make the tables of all panels: selection by rows, no grid, one row height; copy them as CSV."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ MAX_CELLS = 1_000_000
 CHANGED_WIDTH = 2
 
 _SPACES = str.maketrans({THIN_SPACE: None, NARROW_NO_BREAK: None})
-"""Of numbers: programs that read them want none."""
+"""Thin spaces, which group digits on the screen, are removed: programs that read the CSV want none."""
 
 
 def make_table(
@@ -32,7 +32,7 @@ def make_table(
     is_single: bool = False,
     show_menu: Callable[[QPoint], None] | None = None,
 ) -> QTableView:
-    """A view whose rows are chosen as wholes; the last column takes the room that is left.
+    """Make a view in which whole rows are selected; the last column takes the room that is left.
 
     widths     pixels of the first columns
     is_single  only one row at a time can be chosen
@@ -75,7 +75,7 @@ def on_key(
 
 
 def csv_of(view: QTableView, selected_only: bool = False) -> str:
-    """CSV of the columns that are shown or would be with more room, with titles; numbers without thin spaces.
+    """Return a table as CSV with titles: the columns that are shown, or hidden only for want of room.
 
     selected_only  only selected rows. Stops after MAX_CELLS cells and says so in a last line.
     """
@@ -117,7 +117,7 @@ def add_copying(
     """Let the usual key and a context menu copy a table as CSV: the selected rows, or all if none is.
 
     picture  a widget and its name, which the menu offers to save
-    own      puts entries of its own before the others
+    own      adds further entries to the menu, before the others, for the index that was clicked
     """
 
     def copy() -> None:

@@ -1,6 +1,6 @@
-"""Entries of context menus: what can be done with a slice, an operator, a queue or bytes of a memory.
+"""Add entries to context menus: what can be done with a slice, an operator, a queue or bytes of a memory.
 
-What a machine cannot do is absent. Answers come as messages of the window.
+What a machine cannot do gets no entry. Answers are shown as messages of the window.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,9 @@ class ThingMenu:
         self._description = model.description
 
     def add_slice(self, unit: int, instruction: int, cycle: int, *, waits: bool) -> None:
-        """Of a slice, or a gap between two, of a unit: why it waits, who needs what it does, stop there."""
+        """Add entries for a slice or gap of a unit's track: why it waits, who needs the result, stop
+        there.
+        """
         if self._session is None or self._description is None:
             return
         if waits and 0 <= unit < len(self._description.units):
@@ -53,7 +55,9 @@ class ThingMenu:
             self._menu.addAction(f"Stop when it starts: {text}", lambda: self.stop_at(text))
 
     def _place_of(self, unit: int) -> str:
-        """Where a unit is, in the words of a condition, on machines of elements that share instructions."""
+        """Return a unit's element as a condition says it (" at column,row"); "" on machines without
+        frames.
+        """
         machine = self._session.machine if self._session is not None else None
         if not (isinstance(machine, HasElements) and isinstance(machine, HasFabric)):
             return ""
@@ -63,7 +67,7 @@ class ThingMenu:
         return f" at {place[0] - area.column},{place[1] - area.row}" if place is not None else ""
 
     def add_needed_by(self, instruction: int) -> None:
-        """A menu of the instructions that need the result of one."""
+        """Add a menu of the instructions that need the result of one."""
         if self._program is None or not 0 <= instruction < len(self._program.listing):
             return
         users = self._users(instruction)
@@ -80,7 +84,7 @@ class ThingMenu:
             more.triggered.connect(lambda: self._context.selection.set(Selection(instruction=instruction)))
 
     def add_memory(self, wanted: MemoryRange, tensor: int = -1) -> None:
-        """Of bytes: stop when they are written or read, who wrote them, who reads them next, their tensor."""
+        """Add entries for bytes: stop at a write or read, find writer and next reader, show their tensor."""
         description = self._description
         memory = (
             next((m for m in description.memories if m.id == wanted.memory), None) if description else None
@@ -104,7 +108,7 @@ class ThingMenu:
             )
 
     def _add_provenance(self, selection: Selection) -> None:
-        """Show what something was made from and who uses it, where the machine tells that."""
+        """Add the entry that shows the provenance of something, if the machine records accesses."""
         if "access order" not in self._context.model.features:
             return
 
@@ -115,7 +119,7 @@ class ThingMenu:
         self._menu.addAction("Where it comes from and goes to", show)
 
     def add_queue(self, queue: Queue, occupancy: int) -> None:
-        """Of a queue: stop when it holds some number of entries."""
+        """Add a menu of fill levels of a queue at which to stop."""
         if self._session is None:
             return
         capacity = queue.capacity
@@ -126,7 +130,7 @@ class ThingMenu:
             inner.addAction(title, partial(self.stop_at, f"queue {queue.name} >= {level}"))
 
     def add_operator(self, node: int) -> None:
-        """Of an operator: run to its ends, its first instruction, stop there, compare it with its like."""
+        """Add entries for an operator: run to its ends, stop there, show its first instruction, compare."""
         program = self._program
         if program is None or not 0 <= node < len(program.graph.nodes):
             return
@@ -147,7 +151,7 @@ class ThingMenu:
             self._menu.addAction(title, lambda: self._context.requests.compared.emit(node))
 
     def add_copy(self, text: str) -> None:
-        """Put a text on the clipboard."""
+        """Add an entry that copies a text to the clipboard."""
         self._menu.addAction("Copy", lambda: QApplication.clipboard().setText(text))
 
     def stop_at(self, text: str) -> None:
@@ -156,7 +160,7 @@ class ThingMenu:
         model.when_free(lambda: model.add_breakpoint(text))
 
     def ask(self, title: str, question: Question) -> None:
-        """Ask the session once it is free, and tell the answer."""
+        """Ask the session a question once it is free, and show the answer."""
         model, answers = self._context.model, list[Found]()
 
         def tell() -> None:
@@ -167,7 +171,9 @@ class ThingMenu:
         model.when_free(tell)
 
     def _users(self, instruction: int) -> list[int]:
-        """Instructions that read what one writes, by the program and by what was recorded."""
+        """Return the instructions that read what one writes, by the program's and the trace's
+        dependencies.
+        """
         assert self._program is not None
         listing, reader = self._program.listing, self._context.model.reader
         found: set[int] = set()
@@ -181,7 +187,7 @@ class ThingMenu:
 
 
 def tell_found(context: PanelContext, found: Found) -> None:
-    """Tell an answer; a button shows what it is about."""
+    """Show an answer as a message, with a button that selects what it is about or goes to its cycle."""
     selection, cycle = found.selection, found.cycle
     title = "Show" if selection is not None else ""
     if cycle is not None and cycle != context.model.cycle:

@@ -1,4 +1,4 @@
-"""Facts that panels read off a trace: when an instruction ran, when and how long a node was worked on."""
+"""Look up in a trace when an instruction ran, and when and how long units worked on a graph node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from npuviz.trace.series import IntervalView
 from npuviz.trace.unit_times import covered_cycles, tracks_of_units
 
 SCAN_LIMIT = 1 << 21
-"""Rows of one track that are read through for one instruction; longer tracks are bisected."""
+"""A track with more rows than this is bisected to find an instruction, a shorter one is read through."""
 ROWS_PER_SLICE = 1 << 18
 MAX_RUNS = 64
 NEAR_ROWS = 1 << 16
 BUSY_MEANS = "Busy: a track of the unit shows work in that cycle, whether or not anything is computed in it"
 WAITING_MEANS = "Waiting: none shows work, and one shows why the unit waits"
 MAX_NODE_ROWS = 1 << 16
-"""Rows that are read for the cycles of one node: a step with its page on show stays short."""
+"""Most rows that `node_cycles` reads, so that a step stays quick while a node's page is shown."""
 _NEVER = np.iinfo(np.int64).max
 _NO_ROWS = np.zeros(0, dtype=np.int64)
 
@@ -33,12 +33,12 @@ class Run:
 
 
 def interval_tracks(reader: TraceReader, unit: int = -1) -> list[int]:
-    """Ids of the interval tracks, of one unit if given."""
+    """Return the ids of the interval tracks, only those of one unit if given."""
     return [t.id for t in reader.schema.tracks if t.kind == "interval" and unit in (-1, t.unit)]
 
 
 def intervals_of_instruction(reader: TraceReader, instruction: int, unit: int = -1) -> list[Run]:
-    """Intervals that carry an instruction, in order of start; at most a few dozen.
+    """Return the intervals of an instruction in order of start, at most MAX_RUNS.
 
     unit  restricts the search to the tracks of the unit that executes it
     """
@@ -68,10 +68,11 @@ def _rows_of_instruction(view: IntervalView, total: int, instruction: int) -> np
 
 
 def runs_near(reader: TraceReader, units: Mapping[int, int], cycle: int) -> dict[int, Run]:
-    """The working interval of each instruction that is nearest to a cycle; those without one are left out.
+    """Return for each instruction its working (not waiting) interval that starts nearest to a cycle.
 
-    units  instruction -> unit that executes it, -1 if unknown. Looks at NEAR_ROWS rows of a track on
-           each side of the cycle.
+    units  instruction -> unit that executes it, -1 if unknown
+
+    Looks at NEAR_ROWS rows of a track on each side of the cycle; leaves out instructions without one there.
     """
     stalls = np.array([k.id for k in reader.schema.kinds if k.role.startswith("wait-")], dtype=np.int64)
     by_track: dict[int, list[int]] = {}
@@ -96,7 +97,7 @@ def runs_near(reader: TraceReader, units: Mapping[int, int], cycle: int) -> dict
 
 
 class NodeTimes:
-    """Per graph node: when work on it began and ended, and the cycles units spent on it.
+    """Collects, per graph node, when work on it began and ended, and how many cycles units spent on it.
 
     first, last  (nodes,) int64 cycles; `first` is the largest int64 while a node was never worked on
     busy, waiting  (nodes,) int64 cycles summed over the tracks of units
@@ -140,7 +141,7 @@ class NodeTimes:
         return True
 
     def has_run(self, node: int) -> bool:
-        """Whether any interval belongs to a node."""
+        """Return whether any interval belongs to a node."""
         return 0 <= node < self._num_nodes and int(self.first[node]) != _NEVER
 
     def _add(self, view: IntervalView, first: int, end: int, is_of_unit: bool) -> None:
@@ -158,10 +159,10 @@ class NodeTimes:
 
 
 def node_cycles(reader: TraceReader, node: int, window: tuple[int, int]) -> tuple[int, int] | None:
-    """(busy, waiting) cycles that units spent on a node within [first, last), summed over units.
+    """Return the (busy, waiting) cycles that units spent on a node within [first, last), summed over units.
 
-    A unit with several tracks is busy once in a cycle in which two of them show work, and waits in one in
-    which none does. None: there are more than MAX_NODE_ROWS intervals in the window.
+    For a unit with several tracks a cycle counts once: as busy if one of them shows work, else as waiting if
+    one waits. None: there are more than MAX_NODE_ROWS intervals in the window.
     """
     stalls = np.array([k.id for k in reader.schema.kinds if k.role.startswith("wait-")], dtype=np.int64)
     busy = waiting = num_rows = 0
@@ -187,7 +188,9 @@ def node_cycles(reader: TraceReader, node: int, window: tuple[int, int]) -> tupl
 
 
 def retired_before(reader: TraceReader, cycle: int) -> dict[int, int]:
-    """Unit id -> index below which its instructions have ended at a cycle, from the trace."""
+    """Return {unit id: index}: the index below which its instructions have ended at a cycle, from the
+    trace.
+    """
     stalls = {kind.id for kind in reader.schema.kinds if kind.role.startswith("wait-")}
     bounds: dict[int, int] = {}
     for track in reader.schema.tracks:
