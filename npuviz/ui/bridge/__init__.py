@@ -1,4 +1,4 @@
-"""Between sessions and widgets: owns the worker thread, speaks Qt signals.
+"""Connect sessions to widgets: own the worker thread, and report what happens there by Qt signals.
 
 May import the workbench. One object per kind of thing that lives outside the window's thread.
 """

@@ -1,4 +1,4 @@
-"""Keeps the bookmarks of each program between starts."""
+"""Save the bookmarks of each program in the settings, and load them when it is opened."""
 
 from PySide6.QtCore import QObject
 
@@ -8,7 +8,7 @@ from npuviz.workbench.settings import Settings
 
 
 class BookmarkKeeper(QObject):
-    """Fills a list with the bookmarks of what is opened, and stores what becomes of it."""
+    """Fills a list with the saved bookmarks of the program that is opened, and saves every change of it."""
 
     def __init__(self, model: SessionModel, bookmarks: BookmarkList, settings: Settings) -> None:
         super().__init__(model)

@@ -1,4 +1,4 @@
-"""What a machine has beyond units and queues, by name: panels and layouts ask for it."""
+"""Name the features of a machine beyond units and queues, by which panels and layouts are chosen."""
 
 from types import UnionType
 
@@ -15,11 +15,11 @@ CONTRACTS: dict[str, type | UnionType] = {
     "hazards": HasHazards | ChecksMemory,
     "routed fabric": HasFabric,
 }
-"""Features that follow from what a machine can be asked, so that its description need not say so."""
+"""Feature -> interface: a machine that implements it has the feature without naming it in its description."""
 
 
 def features_of(machine: Machine | None, reader: TraceReader | None = None) -> frozenset[str]:
-    """Names of the features of a machine: those of its description, of its contracts, and of its trace."""
+    """Return the names of a machine's features: from its description, interfaces, program and trace."""
     tracks = reader.schema.tracks if reader is not None else ()
     recorded = {"counters"} if any(track.kind == "counter" for track in tracks) else set[str]()
     if machine is None:

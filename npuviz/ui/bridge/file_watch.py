@@ -1,15 +1,15 @@
-"""Notices that the open file was changed by someone else."""
+"""Notice when another program changes the open file."""
 
 from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject, QTimer, Signal
 
 SETTLE_MS = 400
-"""A file is often written in pieces, or replaced by renaming; the notice waits until it is quiet."""
+"""Milliseconds of quiet before a change is reported: files are written in pieces, or replaced."""
 
 
 class FileWatch(QObject):
-    """Emits `changed` with the path once the watched file differs from what was opened."""
+    """Emits `changed` with the path when time or size of the watched file differ from the last known ones."""
 
     changed = Signal(Path)
 

@@ -1,4 +1,4 @@
-"""Which unit or element a verb means when it needs one."""
+"""Choose the unit or element that a verb such as a step acts on."""
 
 from npuviz.sim.fabric import HasElements, HasFabric
 from npuviz.sim.frames import HasFrames
@@ -7,13 +7,13 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.workbench.selection import Selection
 
 MAX_LOOKED_AT = 256
-"""So many elements are asked for one that runs something, when none is selected."""
+"""Most elements that are searched for one that runs something, when none is selected."""
 
 
 def focused_unit(model: SessionModel, selection: Selection) -> int | None:
-    """The unit of the selection, else the first one that holds an instruction; None if there is none.
+    """Return the unit of the selection, else the first that has a next instruction; None if there is none.
 
-    Only while nothing runs.
+    None also while the machine runs.
     """
     session, description, program = model.session, model.description, model.program
     if session is None or description is None or program is None or model.is_running:
@@ -31,7 +31,10 @@ def focused_unit(model: SessionModel, selection: Selection) -> int | None:
 
 
 def focused_element(machine: Machine, selection: Selection, last: int | None = None) -> int | None:
-    """The element a verb means: the selected one, the last one, or the first that runs something."""
+    """Return the number of the element that a verb acts on: the selected, the last, or the first busy one.
+
+    None on a machine without a fabric. If nothing runs, the corner of the program's area.
+    """
     if not isinstance(machine, HasFabric):
         return None
     shape = machine.fabric

@@ -1,4 +1,4 @@
-"""Keeps the hazards of the machine up to date without keeping anybody waiting."""
+"""Keep the list of the machine's hazards up to date, computed in the background."""
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
@@ -8,15 +8,15 @@ from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.bridge.session_model import SessionModel
 
 QUIET_MS = 250
-"""So long after the last step the machine is asked: finding hazards may mean computing values."""
+"""Milliseconds after the last step before hazards are looked for, because that may mean computing values."""
 PATIENCE_SECONDS = 0.005
 LOOKING = "Looking for hazards"
 
 
 class HazardWatch(QObject):
-    """Asks a still of the machine in a thread of its own, or the machine itself when somebody wants to know.
+    """Looks for hazards in a still of the machine in a separate thread, or in the machine itself on request.
 
-    changed  `hazards` or `is_looking` is another
+    changed  `hazards` or `is_looking` has another value
     """
 
     changed = Signal()
@@ -37,12 +37,12 @@ class HazardWatch(QObject):
 
     @property
     def hazards(self) -> tuple[Hazard, ...] | None:
-        """What was found, None: nobody has looked at this cycle."""
+        """Hazards at this cycle, None: they have not been looked for."""
         return self.findings.hazards if self.findings is not None else None
 
     @property
     def is_available(self) -> bool:
-        """Whether the machine that is open looks for hazards."""
+        """Whether the open machine can look for hazards."""
         return looks(self._machine)
 
     @property
@@ -51,7 +51,7 @@ class HazardWatch(QObject):
         return self._logs() is not None or self._still() is not None
 
     def look(self) -> None:
-        """Look now. A machine that cannot be asked while it goes on is asked in its own thread."""
+        """Look for hazards now; on the session's worker thread if the machine has neither log nor still."""
         model, machine = self._model, self._machine
         if self.is_looking or model.is_running or machine is None or not looks(machine):
             return
@@ -63,7 +63,7 @@ class HazardWatch(QObject):
         model.submit(LOOKING, lambda _progress: findings_of(machine), self._show)
 
     def shut_down(self) -> None:
-        """Ask nothing more."""
+        """Stop looking for hazards for good."""
         self._quiet.stop()
         self._job.shut_down()
         self.blockSignals(True)

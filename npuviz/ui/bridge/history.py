@@ -1,4 +1,4 @@
-"""Undo and redo of every change of breakpoints and bookmarks, whoever made it."""
+"""Undo and redo changes of breakpoints and bookmarks, from wherever they were made."""
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
@@ -18,7 +18,7 @@ State = TypeVar("State")
 
 
 class Change(QUndoCommand, Generic[State]):
-    """One change: what was there before and after it, and what shows either."""
+    """One change: the states before and after it, and the function that restores either."""
 
     def __init__(self, title: str, before: State, after: State, show: Callable[[State], object]) -> None:
         super().__init__(title)
@@ -32,7 +32,7 @@ class Change(QUndoCommand, Generic[State]):
 
 
 class BreakpointHistory(QObject):
-    """Puts what becomes of the breakpoints on a stack, while the same session is open."""
+    """Puts every change of the breakpoints on the undo stack, as long as the same session is open."""
 
     def __init__(self, model: SessionModel, stack: QUndoStack) -> None:
         super().__init__(stack)
@@ -61,7 +61,7 @@ class BreakpointHistory(QObject):
         return tuple(replace(each) for each in session.breakpoints.all) if session is not None else ()
 
     def show(self, wanted: "Sequence[Breakpoint]") -> None:
-        """Have the breakpoints of another moment; a no-op where they are so already."""
+        """Restore these breakpoints, unless they are set already."""
         session = self._model.session
         if session is None or _settings(wanted) == _settings(session.breakpoints.all):
             return
@@ -70,7 +70,7 @@ class BreakpointHistory(QObject):
 
 
 class BookmarkHistory(QObject):
-    """Puts what becomes of the bookmarks on a stack, while the same session is open."""
+    """Puts every change of the bookmarks on the undo stack, as long as the same session is open."""
 
     def __init__(self, model: SessionModel, bookmarks: BookmarkList, stack: QUndoStack) -> None:
         super().__init__(stack)
@@ -90,7 +90,7 @@ class BookmarkHistory(QObject):
             self._stack.push(Change(title, before, self._shown, self.show))
 
     def show(self, wanted: tuple[Bookmark, ...]) -> None:
-        """Have the bookmarks of another moment."""
+        """Restore these bookmarks."""
         self._shown = wanted
         self._bookmarks.replace_all(wanted)
 
@@ -100,12 +100,12 @@ def _ids(points: "Sequence[Breakpoint]") -> set[int]:
 
 
 def _settings(points: "Sequence[Breakpoint]") -> list[tuple[int, str, bool]]:
-    """What a user sets of breakpoints; hit counts are none of it."""
+    """Return the parts of breakpoints that a user sets, without hit counts."""
     return [(each.id, each.text, each.enabled) for each in points]
 
 
 def _title(thing: str, before: Set[object], after: Set[object]) -> str:
-    """What a change did, for the menu."""
+    """Name a change for the Undo entry of the menu, such as "setting a breakpoint"."""
     gone, come = before - after, after - before
     if gone and not come:
         return f"deleting a {thing}" if len(gone) == 1 else f"deleting {len(gone)} {thing}s"

@@ -1,4 +1,4 @@
-"""Questions that may take long, asked in a thread of their own; only the latest answer counts."""
+"""Compute slow answers in a separate thread; only the answer to the latest question counts."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,7 +36,9 @@ class LatestJob(QObject):
         return self._is_late
 
     def ask(self, question: Callable[[], Any], patience: float) -> bool:
-        """Ask; returns whether the answer is there within `patience` seconds. If not, `finished` comes."""
+        """Start computing; return whether the answer came within `patience` seconds, else `finished`
+        follows.
+        """
         self.drop()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "npuviz-contents")
@@ -50,19 +52,19 @@ class LatestJob(QObject):
         return True
 
     def answer(self) -> Any:
-        """What the latest question gave. Raises what it raised."""
+        """Return the answer to the latest question, waiting if necessary. Raises what the question raised."""
         assert self._future is not None
         return self._future.result()
 
     def drop(self) -> None:
-        """Nobody wants the answer any more."""
+        """Forget the latest question; its answer is discarded."""
         self._is_late = False
         if self._future is not None:
             self._future.cancel()
             self._future = None
 
     def shut_down(self) -> None:
-        """Ask nothing more; what is under way ends by itself."""
+        """Drop the question, wait until the one under way has ended, and end the thread."""
         self.drop()
         self.blockSignals(True)
         if self._pool is not None:

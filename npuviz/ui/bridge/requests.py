@@ -1,4 +1,4 @@
-"""What panels ask of the window and of each other; nobody answers outside a window."""
+"""Signals by which panels ask something of the window or of each other."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 
 class Requests(QObject):
-    """Calls for whoever can answer them.
+    """Requests of panels, as signals; without a window nothing is connected to them.
 
     told      an answer for the user: a line, further lines, title of an action and what it does (or None)
     compared  an operator is to be compared with others of its type

@@ -1,4 +1,4 @@
-"""The session as the window sees it: the only object that touches a Session while the window lives."""
+"""The session as the window sees it: the only object that uses a Session directly while the window lives."""
 
 import time
 from collections.abc import Callable
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
     from npuviz.workbench.opening import Opened, OpenOptions
 
 FAR = 1 << 62
-"""A cycle no run reaches."""
+"""A cycle that no run reaches."""
 TICK_MS = 33
-"""While the machine runs, `cycle_changed` comes at most this often."""
+"""Milliseconds between two `cycle_changed` signals while the machine runs."""
 PICTURE_MS = 500
-"""So long after a file is open its first picture is there: the window paints it before this is over."""
+"""Milliseconds after opening a file by which the window has painted it; helpers compile only afterwards."""
 
 
 class SessionModel(QObject):
-    """Runs the verbs of a session on a worker thread and tells the window what came of it.
+    """Runs the verbs of a session (run, step, go to, write) on a worker thread and reports by signals.
 
-    A verb that is asked for while another one is under way waits for its end; steps that wait are
-    added up. Pause, Cancel and a failure forget what waits.
+    A verb that is asked for while another one is under way waits for its end; waiting steps of one kind are
+    added up. Pause, Cancel and a failure drop the waiting ones.
 
     session_changed  another session, or none, is open
     cycle_changed    the machine is at this cycle; after every verb even if the number is the same,
@@ -56,7 +56,7 @@ class SessionModel(QObject):
     running_changed  a verb began or ended; while it runs, `session` belongs to the worker
     progress         fraction (0..1, negative if unknown) and text of long work; (1, "") when it ended
     failed           one line for the user; `failure` holds more
-    settings_needed  (path, OpenOptions) of a file that opens once the user gives settings; `failed` follows
+    settings_needed  (path, OpenOptions) of a file that needs settings from the user to open; `failed` follows
     finished_job     title and result of a job given to `submit`
     """
 
@@ -92,7 +92,7 @@ class SessionModel(QObject):
         self.num_verbs = 0
         """Verbs begun so far."""
         self.is_step = False
-        """Whether the last verb was a step: what differs after it is worth a mark, after a run all does."""
+        """Whether the last verb was a step: only then are changes marked, since a run changes most things."""
         # Hit counts change in the worker; the window hears of it in its own thread.
         self._breakpoints_moved.connect(self.breakpoints_changed, Qt.ConnectionType.QueuedConnection)
         self._worker = Worker(self)
@@ -129,12 +129,12 @@ class SessionModel(QObject):
 
     @property
     def features(self) -> frozenset[str]:
-        """What the machine has beyond units and queues; panels and layouts ask for it by name."""
+        """Names of the machine's features beyond units and queues, by which panels and layouts are chosen."""
         return self._features
 
     @property
     def under_way(self) -> "list[UnderWay]":
-        """What the machine has under way and the trace does not hold yet; nothing while it runs."""
+        """Work that the machine has begun and the trace does not hold yet; empty while it runs."""
         session = self.session
         if session is None or self._is_running:
             return []
@@ -183,12 +183,12 @@ class SessionModel(QObject):
 
     @property
     def is_uncompiled(self) -> bool:
-        """Whether kernels ran uncompiled for some of the time that this speed was measured in."""
+        """Whether kernels ran uncompiled for some of the time in which `cycles_per_second` was measured."""
         return self._is_uncompiled
 
     @property
     def num_events(self) -> int:
-        """Events recorded so far; the intervals of a bundle."""
+        """Number of events recorded so far; of a bundle: its intervals."""
         recorder = self.session.recorder if self.session else None
         if recorder is not None:
             return recorder.num_events
@@ -199,8 +199,9 @@ class SessionModel(QObject):
     def open(self, path: Path, options: "OpenOptions | None" = None, *, is_named: bool = False) -> None:
         """Open a model or a bundle; `session_changed` or `failed` follows.
 
-        is_named  the user named it to npuviz; otherwise `may_open` decides about files that start
-                  programs, and nothing happens if it says no
+        is_named  the user named the file to npuviz; otherwise `may_open` is asked (by default it refuses
+                  files
+                  that start programs), and nothing happens if it refuses
         """
         from npuviz.workbench.opening import OpenOptions, open_file
 
@@ -215,7 +216,9 @@ class SessionModel(QObject):
         )
 
     def show_opened(self, opened: "Opened | None") -> None:
-        """Take over what was opened elsewhere; None closes. Only while nothing runs."""
+        """Show what was opened elsewhere and close the previous; None only closes. Only while nothing
+        runs.
+        """
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -282,7 +285,7 @@ class SessionModel(QObject):
         self._verb("Stepping back", lambda s, _p: s.step_instruction_back(unit), is_step=True)
 
     def step_line(self, subject: int, how: str = "over", is_back: bool = False) -> None:
-        """Go to another line of an element's program, or a unit's on a machine without elements.
+        """Go to another line of the program of an element, or of a unit on a machine without elements.
 
         how  "over", "into" or "out"
         """
@@ -297,7 +300,7 @@ class SessionModel(QObject):
         )
 
     def go_to_turn(self, variable: str, turn: int, instruction: int) -> None:
-        """Go to an iteration of a loop around an instruction, of the unit that it belongs to."""
+        """Go to iteration `turn` of a loop around an instruction, on that instruction's unit."""
         self._verb(f"Going to {variable}, {turn}", lambda s, p: go_to_turn(s, variable, turn, p, instruction))
 
     def run_back(self) -> None:
@@ -337,17 +340,19 @@ class SessionModel(QObject):
         self._verb("Writing", lambda s, _p: s.write_memory(memory, address, data), is_step=True)
 
     def pause(self) -> None:
-        """Stop the verb under way as soon as possible, and forget those that wait."""
+        """Stop the verb under way as soon as possible, and drop the waiting ones."""
         if self._is_running:
             self.cancel()
 
     def cancel(self) -> None:
-        """Stop whatever is under way: a run, opening, an export; forget what waits."""
+        """Stop all work under way (a run, opening, an export), and drop the waiting verbs."""
         self._waiting.clear()
         self._worker.cancel_all()
 
     def add_breakpoint(self, text: str) -> "Breakpoint | None":
-        """Set a breakpoint. Raises ConditionError when the text is not understood; None without session."""
+        """Set a breakpoint; return None without session. Raises ConditionError if the text is no
+        condition.
+        """
         session = self.session
         return session.breakpoints.add(text) if session else None
 
@@ -396,7 +401,7 @@ class SessionModel(QObject):
         self.running_changed.emit(True)
 
     def _steps(self, title: str, step: "Callable[[Session, int], StopReason]", count: int) -> None:
-        """Take some steps of one kind; those asked for meanwhile are taken together."""
+        """Take steps of one kind; if other work is under way, add them to the waiting ones of that kind."""
         if self._worker.is_busy:
             self._waiting.add(lambda total: self._steps(title, step, total), title, count)
         else:
@@ -451,7 +456,7 @@ def _features_of(opened: "Opened | None") -> frozenset[str]:
 
 
 def _only_data(path: Path, options: "OpenOptions") -> bool:
-    """Whether opening a path starts no program."""
+    """Return whether opening a path starts no program."""
     from npuviz.workbench.trust import scripts_to_run
 
     return not scripts_to_run(path, options)

@@ -1,4 +1,4 @@
-"""Answers about a machine that stands still, computed in another thread where that may take long."""
+"""Answer questions about a machine that is not running; slow answers are computed in another thread."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -9,12 +9,12 @@ from npuviz.sim.machine import HasStillMemories, Machine, StillMemories
 from npuviz.ui.bridge.latest_job import LatestJob
 
 PATIENCE_SECONDS = 0.01
-"""What takes longer is not waited for."""
+"""Longest time that `ask` waits for the answers."""
 Question = Callable[[StillMemories], Any]
 
 
 class Pending:
-    """Stands for an answer that is being computed."""
+    """Type of PENDING, the placeholder of an answer that is being computed."""
 
 
 PENDING = Pending()
@@ -23,7 +23,7 @@ PENDING = Pending()
 class StillAnswers(QObject):
     """Collects questions, asks them together, and keeps the answers until the machine moves.
 
-    changed  answers that were pending are there
+    changed  pending answers have arrived
     """
 
     changed = Signal()
@@ -44,18 +44,18 @@ class StillAnswers(QObject):
         return self._job.is_waiting
 
     def move(self, machine: Machine | None) -> None:
-        """The machine is in another state, or there is another one; nothing is known of it yet.
+        """Forget all answers, because the machine is in another state or another one is open.
 
-        Only while nobody moves it. It is asked for a still when there is a question.
+        Call this only while the machine does not run. Its still is made when the first question is asked.
         """
         self._machine, self._still = machine, None
         self._answers, self._wanted, self._asked = {}, {}, {}
         self._job.drop()
 
     def get(self, key: Hashable, question: Question) -> Any:
-        """The answer, or PENDING: then `ask` begins to look for it.
+        """Return the answer, or PENDING, after which the next `ask` starts to compute it.
 
-        A machine that has no still must be cheap to ask: it is asked at once.
+        A machine without stills is asked at once, so it must be cheap to ask.
         """
         if key in self._answers:
             return self._answers[key]
@@ -69,7 +69,7 @@ class StillAnswers(QObject):
         return PENDING
 
     def ask(self) -> bool:
-        """Look for what was wanted; returns whether it was found so soon that it is there already."""
+        """Compute the answers that `get` lacked; return whether they arrived within PATIENCE_SECONDS."""
         machine, wanted = self._machine, {**self._asked, **self._wanted}
         is_news = any(key not in self._asked for key in self._wanted)
         self._wanted = {}

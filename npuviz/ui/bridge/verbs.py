@@ -1,4 +1,4 @@
-"""Verbs of the window that take more than one call of the session; they run in the worker."""
+"""Verbs of the window that need more than one call of the session; they run on the worker thread."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ def restart_and_run(session: "Session", progress: Progress) -> StopReason:
 
 
 def step_each(session: "Session", count: int) -> StopReason:
-    """Go some cycles forward one by one, so that a breakpoint ends one step and not those after it."""
+    """Go some cycles forward one by one, so that a breakpoint ends one step but not the following ones."""
     reason = session.step(1)
     for _ in range(count - 1):
         if session.is_finished or reason.kind is StopKind.INTERRUPTED:
@@ -31,7 +31,7 @@ def step_each(session: "Session", count: int) -> StopReason:
 
 
 def step_line(session: "Session", subject: int, how: str, is_back: bool) -> StopReason:
-    """Go to another line of an element's program, or a unit's without elements, forward or back in time."""
+    """Go to another line, forward or back in time, of an element's program, or a unit's without elements."""
     from npuviz.debug.element_steps import LineStep
     from npuviz.debug.unit_steps import step_unit_line
 
@@ -52,7 +52,7 @@ def go_to_turn(
 
 
 def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
-    """Run until the last work of a graph node ends, or to the next stop before."""
+    """Run until the last work of a graph node ends, or to an earlier stop."""
     mark = session.breakpoints.add(f"op {operator_word(session.program, node)} ends")
     try:
         return session.run(None, progress)
@@ -61,7 +61,7 @@ def run_operator(session: "Session", node: int, progress: Progress) -> StopReaso
 
 
 def begin_of_operator(session: "Session", node: int, progress: Progress) -> StopReason:
-    """Go to where the work on a graph node begins: back if it has begun before now, else forward."""
+    """Go to where the work on a graph node begins, as the trace shows it; if not recorded yet, run there."""
     if session.trace is not None:
         found = costs(session.trace, "operator")
         rows = np.flatnonzero(found.key == node)

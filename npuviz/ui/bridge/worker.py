@@ -1,4 +1,4 @@
-"""Jobs of a window: they run in one worker thread, their news arrive in the window's thread."""
+"""Run the jobs of a window in one worker thread; report progress and results in the window's thread."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ class Worker(QObject):
     """Runs jobs one after the other.
 
     progress  fraction and text of the job under way
-    ended     a JobEnd, after the job's own handler had the result
+    ended     a JobEnd, emitted after the job's handler got the result
     """
 
     progress = Signal(float, str)
@@ -52,7 +52,7 @@ class Worker(QObject):
             job.cancel()
 
     def shut_down(self) -> None:
-        """Cancel, and end the thread; nothing is told any more."""
+        """Cancel all jobs, end the thread, and emit no more signals."""
         self.cancel_all()
         self._handlers.clear()
         self._runner.shut_down()

@@ -1,4 +1,4 @@
-"""Icons by name, in the colours of the theme. The pictures come from QtAwesome's bundled fonts."""
+"""Make icons by name in the colours of the theme, from QtAwesome's bundled fonts."""
 
 from PySide6.QtGui import QIcon
 
@@ -6,7 +6,7 @@ from npuviz.ui.theme.theme import Theme
 
 
 def icon(name: str, theme: Theme, role: str = "text") -> QIcon:
-    """An icon such as "mdi6.play" in the colour of a role; an empty icon for an unknown name."""
+    """Return an icon such as "mdi6.play" in the colour of a role; an empty icon for an unknown name."""
     # Loaded here: the fonts cost 100 ms that the first frame of the window need not wait for.
     import qtawesome
 

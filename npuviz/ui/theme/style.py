@@ -1,4 +1,4 @@
-"""Turns the tokens of a theme into a Qt palette and one small style sheet."""
+"""Turn the tokens of a theme into a Qt palette and a style sheet, and apply them to the application."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
@@ -8,7 +8,7 @@ from npuviz.ui.theme.theme import ROW_HEIGHT, SIZE_NOTE, SIZE_TITLE, Theme
 from npuviz.workbench.resources import resource_path
 
 _LOOK = "npuviz font and palette"
-"""Property of the application that holds those set last."""
+"""Name of the Qt property in which the application keeps the font and palette that were set last."""
 _SHEET = """
 QMainWindow, QDialog {{ background: {background}; }}
 QMainWindow::separator {{ background: {background}; width: 4px; height: 4px; }}
@@ -119,7 +119,7 @@ QStatusBar QLabel#status\\.cycle {{ color: {text}; }}
 
 
 def palette_of(theme: Theme) -> QPalette:
-    """The Qt palette of a theme."""
+    """Return the Qt palette of a theme."""
     palette = QPalette()
     group = QPalette.ColorGroup
     role = QPalette.ColorRole
@@ -140,7 +140,7 @@ def palette_of(theme: Theme) -> QPalette:
 
 
 def style_sheet(theme: Theme) -> str:
-    """The style sheet of a theme."""
+    """Return the style sheet of a theme."""
     tokens = (
         "background", "surface", "raised", "alternate", "border", "text", "text-muted", "text-disabled",
         "accent", "accent-text", "selection", "selection-text", "hover", "error",
@@ -155,7 +155,7 @@ def style_sheet(theme: Theme) -> str:
 
 
 def apply_theme(app: QApplication, theme: Theme) -> None:
-    """Give the whole application the look of a theme; one that it has already costs nothing."""
+    """Set font, palette and style sheet of the application, unless they are the same as before."""
     font, palette, sheet = theme.font_ui(), palette_of(theme), style_sheet(theme)
     # Qt gives every widget its style anew, even where nothing differs.
     if app.styleSheet() != sheet or app.property(_LOOK) != (font, palette):

@@ -1,4 +1,4 @@
-"""The look: colours by role, fonts and sizes, following the system's light or dark setting."""
+"""Colours by role, fonts and sizes of the window, following the system's light or dark setting."""
 
 import tomllib
 import zlib
@@ -65,12 +65,12 @@ class Theme(QObject):
 
     @property
     def mode(self) -> Mode:
-        """What the user chose: follow the system, or always one of the others."""
+        """The user's choice: "system" follows the system's setting, any other is the name of a theme."""
         return self._mode
 
     @property
     def name(self) -> str:
-        """The theme in use: that of a file in resources/themes."""
+        """Name of the theme in use, which is a file in resources/themes."""
         return self._name
 
     @property
@@ -84,21 +84,23 @@ class Theme(QObject):
         return _OPPOSITES[self._name]
 
     def set_mode(self, mode: Mode) -> None:
-        """Choose a theme; emits `changed` when the look became a different one."""
+        """Choose a theme; emit `changed` if another one is in use now."""
         self._mode = mode
         self._apply_if_different()
 
     def color(self, role: str) -> QColor:
-        """Colour of a role: a key of [window], [data] or [marks]. Unknown roles are muted text."""
+        """Return the colour of a role, a key of [window], [data] or [marks]; of muted text if it is
+        unknown.
+        """
         found = self._colors.get(role)
         return QColor(found if found is not None else self._colors["text-muted"])
 
     def hatch_angle(self, role: str) -> int | None:
-        """Angle in degrees of the hatching of a stall role, None for roles that are drawn plain."""
+        """Return the angle in degrees of a stall role's hatching, None for roles that are drawn plain."""
         return HATCH_ANGLES.get(role)
 
     def operator_color(self, op_type: str) -> QColor:
-        """Colour of an operator type, the same in every panel, every run and on every machine."""
+        """Return the colour of an operator type, the same in every panel, every run and on every machine."""
         place = _OPERATOR_FAMILIES.get(op_type)
         if place is None:
             reserved = max(_OPERATOR_FAMILIES.values()) + 1
@@ -107,11 +109,11 @@ class Theme(QObject):
         return QColor(self._operators[place % len(self._operators)])
 
     def category_color(self, number: int) -> QColor:
-        """Colour of the n-th of some things that have no colour of their own."""
+        """Return the colour of the n-th category, for things without a fixed colour; colours repeat."""
         return QColor(self._operators[number % len(self._operators)])
 
     def heat_color(self, fraction: float) -> QColor:
-        """Colour of a quantity on a continuous scale, 0..1 (values outside are clamped)."""
+        """Return the colour of a quantity on a continuous scale, 0..1 (values outside are clamped)."""
         position = min(1.0, max(0.0, fraction)) * (len(self._heat) - 1)
         low = min(int(position), len(self._heat) - 2)
         part = position - low
@@ -123,27 +125,27 @@ class Theme(QObject):
         )
 
     def text_on(self, background: QColor) -> QColor:
-        """The readable text colour on a filled shape: near black or near white."""
+        """Return a text colour that is readable on a filled shape: near black or near white."""
         luminance = 0.299 * background.redF() + 0.587 * background.greenF() + 0.114 * background.blueF()
         return QColor("#10131a" if luminance > 0.5 else "#f5f7fb")
 
     def set_families(self, ui: str, mono: str) -> None:
-        """Choose font families, "" for those of the system; emits `changed` if they are others."""
+        """Choose font families, "" for those of the system; emit `changed` if they differ from before."""
         if (ui, mono) != self._families:
             self._families = (ui, mono)
             self.changed.emit()
 
     def font_ui(self, size: int = SIZE_BODY, bold: bool = False) -> QFont:
-        """The system's font at a size in pixels."""
+        """Return the font of the user interface, the chosen family or the system's, at a size in pixels."""
         weight = QFont.Weight.DemiBold if bold else QFont.Weight.Normal
         return self._font(size, weight)
 
     def font_mono(self, size: int = SIZE_BODY) -> QFont:
-        """A font whose digits have equal width, for cycles, addresses and bytes."""
+        """Return a font of fixed width, for cycles, addresses and bytes, at a size in pixels."""
         return self._font(size, None)
 
     def _font(self, size: int, weight: QFont.Weight | None) -> QFont:
-        """A font of the user interface with a weight, or the one of equal widths, which has none."""
+        """Return the font of the user interface in a weight; None: the font of fixed width."""
         # Copies of one font share what Qt has found out about it: a new one is looked up at every text.
         key = self._families, size, weight
         system = QGuiApplication.font()
