@@ -1,4 +1,4 @@
-"""What an error means and what to do about it, in a few sentences; faults of npuviz are told apart."""
+"""Explains an error and what to do about it in a few sentences, and tells faults of npuviz from bad input."""
 
 import errno
 import traceback
@@ -65,7 +65,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An exception as people should see it."""
+    """Describe an exception to a user: one line, advice, and a report if it is a fault of npuviz."""
     if isinstance(error, NpuvizError) and not isinstance(error, SimulationError):
         found = (advice for kind, advice in _ADVICE if isinstance(error, kind))
         return Failure(_one_line(str(error)), next(found, "Nothing was changed."))

@@ -1,4 +1,4 @@
-"""Texts of the command line turned into options, with errors that say what was expected."""
+"""Parses option texts of the command line, with errors that say what was expected."""
 
 import io
 import os
@@ -14,11 +14,11 @@ from npuviz.formats.binary import read_file
 _NPY_MAGIC = b"\x93NUMPY"
 LARGEST_ARRAY_BYTES = 1 << 32
 _HEADER_LIMIT = 1024
-"""Bytes of a header; numpy's way to understand headers of Python 2 takes minutes for long ones."""
+"""Largest header in bytes: numpy's parser for headers of Python 2 takes minutes for long ones."""
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """`--set KEY=VALUE` pairs; a later pair wins. Raises UsageError."""
+    """Parse `--set KEY=VALUE` pairs; a later pair wins. Raises UsageError."""
     found: dict[str, str] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
@@ -29,7 +29,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
-    """`--input NAME=FILE.npy` pairs. Raises UsageError or FormatError."""
+    """Parse `--input NAME=FILE.npy` pairs and read their arrays. Raises UsageError or FormatError."""
     found: dict[str, np.ndarray] = {}
     for pair in pairs:
         # Tensor names may hold "=", file names rarely do: the last one separates.
@@ -41,7 +41,8 @@ def parse_inputs(pairs: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """Read a .npy file. Raises FormatError; pickled objects are refused."""
+    """Read a .npy file. Raises UsageError without the file, FormatError for any other content or pickled
+    objects."""
     if not os.path.exists(path):
         raise UsageError(f"{path}: no such file")
     data = read_file(path, LARGEST_ARRAY_BYTES)
@@ -52,13 +53,13 @@ def read_array(path: Path) -> np.ndarray:
         # From memory: a header that announces more than the file holds then fails instead of allocating.
         return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False, max_header_size=_HEADER_LIMIT)
     except Exception as error:
-        # The header is Python text, and everything that Python's tokenizer and numpy's types raise comes out.
+        # The header is Python text: errors of Python's tokenizer and of numpy's types may come out.
         reason = echo(" ".join(str(error).split()) or type(error).__name__)
         raise FormatError(path, expected="a numpy .npy array", found=reason) from error
 
 
 def parse_exports(pairs: Sequence[str]) -> tuple[tuple[str, Path], ...]:
-    """`--export FORMAT:FILE` pairs. Raises UsageError."""
+    """Parse `--export FORMAT:FILE` pairs. Raises UsageError."""
     found: list[tuple[str, Path]] = []
     for pair in pairs:
         name, separator, file = pair.partition(":")
@@ -69,7 +70,7 @@ def parse_exports(pairs: Sequence[str]) -> tuple[tuple[str, Path], ...]:
 
 
 def parse_record(text: str | None) -> tuple[Path | None, bool]:
-    """`--record DIR|none`: (folder or None, whether anything is recorded at all)."""
+    """Parse `--record DIR|none`. Returns (folder or None, whether anything is recorded at all)."""
     if text is None:
         return None, True
     if text == "none":
@@ -78,7 +79,7 @@ def parse_record(text: str | None) -> tuple[Path | None, bool]:
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """`--size WxH` in pixels, 200..8192 each. Raises UsageError."""
+    """Parse `--size WxH` in pixels, 200 to 8192 each. Raises UsageError."""
     width, separator, height = text.lower().partition("x")
     if not separator or not (is_number(width) and is_number(height)):
         raise UsageError(f"--size {echo(text)}: expected WIDTHxHEIGHT, for example 1280x800")

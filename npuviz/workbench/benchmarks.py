@@ -1,7 +1,7 @@
 """Finds and runs the benchmarks of a checkout, and prints them as one table.
 
-A benchmark is a module of the folder `benchmarks` with a function `run() -> list[Row]`; what a Row
-is stands in benchmarks/row.py.
+A benchmark is a module of the folder `benchmarks` with a function `run() -> list[Row]`; Row is
+defined in benchmarks/row.py.
 """
 
 import ast
@@ -74,7 +74,10 @@ def _has_run(path: Path) -> bool:
 
 
 def _corpus_of(name: str, module: Any, corpus: Path | None) -> dict[str, Path]:
-    """The argument of a benchmark that takes a corpus. Raises UsageError if the named one does not."""
+    """Return the `corpus` argument for a benchmark that takes one, {} for others.
+
+    Raises UsageError for no folder, and for a benchmark chosen by name that takes none.
+    """
     if corpus is None:
         return {}
     if not corpus.is_dir():

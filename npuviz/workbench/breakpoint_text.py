@@ -1,4 +1,4 @@
-"""Breakpoint texts for what is selected, so that one key sets a breakpoint anywhere."""
+"""Writes the breakpoint text for a selection, so that one key sets a breakpoint on anything."""
 
 import json
 
@@ -10,7 +10,7 @@ from npuviz.workbench.selection import MemoryRange, Selection
 def condition_for(
     selection: Selection, description: MachineDescription | None, program: Program | None
 ) -> str | None:
-    """The text of a breakpoint on the selected thing, the most exact one; None if there is none."""
+    """Return the text of the most exact breakpoint for a selection, None if nothing in it can have one."""
     if selection.instruction is not None:
         return f"instr {selection.instruction}"
     if selection.memory is not None and description is not None:
@@ -26,11 +26,11 @@ def condition_for(
 
 
 def memory_words(memory: Memory, area: MemoryRange) -> str:
-    """A range of a memory as conditions name it: `DRAM 0x100..0x180`."""
+    """Return a range of a memory in the syntax of conditions: `DRAM 0x100..0x180`."""
     return f"{memory.name} {area.address:#x}..{area.address + area.size_bytes:#x}"
 
 
 def operator_word(program: Program, node: int) -> str:
-    """An operator as conditions name it, in quotes."""
+    """Return the name of an operator (its id if it has none) in the syntax of conditions: quoted."""
     found = program.graph.nodes[node]
     return json.dumps(found.name or str(found.id), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Which file and which target a user means."""
+"""Finds the file and the target that a user means."""
 
 import os
 from pathlib import Path
@@ -14,18 +14,19 @@ BUNDLE_MANIFEST = "manifest.json"
 
 
 def targets() -> dict[str, Target]:
-    """All installed targets by id."""
+    """Return all installed targets by id."""
     return {target.id: target for target in load_plugins(TARGETS).values()}
 
 
 def find_file(text: str, config: Path | None = None) -> Path:
-    """The file a user means: a path, a model that lies beside a hardware description, or a sample.
+    """Find the file for a text: a path, a model that a target locates beside its hardware description, or a
+    sample.
 
     Raises UsageError.
     """
     try:
         path = Path(text).expanduser()
-    except (RuntimeError, ValueError):  # the second for a name with a byte that none can have
+    except (RuntimeError, ValueError):  # ValueError: the name has a byte that no path can have
         raise UsageError(f"{echo(text)}: no such user") from None
     if os.path.exists(path):
         return path
@@ -42,7 +43,8 @@ def find_file(text: str, config: Path | None = None) -> Path:
 
 
 def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
-    """The target for a file: the wanted one, the only one with the preset, or the first that accepts it.
+    """Choose the target for a file: the wanted one, the only one with the preset, or the first that accepts
+    it.
 
     Raises UnknownTarget with the choices.
     """
@@ -74,7 +76,7 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
 
 
 def targets_for(path: Path) -> list[Target]:
-    """Every target that may open a path if it is asked to; the one that nobody need ask for stands first."""
+    """Return every target that may open a path, the one that is chosen by default first."""
     name = path.name.lower()
     found: list[Target]
     if path.is_dir():
@@ -89,7 +91,7 @@ def targets_for(path: Path) -> list[Target]:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
+    """Read the first bytes of a file, for `Target.accepts`; empty for a folder or an empty file.
 
     Raises FormatError.
     """

@@ -1,4 +1,4 @@
-"""Everything a user can do, declared once: menus, toolbar, palette and keys are built from this."""
+"""Registers every user action once: menus, toolbar, palette and keys are built from the registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from npuviz.base.notifier import Notifier
 
 
 def always() -> bool:
-    """Enablement of a command that can always run."""
+    """Return True: the default `is_enabled` of a command."""
     return True
 
 
@@ -17,8 +17,8 @@ class Command:
     """One user action.
 
     id         stable name, also the objectName of its action: "debug.step"
-    run        what it does, called without arguments in the window's thread
-    is_enabled asked whenever the state of the session changed
+    run        the action, called without arguments in the window's thread
+    is_enabled called whenever the state of the session changed
     shortcuts  portable key texts ("Ctrl+O"), the first one is shown in menus
     menu       path of the menu it appears in, "/" between levels; "" = palette only
     group      entries of one menu are separated where the group changes
@@ -50,10 +50,10 @@ def _declared_keys(_command_id: str, declared: tuple[str, ...]) -> tuple[str, ..
 class CommandRegistry:
     """All commands by id.
 
-    added          calls its listeners with a command that was registered
-    rebound        tells that commands may have other keys
-    keys_of        gives the keys of a command by its id and the keys it declares
-    state_changed  tells that enablement or check state of commands may have changed
+    added          notifies with each command that is registered
+    rebound        notifies when commands may have other keys
+    keys_of        returns the keys of a command, given its id and the keys it declares
+    state_changed  notifies when enablement or check state of commands may have changed
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class CommandRegistry:
             self.added.notify(bound)
 
     def rebind(self) -> None:
-        """Ask for the keys of all commands again."""
+        """Look up the keys of all commands again, and notify `rebound`."""
         for name, command in self._commands.items():
             self._commands[name] = replace(command, shortcuts=self.keys_of(name, self._declared[name]))
         self.rebound.notify()

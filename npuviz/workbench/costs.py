@@ -1,4 +1,4 @@
-"""What a run was spent on: every cycle is shared among the operators, instructions or units under way."""
+"""Shares every cycle of a run among the operators, instructions, kinds or units under way in it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,14 @@ class Costs:
     share    (n,) float64 cycles: each cycle of the run goes in equal parts to all rows under way in it
     active   (n,) int64 cycles in which at least one unit worked on it
     work     (n,) int64 busy cycles of units on it, summed over units
-    waiting  (n,) int64 cycles that units waited for its sake, summed over units
+    waiting  (n,) int64 cycles that units waited in work on it, summed over units
     first, last  (n,) int64 cycles: when work began and ended
-    unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles; intervals that only
-             enclose what other units do count where there is nothing else
+    unit     (n,) int64 id of the unit that worked longest on it, `unit_work` its cycles; intervals of kinds
+    that
+    only frame the work of other units count if there are no others
     end      cycles of the run; `idle` of them had no work at all: sum(share) + idle == end
-    num_unassigned  intervals of work that name no such thing, left out of the rows and of `idle`
-    parts    (n,) int64 things that were worked on and are one row, 1 but for functions put together
+    num_unassigned  intervals of work without an id of this grouping: in no row, but not idle
+    parts    (n,) int64 ids that were put together in the row: 1 except for functions of one name
     """
 
     grouping: Grouping
@@ -67,10 +68,12 @@ def costs(
     *,
     puts_functions_together: bool = False,
 ) -> Costs:
-    """Share the cycles of a trace among what was under way; reads every interval once.
+    """Share the cycles of a trace among the operators, instructions, kinds or units under way in them.
 
-    The trace may grow meanwhile: what is there at the first look counts. `puts_functions_together`:
-    functions of one name in several programs are one row, with the first one's key.
+    Reads every interval once. The trace may grow meanwhile: cycles before its end at the call count.
+    under_way                rows that the trace does not hold yet
+    puts_functions_together  functions of one name in several programs become one row, with the first one's
+    key
     """
     end = reader.end_cycle
     found = _collect(reader, grouping, end, under_way)
@@ -88,7 +91,7 @@ def costs(
     owned = places * width + found.unit[work]
     by_unit = _union(owned, start, stop)
     spent = np.bincount(by_unit[0] // width, by_unit[2] - by_unit[1], len(keys)).astype(np.int64)
-    # A unit that only tells others what to do is busy all the time, and bounds nothing.
+    # A unit whose intervals only frame the work of others is always busy, and says nothing about the bound.
     does = ~found.frames[work]
     does |= ~np.isin(places, places[does])
     doing = by_unit if does.all() else _union(owned[does], start[does], stop[does])
@@ -136,7 +139,7 @@ def _covered(found: _Work) -> int:
 
 
 def _first_alike(schema: TraceSchema) -> np.ndarray:
-    """(nodes,) int64: the first function with the name of each node that is a function, else the node."""
+    """Return (nodes,) int64: for a function the first function with its name, for any other node itself."""
     known: dict[str, int] = {}
     nodes = enumerate(zip(schema.node_names, schema.node_types, strict=True))
     return np.array(
@@ -163,7 +166,7 @@ def _collect(reader: TraceReader, grouping: Grouping, end: int, under_way: Seque
         else:
             node, instruction = view.details(np.arange(count, dtype=np.int64))
             key = (node if grouping == "operator" else instruction).astype(np.int64)
-        # What is under way counts up to the cycle the trace is known to.
+        # Work under way counts up to the cycle the trace is known to.
         stop = np.minimum(view.end[:count], end)
         owner = np.full(count, track.unit, dtype=np.int64)
         start, waits = view.start[:count].astype(np.int64), np.isin(kind, stalls)
@@ -189,7 +192,7 @@ def _frame_kinds(schema: TraceSchema) -> set[int]:
 def _open_rows(
     reader: TraceReader, grouping: Grouping, end: int, under_way: Sequence[UnderWay]
 ) -> list[_Work]:
-    """What the trace does not hold yet, of units."""
+    """Return the rows under way on tracks of units, which the trace does not hold yet."""
     units = {track.id: track.unit for track in reader.schema.tracks}
     rows = [row for row in under_way if units.get(row.track, -1) >= 0]
     stalls, frames = wait_kinds(reader.schema), _frame_kinds(reader.schema)
@@ -216,7 +219,7 @@ def _open_rows(
 def _union(
     places: np.ndarray, start: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Disjoint intervals that cover the same cycles of each place, by place and start.
+    """Merge overlapping intervals of each place to disjoint ones, sorted by place and start.
 
     Returns (place, start, end).
     """
@@ -224,7 +227,7 @@ def _union(
     places, start, end = places[order], start[order], end[order]
     if not len(places):
         return places, start, end
-    # Places lie in ranges of their own, so that one running maximum serves all of them.
+    # Each place gets a disjoint range of numbers, so that one running maximum serves all places.
     reach = int(end.max()) + 1
     ends = np.maximum.accumulate(end + places * reach) - places * reach
     begins = np.ones(len(places), dtype=bool)
@@ -235,7 +238,7 @@ def _union(
 
 
 def _shares(places: np.ndarray, start: np.ndarray, end: np.ndarray, count: int) -> np.ndarray:
-    """Cycles of each place when places under way at the same time share them in equal parts."""
+    """Return (count,) cycles of each place, where places under way at the same time share cycles equally."""
     times = np.unique(np.concatenate((start, end)))
     if not len(times):
         return np.zeros(count)
@@ -252,7 +255,8 @@ def _shares(places: np.ndarray, start: np.ndarray, end: np.ndarray, count: int) 
 def _busiest(
     places: np.ndarray, units: np.ndarray, lengths: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The unit that worked longest on each place, and its cycles."""
+    """Return the unit that worked longest on each place, and its cycles (-1 and 0 for a place without
+    any)."""
     unit, most = np.full(count, -1, dtype=np.int64), np.zeros(count, dtype=np.int64)
     if not len(places):
         return unit, most

@@ -1,4 +1,4 @@
-"""A local report of a bug: nothing is sent anywhere."""
+"""Writes reports of internal errors to a local folder; nothing is sent anywhere."""
 
 import platform
 import tempfile
@@ -15,12 +15,13 @@ MAX_REPORTS = 20
 
 
 def report_directory() -> Path:
-    """The user's state folder of npuviz (XDG_STATE_HOME is honoured); it may not exist yet."""
+    """Return the folder of reports in the user's state folder of npuviz (in XDG_STATE_HOME); it may not
+    exist."""
     return Path(platformdirs.user_state_dir("npuviz", appauthor=False)) / "reports"
 
 
 def report_text(error: BaseException, arguments: Sequence[str] = ()) -> str:
-    """What is known about an unexpected exception: versions, arguments, traceback."""
+    """Write a text about an unexpected exception: versions, arguments, traceback."""
     return "\n".join(
         [
             f"npuviz {__version__}, Python {platform.python_version()}, {platform.platform()}",
@@ -32,7 +33,7 @@ def report_text(error: BaseException, arguments: Sequence[str] = ()) -> str:
 
 
 def write_report(error: BaseException, arguments: Sequence[str] = ()) -> Path | None:
-    """Write what is known about an unexpected exception; None when that fails too."""
+    """Write a report about an unexpected exception to a file. Returns its path, None if writing fails."""
     folder = report_directory()
     text = report_text(error, arguments)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Long work on a thread of its own, one job after the other, cancellable."""
+"""Runs long work on a separate thread, one job after the other, with progress and cancel."""
 
 import queue
 import threading
@@ -44,7 +44,7 @@ class Job:
             self._interrupt()
 
     def run(self) -> None:
-        """Do the work in the calling thread and tell `done` how it ended."""
+        """Do the work in the calling thread, then call `done` with its result or error."""
         try:
             end = JobEnd(self.title, result=self._work(self._progress))
         except Exception as error:
@@ -71,7 +71,7 @@ class JobRunner:
         self._thread: threading.Thread | None = None
 
     def submit(self, title: str, work: Work, interrupt: Callable[[], None] | None = None) -> Job:
-        """Queue work; `interrupt` is called besides cancelling the progress, for work that reports seldom."""
+        """Queue work. `interrupt` is also called on cancel, for work that rarely reports progress."""
         job = Job(title, work, self._report, self._done, interrupt)
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
@@ -80,7 +80,7 @@ class JobRunner:
         return job
 
     def shut_down(self, timeout: float = 10.0) -> bool:
-        """End the thread after the job it has now; returns whether it ended in time."""
+        """End the thread after all queued jobs. Returns whether it ended within `timeout` seconds."""
         if self._thread is None:
             return True
         self._queue.put(None)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Panels that share a place as tabs, the first in front; `weight` is its share of the row's width."""
+    """Panels that share one area as tabs, the first in front; `weight` is the area's share of the row's
+    width."""
 
     panels: tuple[str, ...]
     weight: int
@@ -31,7 +32,7 @@ class Layout:
     features: tuple[str, ...] = ()
 
     def restricted_to(self, available: Collection[str]) -> "Layout":
-        """Without panels that do not exist; empty cells and rows vanish."""
+        """Return a copy with the available panels only; empty cells and rows are dropped."""
         rows: list[Row] = []
         for row in self.rows:
             cells = [
@@ -89,10 +90,10 @@ def layout_named(name: str) -> Layout | None:
 
 
 def layout_for(features: Collection[str], *, is_recorded: bool = False) -> Layout:
-    """What is shown first when nobody chose, and the kind of machine that a user's choice is kept for.
+    """Return the layout to show until the user chooses one; a choice is remembered per such default layout.
 
-    features     what the machine has; the layout made for them wins
-    is_recorded  nothing runs: a trace that was recorded, or a schedule that is only estimated
+    features     of the machine; a layout that needs features wins if the machine has them
+    is_recorded  there is nothing to step: a recorded trace, or a schedule that is only estimated
     """
     made_for = (one for one in LAYOUTS if one.features and all(name in features for name in one.features))
     usual = "profiling" if is_recorded else DEFAULT_LAYOUT

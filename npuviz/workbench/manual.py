@@ -1,4 +1,4 @@
-"""The pages of the documentation that come with npuviz."""
+"""Reads the pages of the documentation that ship with npuviz."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from npuviz.workbench.resources import manual_path
 
 @dataclass(frozen=True)
 class Page:
-    """One page; `folded` is its text in small letters, to search in."""
+    """One page; `folded` is its text in lower case, to search in."""
 
     path: Path
     title: str
@@ -16,7 +16,7 @@ class Page:
 
 
 def pages() -> list[Page]:
-    """All pages by title, those for users and those for developers alike; () in a stripped installation."""
+    """Return all pages, for users and developers, sorted by title; none in a stripped installation."""
     found: list[Page] = []
     for path in sorted(manual_path().glob("*.md")):
         text = read_page(path)
@@ -26,7 +26,8 @@ def pages() -> list[Page]:
 
 
 def read_page(path: Path) -> str:
-    """The Markdown of a page, without what only a build of the site fills in; "" if it cannot be read."""
+    """Read the Markdown of a page, without lines of placeholders that a site build fills; "" if
+    unreadable."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError):

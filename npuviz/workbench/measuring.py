@@ -1,4 +1,4 @@
-"""What a choice of machine and settings costs: found by running it, for as long as somebody waits."""
+"""Measures the cycles of a model on a choice of machine and settings by a run of limited duration."""
 
 import threading
 from collections.abc import Generator
@@ -16,17 +16,17 @@ from npuviz.workbench.trust import scripts_to_run
 
 LIMIT_SECONDS = 20.0
 ESTIMATED = ("estimated", "not-simulated", "assumed")
-"""Codes of notes that concern the figures of a run."""
+"""Codes of notes that say how far the figures of a run can be trusted."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run came to.
+    """Result of a run.
 
-    cycles      of the whole run, or how far it came; -1 where it did not begin
-    is_whole    whether it came to the end of the program
-    open_seconds  of reading and compiling
-    notes       what of it is estimated, assumed or left out
+    cycles      of the whole run, or up to where it was stopped; -1 if it did not begin
+    is_whole    whether it reached the end of the program
+    open_seconds  of reading, compiling and building
+    notes       what in the figures is estimated, assumed or left out
     problem     why there are no figures, "" if there are
     """
 
@@ -41,23 +41,24 @@ class Measured:
 
     @property
     def cycles_text(self) -> str:
-        """Cycles of the run; what is known of them where it did not end."""
+        """Cycles of the run as text: "more than N" if it did not reach its end, "unknown" if it did not
+        begin."""
         if self.cycles < 0:
             return "unknown"
         return format_count(self.cycles) if self.is_whole else f"more than {format_count(self.cycles)}"
 
     @property
     def time_text(self) -> str:
-        """The same on the chip, as a time."""
+        """Time of the cycles on the chip as text, "" if unknown."""
         return format_cycles_as_time(self.cycles, self.frequency_hz) if self.cycles >= 0 else ""
 
 
 def measure(
     path: Path, options: OpenOptions, progress: Progress, limit_seconds: float = LIMIT_SECONDS
 ) -> Measured:
-    """Open a model without a trace and run it, for at most so many seconds of simulation.
+    """Open a model without a trace and run it for at most `limit_seconds` of simulation.
 
-    Starts no program of the files. What refuses the choice is the result's `problem`. Raises Cancelled.
+    Starts no script of the files. An error goes to the result's `problem`. Raises Cancelled.
     """
     if scripts := scripts_to_run(path, options):
         names = ", ".join(script.name for script in scripts)

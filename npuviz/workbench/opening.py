@@ -34,8 +34,8 @@ class OpenOptions:
     target   id of a target, "" picks by file
     record   folder of a new bundle, None keeps the trace in memory
     is_recording  False records nothing (no timeline)
-    keeps_trace  False keeps nothing of a recorded bundle in memory: no timeline until it is opened
-    checkpoint_budget_bytes  memory for going back
+    keeps_trace  False keeps nothing of a recorded bundle in memory: no timeline until the bundle is opened
+    checkpoint_budget_bytes  memory for checkpoints, which make going back quick
     """
 
     target: str = ""
@@ -50,13 +50,13 @@ class OpenOptions:
     checkpoint_budget_bytes: int = CHECKPOINT_BUDGET_BYTES
 
     def request(self, path: Path) -> LoadRequest:
-        """What a target is asked for."""
+        """Return the request to load a path with these options."""
         return LoadRequest(path, self.preset, self.config, self.settings, self.inputs, self.seed)
 
 
 @dataclass(frozen=True)
 class Opened:
-    """What came of opening a file. A bundle has a reader only, the results of a sweep neither.
+    """An opened file. A model has a session and a target, a bundle a reader only, a sweep its results only.
 
     seconds  "load" (reading and compiling the model), "compile" (building the machine),
              "warm_up" (kernels)
@@ -84,7 +84,7 @@ class Opened:
         return recorder.bundle.path
 
     def close(self) -> None:
-        """Give up what was recorded but not published. May be called twice, and after `publish`."""
+        """Discard a recorded bundle that was not published. May be called twice, and after `publish`."""
         recorder = self.session.recorder if self.session else None
         if recorder is not None and recorder.bundle is not None:
             recorder.bundle.abort()
@@ -111,7 +111,8 @@ def is_sweep(path: Path) -> bool:
 
 
 def get_ready() -> None:
-    """Load what the first opening of a model needs, for half a second, while nothing else is done."""
+    """Import in advance what the first opening of a model needs; takes half a second, so call it when
+    idle."""
     import numpy as np
 
     from npuviz.trace.pyramid_kernels import mark_kinds
@@ -120,7 +121,7 @@ def get_ready() -> None:
         import npuviz.onnx.passes.library
 
         assert npuviz.onnx.passes.library
-    # The first kernel that comes from the cache brings numba's tables along.
+    # The first kernel that is loaded from the cache also loads numba's tables.
     mark_kinds(np.zeros(1, np.int16), 0, np.zeros(1, np.bool_))
 
 

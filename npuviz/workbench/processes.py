@@ -1,4 +1,4 @@
-"""Work shared out to processes of this machine."""
+"""Distributes work to processes of this computer."""
 
 import contextlib
 import multiprocessing
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def default_jobs() -> int:
-    """As many processes as there are processors for this one."""
+    """Return the number of processors that this process may use."""
     return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
@@ -27,9 +27,10 @@ def in_processes(
     count: int,
     begin: tuple[Callable[..., object], tuple[Any, ...]] | None = None,
 ) -> Iterator[Result]:
-    """Results in the order in which they come.
+    """Run the work for each item in `count` processes, and yield the results in the order in which they
+    arrive.
 
-    begin  what each process does first, and its arguments
+    begin  a function that each process calls first, and its arguments
     Raises SimulationError when a process dies, and what the work raises.
     """
     pool = ProcessPoolExecutor(
@@ -38,7 +39,7 @@ def in_processes(
     try:
         pending: set[Future[Result]] = {pool.submit(work, item) for item in items}
         while pending:
-            # In short sleeps: Ctrl+C is heard between them.
+            # Wait in short steps: Ctrl+C is handled between them.
             done, pending = wait(pending, _LOOK_SECONDS)
             for future in done:
                 yield future.result()

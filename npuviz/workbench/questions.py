@@ -1,4 +1,4 @@
-"""Questions about what is selected, each answered by a sentence and by what to select to see it."""
+"""Answers questions about the selection with a sentence, and with a selection that shows the answer."""
 
 from dataclasses import dataclass
 
@@ -14,16 +14,16 @@ from npuviz.workbench.breakpoint_text import memory_words
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_NAMED = 3
-"""Instructions of which one did something are named if there are so few."""
+"""Candidates for an access are named if there are at most this many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """An answer.
 
-    text       one line; `details` are further lines, "" without any
-    selection  what it is about, None where nothing was found
-    cycle      cycle at which it happens, None if it is now or unknown
+    text       one line; `details` are further lines, "" for none
+    selection  the subject of the answer, None if nothing was found
+    cycle      cycle of the event, None if it is now or unknown
     """
 
     text: str
@@ -33,7 +33,7 @@ class Found:
 
 
 def why_waiting(session: Session, unit: int, cycle: int) -> Found:
-    """What a unit waits for in a cycle, and what that waits for, as far as it is recorded."""
+    """Explain what a unit waits for in a cycle, and what that waits for in turn, as far as it is recorded."""
     name = session.description.units[unit].name
     chain = why(session, unit, cycle)
     if not chain:
@@ -56,7 +56,7 @@ def why_waiting(session: Session, unit: int, cycle: int) -> Found:
 
 
 def _track(session: Session, cause: Cause, cycle: int) -> int:
-    """The interval track of a cause's unit that shows it."""
+    """Return the interval track that shows a cause, -1 if its unit has none."""
     if cause.track >= 0:
         return cause.track
     tracks = [t.id for t in session.description.tracks if t.unit == cause.unit and t.kind == "interval"]
@@ -70,9 +70,10 @@ def _track(session: Session, cause: Cause, cycle: int) -> int:
 
 
 def who_wrote(session: Session, wanted: MemoryRange) -> Found:
-    """The last instruction before now that wrote a range.
+    """Find the last instruction before now that wrote to the beginning of a range.
 
-    What the records do not tell the machine is asked for: it goes back to the last write, and returns.
+    If the records do not tell, the session goes back to the last write to the range, and returns to its
+    cycle.
     """
     memory = _memory(session, wanted)
     place = f"{memory.name} {wanted.address:#x}"
@@ -103,7 +104,8 @@ def _who_wrote_by_going_back(session: Session, memory: Memory, wanted: MemoryRan
 
 
 def who_reads_next(session: Session, progress: Progress, wanted: MemoryRange) -> Found:
-    """The next instruction that reads a byte of a range: the machine runs to it, and comes back."""
+    """Find the next instruction that reads a byte of a range: the session runs to it, and returns to its
+    cycle."""
     memory = _memory(session, wanted)
     start, place = session.cycle, f"{memory.name} {wanted.address:#x}"
     reason = session.run_to(f"read {memory_words(memory, wanted)}", progress)
@@ -118,7 +120,7 @@ def who_reads_next(session: Session, progress: Progress, wanted: MemoryRange) ->
 
 
 def _access(session: Session, happened: str, found: list[Instruction], cycle: int) -> Found:
-    """An access in a cycle, by one of some instructions."""
+    """Write the answer about an access in a cycle by one of the found instructions."""
     when = f"{happened} in cycle {format_count(cycle)}"
     if not found or len(found) > MAX_NAMED:
         return Found(f"{when}; by which instruction is not known.", "", None, cycle)
@@ -128,7 +130,11 @@ def _access(session: Session, happened: str, found: list[Instruction], cycle: in
 
 
 def _accessors(session: Session, memory: Memory, wanted: MemoryRange, *, is_write: bool) -> list[Instruction]:
-    """Instructions one of which has just read or written a byte of a range; it may have ended with that."""
+    """Return the instructions of which one has just read or written a byte of a range.
+
+    If none is under way, the cycle before is searched: the access may have been the last act of the
+    instruction.
+    """
     found = _under_way(session, memory, wanted, is_write=is_write)
     if not found and session.cycle > 0:
         session.go_to(session.cycle - 1)
@@ -137,9 +143,9 @@ def _accessors(session: Session, memory: Memory, wanted: MemoryRange, *, is_writ
 
 
 def _under_way(session: Session, memory: Memory, wanted: MemoryRange, *, is_write: bool) -> list[Instruction]:
-    """Instructions issued and not retired that may read or write a byte of a range.
+    """Return the instructions that are issued and not retired and may read or write a byte of a range.
 
-    Operands in banks count wherever their bank is: the program does not say which one they run in.
+    Operands in banked memories match in any bank: the program does not say in which bank they run.
     """
     machine, listing = session.machine, session.program.listing
     held = {state.instruction for state in machine.unit_states()}
@@ -180,7 +186,7 @@ def _name(session: Session, instruction: Instruction) -> str:
 
 
 def _cause_text(session: Session, cause: Cause) -> str:
-    """ "Core[0].EX, cycles 120 to 180: MATMUL #17"."""
+    """Write a cause as "Core[0].EX, cycles 120 to 180: MATMUL #17"."""
     name = cause_unit(session, cause)
     end = f"{format_count(cause.end)}" if cause.end >= 0 else "now"
     since = f", cycles {format_count(cause.start)} to {end}" if cause.start >= 0 else ""

@@ -1,4 +1,4 @@
-"""The files opened lately, each with the machine and the settings it was opened with."""
+"""Remembers recently opened files, each with the machine and the settings it was opened with."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ MAX_RECENT = 12
 
 @dataclass(frozen=True)
 class RecentFile:
-    """A file, and how it was opened."""
+    """A recent file, and the options it was opened with."""
 
     path: Path
     options: OpenOptions
@@ -32,7 +32,7 @@ class RecentFile:
 
 
 def recent_files(settings: Settings) -> list[RecentFile]:
-    """Newest first; files that no longer exist and entries that make no sense are left out."""
+    """Return the recent files, newest first; missing files and invalid entries are left out."""
     return [recent for recent in _kept(settings) if os.path.exists(recent.path)]
 
 

@@ -1,4 +1,4 @@
-"""What connects a machine with the recorder of its trace: schema, resolver, and what is not recorded yet."""
+"""Connects a machine with the recorder of its trace: schema, resolver, and work that is not recorded yet."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from npuviz.trace.unit_times import UnderWay
 
 
 def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
-    """The words of the trace that this machine writes when it runs this program."""
+    """Return the schema of the trace that a machine writes when it runs a program."""
     graph = program.graph
     return TraceSchema(
         tracks=description.tracks,
@@ -30,7 +30,8 @@ def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
 
 
 def under_way(machine: Machine | None, reader: TraceReader | None) -> list[UnderWay]:
-    """What a machine that stands still has under way and the trace does not hold, up to now."""
+    """Return the work of a paused machine that is under way and not in the trace, cut off at the current
+    cycle."""
     if machine is None or reader is None:
         return []
     found, now = machine.activities(), machine.cycle
@@ -43,20 +44,21 @@ def under_way(machine: Machine | None, reader: TraceReader | None) -> list[Under
 
 
 class ProgramResolver:
-    """Answers the recorder's questions about instructions and memories from program and description."""
+    """Looks up nodes, destinations and bank sizes for the recorder, from program and description."""
 
     def __init__(self, listing: Listing, memories: Sequence[Memory]) -> None:
         self._listing = listing
         self._bank_bytes = {memory.id: memory.bank_bytes for memory in memories}
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Graph node ids (int32, -1 none) of instruction indices (int64)."""
+        """Return the graph node ids (int32, -1 none) of instruction indices (int64)."""
         return self._listing.nodes_of(indices)
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First written operand of each: (address int64, size_bytes int64, tensor int32)."""
+        """Return the first written operand of each instruction: (address int64, size_bytes int64, tensor
+        int32)."""
         return self._listing.destinations_of(indices)
 
     def bank_bytes(self, memory: int) -> int:
-        """Bytes of one bank of a memory."""
+        """Return the size of one bank of a memory in bytes."""
         return self._bank_bytes[memory]

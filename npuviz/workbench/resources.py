@@ -1,4 +1,4 @@
-"""Where the files that ship with npuviz are: in the wheel, or in a checkout."""
+"""Finds the files that ship with npuviz, in the wheel or in a checkout."""
 
 from pathlib import Path
 
@@ -11,15 +11,15 @@ def _find(packed: str, checkout: str) -> Path:
 
 
 def resource_path(name: str) -> Path:
-    """Path of a file under resources/, for example "themes/dark.toml"."""
+    """Return the path of a file under resources/, for example "themes/dark.toml"."""
     return _find("_resources", "resources") / name
 
 
 def sample_models_path() -> Path:
-    """The folder of the sample models; it may be missing in a stripped installation."""
+    """Return the folder of the sample models; it may be missing in a stripped installation."""
     return _find("_sample_models", "sample_models")
 
 
 def manual_path() -> Path:
-    """The folder of the documentation's pages; it may be missing in a stripped installation."""
+    """Return the folder of the documentation's pages; it may be missing in a stripped installation."""
     return _find("_docs", "docs")

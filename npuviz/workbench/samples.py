@@ -1,4 +1,4 @@
-"""The sample models that show what each machine is about."""
+"""Lists the sample model of each machine."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ class SampleEntry:
     """One machine with its sample.
 
     machine  the machine's name
-    text     one sentence of what there is to see
+    text     one sentence about what the sample shows
     picture  path of a picture for a theme: `picture / "dark.png"`; it may be missing
     panel    id of the panel that the picture shows
     """
@@ -28,7 +28,7 @@ class SampleEntry:
 
 
 def sample_entries() -> list[SampleEntry]:
-    """One entry for each machine whose sample is installed."""
+    """Return one entry for each machine whose sample is installed."""
     found: list[SampleEntry] = []
     for target in targets().values():
         if not isinstance(target, HasSample):

@@ -8,9 +8,9 @@ from npuviz.base.notifier import Notifier
 
 @dataclass(frozen=True, slots=True)
 class MemoryRange:
-    """Bytes [address, address + size_bytes) of a memory of the machine description.
+    """Bytes [address, address + size_bytes) of a memory, given by its id in the machine description.
 
-    banks  the same bytes of this many banks that follow each other
+    banks  the range covers the same bytes of this many consecutive banks
     """
 
     memory: int
@@ -21,14 +21,14 @@ class MemoryRange:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is picked; None means "nothing of this sort". Ids are those of description and program.
+    """The selected things; None means "nothing of this sort". Ids are those of description and program.
 
     node, tensor   graph node and tensor
     instruction    index in the listing; tile is the tile it belongs to
     unit, track    unit of the description, track of the trace
     cycles         (start, end) of the interval or measured range, half-open
     memory         a byte range
-    element        (column, row) of a grid, word the identity of what travels through it
+    element        (column, row) of a grid; word  id of a word that travels through it
     """
 
     node: int | None = None
@@ -48,7 +48,7 @@ class Selection:
         return self == NOTHING
 
     def with_fields(self, **fields: Any) -> "Selection":
-        """A copy with some fields replaced."""
+        """Return a copy with some fields replaced."""
         return replace(self, **fields)
 
 
@@ -56,14 +56,14 @@ NOTHING = Selection()
 
 
 def selected(**fields: Any) -> Selection:
-    """A selection of ids of which -1 stands for nothing."""
+    """Make a selection from ids of which -1 stands for None."""
     return Selection(**{name: None if value == -1 else value for name, value in fields.items()})
 
 
 class SelectionModel:
-    """Holds the current selection and tells when it became a different one.
+    """Holds the current selection and notifies when it changes.
 
-    changed  calls its listeners with the new selection; only panels' own thread may call `set`
+    changed  notifies with the new selection; `set` may be called in the thread of the panels only
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class SelectionModel:
 
     @property
     def current(self) -> Selection:
-        """What is selected now."""
+        """The current selection."""
         return self._current
 
     def set(self, selection: Selection) -> None:

@@ -1,4 +1,4 @@
-"""What npuviz remembers between runs, in one small readable file of the user's configuration folder."""
+"""Stores settings between runs, in one small readable file of the user's configuration folder."""
 
 import json
 import os
@@ -11,19 +11,19 @@ from typing import Any
 import platformdirs
 
 PREFIX = ".settings-"
-"""Of files that are being written."""
+"""Prefix of temporary files during saving."""
 STALE_SECONDS = 60.0
 
 
 def config_directory() -> Path:
-    """The user's configuration folder of npuviz (XDG_CONFIG_HOME is honoured); it may not exist yet."""
+    """Return the user's configuration folder of npuviz (in XDG_CONFIG_HOME); it may not exist yet."""
     return Path(platformdirs.user_config_dir("npuviz", appauthor=False))
 
 
 class Settings:
-    """Keys and plain values. A file that cannot be read counts as empty; writing never fails loudly.
+    """Keys and plain values. A file that cannot be read counts as empty; errors of writing are ignored.
 
-    path  where they are kept; None keeps them in memory only (safe mode, tests, screenshots)
+    path  of the file; None keeps the values in memory only (safe mode, tests, screenshots)
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -37,20 +37,20 @@ class Settings:
 
     @property
     def is_kept(self) -> bool:
-        """Whether they are there again after the next start."""
+        """Whether the values are stored in a file."""
         return self._path is not None
 
     @classmethod
     def of_user(cls) -> "Settings":
-        """The settings of the user who runs npuviz."""
+        """Load the settings of the user who runs npuviz."""
         return cls(config_directory() / "settings.json")
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, `default` if it is not set."""
+        """Return the value of a key, `default` if it is not set."""
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a value (anything JSON can hold); None forgets the key."""
+        """Store a value (anything JSON can hold); None removes the key."""
         if value is None:
             self._values.pop(key, None)
         else:
@@ -74,7 +74,7 @@ class Settings:
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove what programs that were killed while saving have left."""
+    """Remove temporary files of processes that were killed while saving."""
     for path in folder.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if path.stat().st_mtime < time.time() - STALE_SECONDS:

@@ -1,4 +1,4 @@
-"""Tours of the sample models: steps as data, beside the samples' pictures."""
+"""Reads the tours of the sample models: steps as data, stored beside the samples' pictures."""
 
 import tomllib
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class TourStep:
 
     show     id of a panel, or object name of a control
     do       ids of commands that run when the step begins
-    share    part of the run (0..1) that the machine goes to, negative: it stays
-    selects  whether what is under way there is selected
+    share    position in the run (0..1) that the machine goes to, negative: it stays
+    selects  whether to select work that is under way there
     """
 
     show: str
@@ -32,7 +32,7 @@ class TourStep:
 
 @cache
 def tour_of(target: str) -> tuple[TourStep, ...]:
-    """The tour of a target's sample; () where there is none."""
+    """Return the tour of a target's sample, () if there is none."""
     path = resource_path("samples") / target / "tour.toml"
     if not path.is_file():
         return ()
@@ -50,7 +50,7 @@ def tour_of(target: str) -> tuple[TourStep, ...]:
 
 
 def work_under_way(session: "Session", reader: "TraceReader | None") -> Selection | None:
-    """What to select to see a machine at work: work of an operator first; None while nothing is under way."""
+    """Return a selection of work that is under way, work of an operator first; None if nothing is."""
     busy = sorted(session.machine.activities(), key=lambda each: (each.node < 0, each.instruction < 0))
     if not busy:
         return None

@@ -1,4 +1,4 @@
-"""Which files start programs of their own when they are opened, and which of those the user trusts."""
+"""Finds the scripts that opening a file would start, and remembers which of them the user trusts."""
 
 import hashlib
 import os
@@ -14,11 +14,11 @@ from npuviz.workbench.settings import Settings
 KEY = "trusted"
 MAX_TRUSTED = 200
 MAX_BYTES = 256 << 20
-"""A folder with more than this is asked about every time."""
+"""A folder with more bytes than this is never remembered: the user is asked every time."""
 
 
 def scripts_to_run(path: Path, options: OpenOptions) -> tuple[Path, ...]:
-    """The scripts that opening a path would start; () for data. Never raises."""
+    """Return the scripts that opening a path would start; () for data. Never raises."""
     try:
         if is_bundle(path):
             return ()
@@ -29,7 +29,7 @@ def scripts_to_run(path: Path, options: OpenOptions) -> tuple[Path, ...]:
 
 
 def is_trusted(settings: Settings, path: Path) -> bool:
-    """Whether a folder ships with npuviz, or holds exactly what it held when the user trusted it."""
+    """Return whether a path ships with npuviz, or is unchanged since the user trusted it."""
     if path.resolve().is_relative_to(sample_models_path().resolve()):
         return True
     kept = settings.get(KEY, [])
@@ -37,7 +37,7 @@ def is_trusted(settings: Settings, path: Path) -> bool:
 
 
 def trust(settings: Settings, path: Path) -> None:
-    """Remember that programs of a folder may run, as long as nothing in it changes."""
+    """Remember that scripts of a path may run, as long as its content does not change."""
     digest = content_digest(path)
     if digest:
         kept = settings.get(KEY, [])
@@ -46,14 +46,14 @@ def trust(settings: Settings, path: Path) -> None:
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of a folder at this place, and of all that is in it; "" as `tree_digest`."""
+    """Compute the SHA-256 of a path and its content; "" in the same cases as `tree_digest`."""
     return tree_digest(path, str(path.resolve()).encode("utf-8", "surrogateescape"))
 
 
 def tree_digest(path: Path, place: bytes = b"") -> str:
-    """SHA-256 of names and contents of all files below a folder, or of a file.
+    """Compute the SHA-256 of the names and contents of all files below a folder, or of a file.
 
-    place  counts too. Returns "" where there is too much, or no access.
+    place  is hashed too. Returns "" if there is more than MAX_BYTES, a link out of the folder, or no access.
     """
     digest, size = hashlib.sha256(place), 0
     try:
@@ -63,7 +63,7 @@ def tree_digest(path: Path, place: bytes = b"") -> str:
             size += file.lstat().st_size
             if size > MAX_BYTES or not (file.is_symlink() or file.is_file()):
                 return ""
-            # A link counts as where it leads to: what lies there may change without notice.
+            # A link out of the folder cannot be trusted: its target may change without notice.
             if file.is_symlink() and not file.resolve().is_relative_to(path.resolve()):
                 return ""
             name = os.fsencode(file.relative_to(path) if path.is_dir() else file.name)

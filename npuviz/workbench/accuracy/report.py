@@ -27,7 +27,7 @@ BINS = tuple(bin_name(place) for place in range(NUM_BINS))
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Types that tensors are tried in, and the names of those tensors; of none, all."""
+    """What-if request: narrower types, and the names of the tensors to try in them (none: all tensors)."""
 
     types: Sequence[str] = ()
     tensors: Collection[str] = ()
@@ -40,7 +40,7 @@ def measure_accuracy(
     progress: Progress,
     on_session: Callable[["Session"], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """Everything `npuviz accuracy --json` prints.
+    """Run a model, check its values, and return all that `npuviz accuracy --json` prints.
 
     on_session  called with the session before it runs, so that it can be interrupted
     Raises NpuvizError for what cannot be opened, run to its end or checked.
@@ -66,7 +66,7 @@ def measure_accuracy(
 
 
 def accuracy_values(opened: Opened, session: "Session", check: CheckResult) -> dict[str, Any]:
-    """The errors of a checked run as plain values. Raises TargetError where a target measures none."""
+    """Return the errors of a checked run as plain values. Raises TargetError where a target measures none."""
     graph, listing = session.program.graph, session.program.listing
     rows = accuracy_rows(graph, check)
     coarsest = coarsest_row(rows)
@@ -119,7 +119,8 @@ def _spread_values(spread: Spread | None, name: str, shape: tuple[int, ...]) -> 
 
 
 def what_if_values(opened: Opened, session: "Session", wanted: Wanted, progress: Progress) -> dict[str, Any]:
-    """Tensors in other types as plain values. Raises UsageError for names that the model does not have."""
+    """Return the errors that narrower types would cause, as plain values. Raises UsageError for names that
+    the model does not have."""
     graph = session.program.graph
     found = round_of(opened, graph, wanted, progress)
     return {
@@ -141,7 +142,10 @@ def what_if_values(opened: Opened, session: "Session", wanted: Wanted, progress:
 
 
 def round_of(opened: Opened, graph: Graph, wanted: Wanted, progress: Progress) -> RoundingResult:
-    """The rounded tensors of an opened model, with the inputs that it was opened with."""
+    """Measure an opened model with its tensors rounded to the wanted types, on the inputs it was opened with.
+
+    Raises TargetError for a program without an ONNX model, UsageError for an unknown tensor.
+    """
     if not graph.source:
         raise TargetError("types can be tried in ONNX models only: there is none behind this program")
     numbers = {tensor.name: tensor.id for tensor in graph.tensors}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Row:
     """One compared tensor.
 
-    depth     operators on the longest way to it from what the model begins with
+    depth     operators on the longest path to it from an input or constant of the model
     operator  name of the operator that computes it; op_type  its type
     """
 
@@ -36,7 +36,7 @@ class Row:
 
 
 def accuracy_rows(graph: Graph, check: CheckResult) -> tuple[Row, ...]:
-    """The compared tensors in program order."""
+    """Return one row for each compared tensor, in the order of the check."""
     depths = _depths(graph)
     found: list[Row] = []
     for errors in check.tensors:

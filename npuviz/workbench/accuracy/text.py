@@ -9,7 +9,7 @@ from npuviz.workbench.headless.summary_text import check_lines
 SHOWN = 60
 """Rows of a table; JSON has all."""
 FIRST_BIN, LAST_BIN = 9, 32
-"""Bins that get a character each, from 2**-23 on; the smaller errors share the first one."""
+"""Bins that get a character each, from 2**-23 on; smaller errors share one character before them."""
 _LEVELS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
@@ -17,7 +17,7 @@ def histogram_text(counts: Sequence[int]) -> str:
     """The errors of elements as a row of bars: equal and below 2**-23, each power of two, not finite."""
     bars = [sum(counts[:FIRST_BIN]), *counts[FIRST_BIN : LAST_BIN + 1], sum(counts[LAST_BIN + 1 :])]
     most = max(bars) or 1
-    # Whatever there is shows.
+    # Rounded up, so that a bin with a single element still shows.
     return "".join(_LEVELS[-(-8 * bar // most)] for bar in bars)
 
 

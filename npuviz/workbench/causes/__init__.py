@@ -1,1 +1,1 @@
-"""What the time of a run went to, and what would help."""
+"""Explains what the cycles of a run were spent on, and what would make it faster."""

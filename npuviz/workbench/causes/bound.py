@@ -1,4 +1,4 @@
-"""The least time for what a run did, and what kept the part that needs it from working all the time."""
+"""Compares a run with its lower bound in cycles, and names what kept the unit that sets the bound waiting."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,10 @@ SHOWN_LOSSES = 4
 
 
 def bound_of(session: "Session | None", reader: "TraceReader") -> dict[str, Any] | None:
-    """The highest bound of a run, all of them, and the largest losses of its unit; None where unknown."""
+    """Return the highest lower bound of a run, all bounds, and why the unit of the highest one lost cycles.
+
+    None without a session, or where the machine knows no bounds.
+    """
     if session is None or not isinstance(session.machine, HasBounds):
         return None
     bounds = session.machine.bounds()
@@ -48,7 +51,7 @@ def bound_of(session: "Session | None", reader: "TraceReader") -> dict[str, Any]
 
 
 def bound_lines(found: Mapping[str, Any] | None, total: int) -> list[str]:
-    """The bound for a terminal; [] where it is not known."""
+    """Write the result of `bound_of` as lines for a terminal, none if it is None. total  cycles of the run"""
     if found is None:
         return []
     parts = [f"at least {found['cycles']} cycles ({format_share(found['of_the_run'])}): {found['name']}"]

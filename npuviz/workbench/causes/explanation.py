@@ -1,4 +1,5 @@
-"""`npuviz explain`: what a run's time went to, what would help, and what a run with that change takes."""
+"""`npuviz explain`: finds the costs of a run, remedies with predicted gains, and verifies them by more
+runs."""
 
 import math
 import time
@@ -29,7 +30,8 @@ SHOWN_COSTS = 5
 PREDICTED_WITHIN = 0.05
 """Share of a run within which predicted and real gains should agree."""
 WORTH_A_PROCESS = 3.0
-"""Seconds of a run from which on others run in processes of their own: beginning one takes about two."""
+"""Seconds of the first run from which further runs get processes of their own: starting one takes about
+two."""
 
 
 def explain_run(
@@ -39,9 +41,9 @@ def explain_run(
     progress: Progress,
     on_session: Callable[["Session"], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """Everything `npuviz explain --json` prints.
+    """Run a model or open a bundle, and return all that `npuviz explain --json` prints.
 
-    wanted      whether remedies are verified by runs, and what-if questions
+    wanted      (whether to verify remedies and questions by runs, texts of what-if questions)
     on_session  called with every session before it runs, so that it can be interrupted
     Raises NpuvizError for what cannot be opened or asked.
     """
@@ -87,7 +89,11 @@ def _kept(causes: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """A what-if question. changes  None: the trace cannot tell; settings  {} where no setting says this"""
+    """A what-if question.
+
+    changes   to predict its effect from the trace, None if only a run can tell
+    settings  to verify it by a run, {} if no setting expresses it
+    """
 
     text: str
     changes: Sequence[Change] | None
@@ -95,7 +101,7 @@ class _Question:
 
 
 def _question(text: str, opened: Opened, reader: "TraceReader") -> _Question:
-    """Raises UsageError for what is no question, and for settings that the target has not."""
+    """Parse a what-if question. Raises UsageError for other texts, and for settings that the target lacks."""
     settings = settings_of(text)
     if not settings:
         return _Question(text, [parse_what_if(text, reader.schema)], {})
@@ -137,7 +143,8 @@ def _answer(question: _Question, again: "_Again", retimer: Retimer, cycles: int)
 
 
 def _remedies(opened: Opened, found: RunCauses, retimer: Retimer) -> dict[str, list[Remedy]]:
-    """For each of the costliest kinds the best remedy by prediction, and those that only a run can judge."""
+    """Choose, for each of the costliest kinds, the remedy with the best predicted gain and all unpredictable
+    ones."""
     remedies = remedies_of(opened)
     chosen: dict[str, list[Remedy]] = {}
     for cost in found.costs[:SHOWN_COSTS]:
@@ -155,7 +162,7 @@ def _remedy_row(remedy: Remedy, again: "_Again", found: RunCauses, retimer: Reti
 
 
 def _worth(row: Mapping[str, Any]) -> tuple[bool, float]:
-    """What runs showed before what was predicted only."""
+    """Return a sort key of a remedy: verified gains stand above predicted ones."""
     verified, predicted = row["verified_gain"], row["predicted_gain"]
     return verified is not None, float(predicted or 0 if verified is None else verified)
 
@@ -169,12 +176,12 @@ def _cost_row(
 
 
 def _free(cost: Cost) -> Change:
-    """Nothing of the kind takes any time, on whatever unit."""
+    """Return the change in which all work or waits of the cost's kind take no time, on every unit."""
     return Change(0.0, None, frozenset((cost.kind,)))
 
 
 def remedies_of(opened: Opened) -> Sequence[Remedy]:
-    """Remedies that the target of what was opened knows."""
+    """Return the remedies that the target of an opened file offers, () if it offers none."""
     target = opened.target
     if not isinstance(target, HasRemedies):
         return ()
@@ -182,7 +189,7 @@ def remedies_of(opened: Opened) -> Sequence[Remedy]:
 
 
 def changes_of(effects: Sequence[Effect], reader: "TraceReader") -> list[Change]:
-    """Effects of a remedy on the numbers of a trace."""
+    """Translate effects, which use names of kinds and units, to changes, which use the ids of a trace."""
     schema, found = reader.schema, []
     for effect in effects:
         kinds = frozenset(kind.id for kind in schema.kinds if kind.name in effect.kinds)
@@ -193,16 +200,17 @@ def changes_of(effects: Sequence[Effect], reader: "TraceReader") -> list[Change]
 
 
 def gain_of(remedy: Remedy, found: RunCauses, retimer: Retimer) -> float | None:
-    """Cycles less, predicted; None where only a run can tell."""
+    """Predict how many cycles a remedy saves; None where only a run can tell."""
     if not remedy.effects:
         return None
     return found.cycles - retimer.cycles(changes_of(remedy.effects, found.reader))
 
 
 class _Again:
-    """Runs with other settings: in processes, at most one a processor, where the first run took long enough.
+    """Runs a model again with other settings: in at most one process per processor if the first run took
+    long.
 
-    seconds  that the first run took
+    seconds  duration of the first run
     """
 
     def __init__(self, opened: Opened, seconds: float, progress: Progress) -> None:
@@ -211,7 +219,7 @@ class _Again:
         self._found: dict[frozenset[tuple[str, str]], int | str] = {}
 
     def run(self, wanted: Sequence[Mapping[str, str]]) -> None:
-        """Run with each of these settings."""
+        """Run once with each of these settings, and keep the cycles or the error."""
         jobs = [*{frozenset(each.items()): None for each in wanted}]
         opened = self._opened
         count = min(self._jobs, len(jobs))
@@ -227,7 +235,8 @@ class _Again:
                 self._found[each] = str(error)
 
     def gain(self, settings: Mapping[str, str], cycles: int, predicted: float | None) -> dict[str, Any]:
-        """Cycles less: predicted, and of the run."""
+        """Return the predicted and the measured saving of settings in cycles, with their relative distance
+        or a note."""
         gain = None if predicted is None else round(predicted)
         after = self._found.get(frozenset(settings.items()))
         row: dict[str, Any] = {"predicted_gain": gain, "verified_gain": None}
@@ -244,7 +253,7 @@ class _Again:
 def _cycles_in_process(
     task: tuple[Path, OpenOptions, frozenset[tuple[str, str]]],
 ) -> tuple[frozenset[tuple[str, str]], int | str]:
-    """Settings, and the cycles with them, or why there are none."""
+    """Run with other settings. Returns them with the cycles, or with the error message."""
     path, options, settings = task
     try:
         return settings, _cycles(path, options, dict(settings), NoProgress())
@@ -253,7 +262,7 @@ def _cycles_in_process(
 
 
 def cycles_with(opened: Opened, settings: Mapping[str, str], progress: Progress) -> int:
-    """Cycles of a run with other settings, not recorded."""
+    """Run an opened model once more with other settings, without recording, and return its cycles."""
     return _cycles(opened.path, opened.options, settings, progress)
 
 
@@ -296,7 +305,7 @@ def _remedy_lines(remedy: Mapping[str, Any], total: int) -> list[str]:
 
 
 def _gains(row: Mapping[str, Any], total: int) -> str:
-    """What was predicted, and what a run said of it."""
+    """Write a predicted gain, and the gain that a second run measured."""
     predicted = row["predicted_gain"]
     what = f"predicted {_gain_text(predicted, total)}" if predicted is not None else "not predictable"
     if row["verified_gain"] is None:

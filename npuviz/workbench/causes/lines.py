@@ -1,4 +1,4 @@
-"""Why units waited at each line of a program's text: for what, and for which other line."""
+"""Finds for each source line how long units waited there, for what, and for which other line."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ class Reason:
 
 
 def wait_reasons(reader: TraceReader, listing: HasSource) -> dict[Key, list[Reason]]:
-    """(file, line) -> why units waited there, most cycles first; lines without waits are left out."""
+    """Return (file, line) -> reasons why units waited there, most cycles first; lines without waits are left
+    out."""
     instruction, kind, cycles, source = _waits(graph_of(reader))
     names = {each.id: each.name for each in reader.schema.kinds}
     rows, places = np.unique(np.stack([instruction, kind, source]), axis=1, return_inverse=True)
@@ -47,14 +48,14 @@ def wait_reasons(reader: TraceReader, listing: HasSource) -> dict[Key, list[Reas
 
 
 def _waits(graph: CauseGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Instruction, kind, cycles of each recorded wait of an instruction, and the instruction whose end let it
-    go on (-1: not recorded)."""
+    """Return four arrays over recorded waits: the waiting instruction, the kind of wait, its cycles, and the
+    instruction whose end ended it (-1: not recorded)."""
     rows = np.flatnonzero(graph.waits[graph.kind] & (graph.instruction >= 0))
     track = np.repeat(np.arange(len(graph.offsets) - 1), np.diff(graph.offsets))[rows]
     end = graph.end[rows]
     source = np.full(len(rows), -1, dtype=np.int64)
     if len(graph.cause_cycle) and len(rows):
-        # Tracks lie in ranges of their own, so that one search serves all of them.
+        # Each track gets a disjoint range of keys, so that one search serves all tracks.
         reach = max(int(graph.cause_cycle.max()), int(graph.end.max())) + 1
         keys = graph.cause_track * reach + graph.cause_cycle
         order = np.argsort(keys, kind="stable")

@@ -1,4 +1,5 @@
-"""What a panel shows of the causes of a run: costliest parts with what they would gain, units, the path."""
+"""Prepares the causes of a run for a panel: the critical path, its costliest parts with gains, and the
+units."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +14,16 @@ from npuviz.workbench.opening import Opened
 SHOWN_COSTS = 12
 PREDICTED_COSTS = 5
 MOST_UNITS = 400
-"""Units whose cycles are told apart: a wafer has many."""
+"""Largest number of units whose causes are computed: a wafer has many."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownCost:
     """A part of the critical path.
 
-    free_gain    cycles less, if all of its kind took none; None if that was not predicted
-    remedy       what to do, "" if the target knows nothing; remedy_gain  cycles less, None: only a run tells
+    free_gain    cycles saved if all of its kind took none; None if not predicted
+    remedy       what to do, "" if the target offers no remedy; remedy_gain  cycles saved, None: only a run
+    can tell
     """
 
     cost: Cost
@@ -40,7 +42,8 @@ class CausesOverview:
 
 
 def causes_overview(opened: Opened, reader: TraceReader, program: Program | None) -> CausesOverview:
-    """Find the critical path and time the trace again for its costliest parts; nothing is run."""
+    """Find the critical path, and predict from the trace, without a run, what its costliest parts would
+    gain."""
     run = run_causes(reader, program)
     retimer = Retimer(reader, run.graph)
     remedies = remedies_of(opened)

@@ -1,4 +1,5 @@
-"""What the time of a run went to, in words: the critical path by cause, and its costliest parts."""
+"""Attributes the critical path of a run to causes, operators and source lines, and names its costliest
+parts."""
 
 import re
 from collections import Counter
@@ -20,18 +21,18 @@ from npuviz.trace.unit_times import tracks_of_units, unit_label
 
 SHOWN_PARTS = 3
 PATH_CAUSES = ("compute", "transfer", "control", *CAUSES[1:])
-"""What cycles of a path go to: work of three kinds, and what the units of a trace lose cycles to."""
+"""Causes of cycles on a path: three kinds of work, and the causes for which units wait."""
 _WORK = {"compute": "compute", "move-in": "transfer", "move-out": "transfer", "control": "control"}
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A part of the critical path: what units of one sort did, or what led to them.
+    """All pieces of the critical path that belong to one sort of unit and one kind of work or wait.
 
     units, kind  ids; kind -1: not recorded
-    cause        one of PATH_CAUSES; cycles, count  on the path, and in how many pieces
-    operators, lines  name -> cycles, most first; instructions  the longest one, -1 if none
-    start, end   its longest piece
+    cause        one of PATH_CAUSES; cycles, count  on the path, and number of pieces
+    operators, lines  (name, cycles), most first
+    instruction, track, start, end   of the longest piece; instruction -1 if it has none
     """
 
     name: str
@@ -50,7 +51,7 @@ class Cost:
     end: int
 
     def text(self, total: int) -> str:
-        """A sentence."""
+        """Describe the cost in a sentence. total  cycles of the run"""
         share = self.cycles / max(total, 1)
         what = self.kind_name if self.kind >= 0 else "a cause that is not recorded"
         times = f"{self.count} times" if self.count != 1 else "once"
@@ -87,7 +88,8 @@ class RunCauses:
         return self.graph.end_cycle
 
     def units(self, limit: int | None = None) -> dict[str, dict[str, int]]:
-        """Unit name -> cycles by CAUSES, which sum to those of the run; of the first `limit` units."""
+        """Return unit name -> cycles by CAUSES, which sum to those of the run, for the first `limit`
+        units."""
         schema = self.reader.schema
         chosen = list(tracks_of_units(schema))[:limit]
         return {unit_label(schema, unit): unit_causes(self.reader, unit) for unit in chosen}
@@ -99,7 +101,8 @@ class RunCauses:
 
 
 def run_causes(reader: TraceReader, program: Program | None = None) -> RunCauses:
-    """Find the critical path of what a trace holds. Without a program, lines are not known."""
+    """Find the critical path of a trace and attribute its cycles. Without a program, source lines are not
+    known."""
     graph = graph_of(reader)
     path = critical_path(graph)
     names = _Names(reader, program.listing if program is not None else None)
@@ -129,7 +132,7 @@ class _Rows:
 
 
 class _Names:
-    """Names of what a trace numbers."""
+    """Looks up kinds, operators and source lines by the ids that a trace uses."""
 
     def __init__(self, reader: TraceReader, listing: Listing | None) -> None:
         self.schema: TraceSchema = reader.schema
@@ -138,7 +141,7 @@ class _Names:
         self._node_of = _nodes_of(reader, listing)
 
     def cause(self, kind: int) -> str:
-        """Which of PATH_CAUSES."""
+        """Return the one of PATH_CAUSES that a kind belongs to."""
         if kind not in self.kinds:
             return UNKNOWN
         role = self.kinds[kind].role
@@ -168,7 +171,7 @@ def _nodes_of(reader: TraceReader, listing: Listing | None) -> Callable[[int], i
 
 
 def _costs(rows: _Rows, names: _Names) -> list[Cost]:
-    """Pieces of the path, put together where they are of one sort of unit and of one kind."""
+    """Group the pieces of the path by sort of unit and kind."""
     sorts = [_sort_of(track.name) for track in names.schema.tracks]
     numbers = {name: place for place, name in enumerate(dict.fromkeys(sorts))}
     of_track = np.array([*(numbers[name] for name in sorts), len(numbers)], dtype=np.int64)
@@ -218,7 +221,7 @@ def _by_name(rows: _Rows, names: np.ndarray) -> dict[str, dict[str, int]]:
 
 
 def as_plain(cost: Cost, total: int) -> dict[str, Any]:
-    """A cost for JSON."""
+    """Return a cost as plain values for JSON. total  cycles of the run"""
     return {
         "units": cost.name,
         "kind": cost.kind_name,

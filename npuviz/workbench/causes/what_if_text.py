@@ -13,7 +13,7 @@ _FORM = "expected unit=NAME, cause=NAME or operator=NAME, and speed=NUMBER (inf:
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """The `--set` pairs of a question that consists of nothing else, {} of another."""
+    """Return the settings of a question that consists of NAME=VALUE pairs only, {} for any other question."""
     pairs = [word.partition("=") for word in text.split()]
     if any(not value or not name or name in KEYS for name, _, value in pairs):
         return {}
@@ -21,7 +21,8 @@ def settings_of(text: str) -> dict[str, str]:
 
 
 def parse_what_if(text: str, schema: TraceSchema) -> Change:
-    """A change as a text describes it. Raises UsageError for what names nothing or is no question."""
+    """Parse a what-if question. Raises UsageError for bad syntax, and for names that the trace does not
+    have."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -56,7 +57,8 @@ def _factor(text: str) -> float:
 
 
 def _chosen(key: str, pairs: dict[str, str], names: dict[int, str]) -> frozenset[int] | None:
-    """Ids whose name is the text, ends with it behind a dot, or begins so and goes on with a number."""
+    """Return the ids whose name, or last part behind a dot (also without its [number]), equals the text; None
+    without this key."""
     if key not in pairs:
         return None
     wanted = pairs[key].lower()

@@ -1,1 +1,2 @@
-"""Puts two runs side by side: what was won and lost, and with which runs one can be compared."""
+"""Compares two runs by cause, operator, line and unit, and lists the runs that an open one can be compared
+with."""

@@ -1,4 +1,4 @@
-"""`npuviz compare`: two runs side by side, what was won and lost by cause, operator and unit."""
+"""`npuviz compare`: cycles of two runs side by side, by cause, operator, source line and unit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +30,9 @@ UNNAMED = "(work of no operator)"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is compared: its name, its trace, and its program where it is known.
+    """A run to compare: its name, its trace, and its program if known.
 
-    problem  how it ended where it did not come to the end of its program, "" otherwise
+    problem  why it stopped before the end of its program, "" if it reached it
     """
 
     name: str
@@ -66,17 +66,17 @@ def opened_run(
 
 
 def problem_of(stop: StopReason) -> str:
-    """How a run ended where it did not come to the end of its program, "" if it did."""
+    """Return why a run stopped before the end of its program, "" if it reached it."""
     if stop.kind is StopKind.FINISHED:
         return ""
     return f"{stop.kind.value}: {stop.detail}" if stop.detail else stop.kind.value
 
 
 def compare_runs(a: Run, b: Run) -> dict[str, Any]:
-    """Everything `npuviz compare --json` prints.
+    """Compare two runs, and return all that `npuviz compare --json` prints.
 
-    Cycles by cause sum to those of the critical path, which is the run; cycles by operator, idle ones
-    included, sum to them too, so that the changes of each of both tables add up to that of the whole.
+    The table by cause and the table by operator, with its row of idle cycles, each sum to the cycles of the
+    run, so that the changes in either table sum to the change of the run.
     """
     found = compare(a.reader, b.reader)
     causes = [run_causes(each.reader, each.program) for each in (a, b)]
@@ -102,7 +102,7 @@ def compare_runs(a: Run, b: Run) -> dict[str, Any]:
 
 
 def _head(run: Run) -> dict[str, Any]:
-    """What a run is and how long it took. frequency_hz is that of its cycles, 0 where it is not known."""
+    """Return the name, target and length of a run. frequency_hz is 0 where the clock is not known."""
     return {
         "name": run.name,
         "target": run.target,
@@ -119,14 +119,14 @@ def times_differ(found: Mapping[str, Any]) -> bool:
 
 
 def in_nanoseconds(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparison with times in the place of cycles, for runs whose cycles are not of one length.
+    """Convert the tables of a comparison from cycles to nanoseconds, for runs with different clocks.
 
-    The changes of causes and operators add up to that of the run here too. Both clocks have to be known.
+    The changes of causes and operators still sum to that of the run. Both clocks must be known.
     """
     scales = {key: 1e9 / found[key]["frequency_hz"] for key in ("a", "b")}
 
     def timed(row: Mapping[str, Any]) -> dict[str, Any]:
-        # What is of one run ends in its letter: "a", "busy_b".
+        # The key of a value of one run ends in its letter: "a", "busy_b".
         cells: dict[str, Any] = {
             name: value * scales[name[-1]] if name[-1] in scales and not isinstance(value, str) else value
             for name, value in row.items()
@@ -143,7 +143,7 @@ def in_nanoseconds(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operators(reader: "TraceReader") -> dict[str, float]:
-    """Operator -> cycles of the run that go to it: each cycle is shared among what is under way."""
+    """Return operator -> cycles of the run: each cycle is shared among the operators under way in it."""
     found = costs(reader, "operator", puts_functions_together=True)
     names = reader.schema.node_names
     cycles: dict[str, float] = {}
@@ -160,7 +160,7 @@ def _on_path(lines: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
 
 
 def _rows(a: Mapping[str, float], b: Mapping[str, float], *, name: str) -> list[dict[str, Any]]:
-    """Names of either run with their cycles in both, the largest change first."""
+    """Return a row for each name of either run with its cycles in both, the largest change first."""
     rows = [
         {name: each, "a": round(a.get(each, 0), 1), "b": round(b.get(each, 0), 1),
          "change": round(b.get(each, 0) - a.get(each, 0), 1)}
@@ -187,7 +187,7 @@ def _times(reader: "TraceReader") -> Mapping[int, Any]:
 
 
 def comparison_lines(found: Mapping[str, Any]) -> list[str]:
-    """The comparison for people."""
+    """Write the comparison as lines for a terminal."""
     a, b = found["a"], found["b"]
     share = f", {b['cycles'] / a['cycles']:.3f} times" if a["cycles"] else ""
     lines = [

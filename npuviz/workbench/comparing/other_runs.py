@@ -1,4 +1,4 @@
-"""Runs that what is open can be compared with, and the comparison as a window asks for it."""
+"""Lists the runs that the open run can be compared with, and compares it with one of them for the window."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from npuviz.workbench.opening import Opened, OpenOptions
 
 @dataclass(frozen=True, slots=True)
 class OtherRun:
-    """A run to compare with: what people call it, a sentence about it, and how it is opened."""
+    """A run to compare with: its title, a sentence about it, and how to open it."""
 
     title: str
     text: str
@@ -21,7 +21,7 @@ class OtherRun:
 
 
 def other_presets(opened: Opened) -> list[OtherRun]:
-    """The same model on the other presets of its machine; none of a bundle."""
+    """Return runs of the opened model on the other presets of its target; none for a bundle."""
     target = opened.target
     if opened.session is None or target is None:
         return []
@@ -34,7 +34,7 @@ def other_presets(opened: Opened) -> list[OtherRun]:
 
 
 def whole_run(opened: Opened) -> Run | None:
-    """What is open, as a run whose end is known; None if it has not come there."""
+    """Return the opened run if its trace is known up to its end, else None."""
     session, reader = opened.session, opened.reader
     if reader is None:
         return None
@@ -47,11 +47,12 @@ def whole_run(opened: Opened) -> Run | None:
 
 
 def compare_with(opened: Opened, other: OtherRun, progress: Progress) -> dict[str, Any]:
-    """`compare_runs` of what is open and another run.
+    """Compare the opened run with another one by `compare_runs`.
 
-    Neither moves what is open: where its end is not known, the model is run once more beside it.
-    Raises UsageError where that would be another run, because values were written by hand, or where
-    nothing was recorded; NpuvizError for what cannot be opened; Cancelled.
+    The opened session stays at its cycle: if its end is not known, the model is run again in a session of
+    its own.
+    Raises UsageError if values were written by hand, since a new run would lack them, or if nothing was
+    recorded; NpuvizError for files that cannot be opened; Cancelled.
     """
     run = whole_run(opened)
     if run is None and opened.session is not None and opened.session.is_edited:

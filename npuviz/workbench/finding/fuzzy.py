@@ -1,4 +1,4 @@
-"""Fuzzy matching: letters in order, not necessarily next to each other, good places count more."""
+"""Matches patterns fuzzily: letters in order, with gaps; hits at beginnings of words count more."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -13,7 +13,8 @@ _BREAKS = " ._-[]/:()"
 
 
 def score(pattern: str, text: str) -> int | None:
-    """How well `pattern` fits `text`, None if not at all; larger is better, "" fits everything with 0."""
+    """Rate how well `pattern` fits `text`: larger is better, None if not at all; "" fits everything with
+    0."""
     if not pattern:
         return 0
     wanted = pattern.lower().replace(" ", "")
@@ -44,7 +45,7 @@ def score(pattern: str, text: str) -> int | None:
 
 
 def best(pattern: str, items: Iterable[Item], text: Callable[[Item], str], limit: int) -> list[Item]:
-    """The items that fit best, best first, equals in their given order."""
+    """Return at most `limit` items whose text fits the pattern, best first, equals in their given order."""
     scored = [(value, item) for item in items if (value := score(pattern, text(item))) is not None]
     if pattern:
         scored.sort(key=lambda pair: -pair[0])

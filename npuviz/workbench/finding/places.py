@@ -1,4 +1,4 @@
-"""Texts that name a place to go to: a cycle, a time, a share of the run, an instruction, a thing by name."""
+"""Parses texts that name a place to go to: a cycle, a time, a share of the run, an instruction, a name."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ EXPECTED = "expected a cycle (182 340), a time (1.5 us), a share (40 %), #instru
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere to go: a cycle, or something to select. `title` says it to the user."""
+    """A place to go to: a cycle, or a selection. title, detail  as shown to the user"""
 
     title: str
     detail: str = ""
@@ -30,7 +30,7 @@ class Place:
 
 
 def selection_of(bookmark: Bookmark, reader: TraceReader | None) -> Selection:
-    """What a bookmark marks, as far as the trace has it."""
+    """Return the selection that a bookmark marks; without its track if the trace does not have it."""
     tracks = reader.schema.tracks if reader is not None else ()
     track = next((each for each in tracks if each.name == bookmark.track), None) if bookmark.track else None
     cycles = (bookmark.first, bookmark.last)
@@ -40,7 +40,7 @@ def selection_of(bookmark: Bookmark, reader: TraceReader | None) -> Selection:
 
 
 def bookmark_of(selection: Selection, reader: TraceReader | None, cycle: int) -> Bookmark:
-    """A bookmark of what is selected, or of a cycle where that is no piece of time."""
+    """Make a bookmark of the selected cycles, or of `cycle` if the selection has none."""
     if selection.cycles is None or reader is None:
         return Bookmark(cycle, cycle)
     track = next((each for each in reader.schema.tracks if each.id == selection.track), None)
@@ -51,7 +51,7 @@ def bookmark_of(selection: Selection, reader: TraceReader | None, cycle: int) ->
 
 
 def parse_cycle(text: str, frequency_hz: float, end_cycle: int | None) -> int:
-    """A cycle from "182,340", "1.5 us", "40 %" or "end". Raises UsageError."""
+    """Parse a cycle from "182,340", "1.5 us", "40 %" or "end". Raises UsageError."""
     plain = re.sub(r"[\s,_\u2009]", "", text.lower())
     if plain == "end" and end_cycle is not None:
         return end_cycle
@@ -75,7 +75,7 @@ def places(
     end_cycle: int | None,
     limit: int,
 ) -> list[Place]:
-    """What the text may mean, best first; empty when it means nothing."""
+    """Return at most `limit` places that the text may mean, best first."""
     found: list[Place] = []
     frequency = description.base_clock.frequency_hz if description else 0.0
     stripped = text.strip()
@@ -98,7 +98,7 @@ def places(
 
 
 def _named(description: MachineDescription | None, program: Program | None) -> list[Place]:
-    """Everything that has a name: units, counters, memories, operators, tensors."""
+    """Return a place for everything that has a name: units, counters, operators, tensors."""
     found: list[Place] = []
     if description is not None:
         found += [Place(u.name, "unit", selection=Selection(unit=u.id)) for u in description.units]

@@ -1,4 +1,4 @@
-"""Searches everything that a run consists of for a text: names, instructions, notes, hazards."""
+"""Searches a run for a text: names of operators, tensors, units and tracks, instructions, log, hazards."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,16 +11,16 @@ from npuviz.sim.machine import Hazard
 from npuviz.workbench.selection import NOTHING, Selection, selected
 
 MAX_OF_A_SORT = 200
-"""So many finds of one sort are shown; a text that fits more should be longer."""
+"""Largest number of finds of one sort that are kept."""
 CLOCK_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Something in which the text stands.
+    """Something that contains the text.
 
     sort       "operator", "tensor", "unit", "track", "hazard", "log" or "instruction"
-    selection  what to select for it; cycle is when it happened, -1 where it is about no cycle
+    selection  what to select for it; cycle is when it happened, -1 where it has none
     """
 
     sort: str
@@ -31,10 +31,10 @@ class Found:
 
 
 class RunSearch:
-    """Looks for a text in slices, so that a window stays alive meanwhile.
+    """Searches for a text in slices of time, so that a window stays responsive.
 
-    found  what was found so far: names first, instructions as they are read
-    cut    sorts of which there is more than MAX_OF_A_SORT
+    found  finds so far: names first, instructions as they are read
+    cut    sorts with more finds than MAX_OF_A_SORT
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RunSearch:
         return self.num_read >= self.num_instructions
 
     def advance(self, seconds: float) -> bool:
-        """Read instructions for so long; returns whether the search is over."""
+        """Search further instructions for about `seconds`. Returns whether the search is over."""
         if self._program is None or self.is_done:
             return True
         listing, end = self._program.listing, time.perf_counter() + seconds
@@ -93,7 +93,7 @@ class RunSearch:
         return self.is_done
 
     def stop(self) -> None:
-        """Look at no more instructions."""
+        """End the search: no further instructions are read."""
         self.num_read = self.num_instructions
 
     def _keep(self, candidates: Iterable[Found]) -> None:

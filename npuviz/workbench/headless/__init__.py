@@ -1,1 +1,1 @@
-"""What npuviz does without a window: run, compile, map, export, tell about files, take NEFFs apart."""
+"""The work of the command line without a window: run, compile, map, export, describe files, unpack NEFFs."""

@@ -1,4 +1,4 @@
-"""What the command line does with a bundle alone: export it, and print answers of queries."""
+"""Exports bundles and prints query results, for the command line."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Pro
 
 
 def parse_window(text: str) -> tuple[int, int]:
-    """Half-open range of cycles from `A:B`; a missing side means the beginning or the end.
+    """Parse a half-open range of cycles from `A:B`; a missing side means the beginning or the end.
 
     Raises UsageError.
     """
@@ -35,7 +35,7 @@ def parse_window(text: str) -> tuple[int, int]:
 
 
 def table_text(result: QueryResult) -> str:
-    """Rows as text in columns, numbers to the right."""
+    """Lay out the rows of a query result as text in columns, numbers aligned to the right."""
     cells = [["" if value is None else str(value) for value in row] for row in result.rows]
     widths = [
         max(len(name), *(len(row[i]) for row in cells)) if cells else len(name)

@@ -1,4 +1,4 @@
-"""Writing a model as a target's own file: what `npuviz compile` does."""
+"""`npuviz compile`: compiles a model to a file of a target's own format."""
 
 from pathlib import Path
 
@@ -27,7 +27,8 @@ def compile_file(
 
 
 def _kind_of(target: Compiles, out: Path) -> str:
-    """The suffix of the kind that a file's name asks for, "" if the target writes no such files."""
+    """Return the suffix of `compiled_kinds` that a file's name ends with, "" if the target writes no such
+    files."""
     name = out.name.lower()
     return next((kind for kind in target.compiled_kinds if name.endswith(kind) and name != kind), "")
 
@@ -60,7 +61,7 @@ def _found_target(path: Path, out: Path) -> Compiles:
 
 
 def _models(target: Compiles) -> list[str]:
-    """Suffixes of the files that a target compiles: those it takes and does not write."""
+    """Return the suffixes of the files that a target compiles: those it takes and does not write."""
     return [suffix for suffix in target.file_kinds if suffix not in target.compiled_kinds]
 
 

@@ -1,4 +1,4 @@
-"""What the exit code of a run says, and why it is no success."""
+"""Exit codes of the command line, and how one is chosen for a run."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,9 +20,9 @@ def exit_of(
     hazards: Iterable[dict[str, Any]],
     notes: Iterable[Note] = (),
 ) -> tuple[int, str]:
-    """The exit code of a run, and why it is no success ("" if it is).
+    """Return the exit code of a run, and the reason if it is no success, else "".
 
-    hazards  as in `run --json`; notes  of the program: one of the severity `error` fails the run
+    hazards  as in `run --json`; notes  of the program: one with severity `error` makes the run fail
     """
     if stop.kind == StopKind.INTERRUPTED:
         return EXIT_INTERRUPTED, "interrupted"

@@ -1,4 +1,4 @@
-"""`npuviz run --explain-error`: which few operators need fp32, measured, and what that costs."""
+"""`npuviz run --explain-error`: measures which operators need fp32, and what keeping them in fp32 costs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 SHOWN = 12
 SETTING = "keep_fp32"
 MAX_ROUNDS = 6
-"""Runs that are tried."""
+"""Largest number of runs in search of a remedy."""
 
 
 def explain_error(
     opened: Opened, session: "Session", check: CheckResult, progress: Progress
 ) -> dict[str, Any]:
-    """The operators whose own errors make most of the outputs' error, and a run with those in fp32.
+    """Find the operators whose own errors cause most of the outputs' error, and try a run with them in fp32.
 
     Raises TargetError for a program without a model behind it.
     """
@@ -55,7 +55,7 @@ def explain_error(
 
 
 def _explanation(options: OpenOptions, session: "Session", progress: Progress) -> Explanation:
-    """What the operators of a finished run add up to."""
+    """Measure how much the error of each operator of a finished run adds to the error of the outputs."""
     graph = session.program.graph
     inputs = draw_inputs(graph, options.inputs, options.seed)
 
@@ -71,7 +71,7 @@ def _explanation(options: OpenOptions, session: "Session", progress: Progress) -
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What was measured in a run of a graph, and the share that its outputs may be off."""
+    """Measured errors of a run. share  allowed error of the outputs, relative to their largest magnitude"""
 
     graph: Graph
     found: Explanation
@@ -81,10 +81,12 @@ class _Measured:
 def _remedy(
     opened: Opened, session: "Session", measured: _Measured, progress: Progress
 ) -> dict[str, Any] | None:
-    """A run with the operators in fp32 that are needed, as it ended; None if their errors do nothing.
+    """Run with growing sets of operators in fp32, and return the first right or the best run; None if no
+    operator
+    causes an error.
 
-    What is left of the error is measured again, and what makes it is added, until the outputs are right: an
-    operator whose operands are no longer rounded before it may round them itself.
+    After each run the remaining error is measured and the operators that cause it are added: an operator
+    whose operands are no longer rounded by their producer may round them itself.
     """
     names: dict[str, None] = {}
     best: dict[str, Any] | None = None
@@ -106,8 +108,8 @@ def _remedy(
 
 
 def _wanted(measured: _Measured, known: Collection[str]) -> list[str]:
-    """Names to add: the operators that are needed, and where some are known, also those that read their
-    results, for a result leaves fp32 where its reader does."""
+    """Return the names of operators to add: those whose errors must go, and from the second round on also the
+    readers of their results, since a result is rounded where a reader is not in fp32."""
     graph, found = measured.graph, measured.found
     if not found.effects or found.left[0] == 0:
         return []
@@ -123,7 +125,7 @@ def _error(tried: Mapping[str, Any]) -> float:
 
 
 def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dict[str, Any], _Measured]:
-    """A run with operators kept in fp32, and its check end to end."""
+    """Run with operators kept in fp32, and check the outputs. Raises NpuvizError."""
     settings = {**opened.options.settings, SETTING: ",".join(names)}
     options = replace(opened.options, settings=settings, record=None, is_recording=False)
     again = open_file(opened.path, options, progress)
@@ -148,7 +150,7 @@ def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dic
 
 
 def explanation_lines(found: Mapping[str, Any]) -> list[str]:
-    """The explanation as text for a terminal."""
+    """Write the result of `explain_error` as lines for a terminal."""
     lines = [
         "",
         f"  explained  the operators' own errors make the outputs {_text(found['outputs_error'])} of their "

@@ -4,5 +4,5 @@ import math
 
 
 def finite(value: float) -> float | None:
-    """The number, None where it is none."""
+    """Return the number, None for infinity and NaN."""
     return float(value) if math.isfinite(value) else None

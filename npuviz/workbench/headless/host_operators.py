@@ -1,4 +1,4 @@
-"""Why operators run on the Host, as lines of a summary: those of one kind and reason together."""
+"""Lists the operators that run on the Host with the reasons, grouped by type and reason for a summary."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,9 @@ MAX_LINES = 12
 
 
 def host_operators(program: Program, machine: Machine | None = None) -> list[dict[str, Any]]:
-    """Operators on the Host that have a reason: operator, name, node, limit, found, change, and cycles of a
-    run where the machine knows them."""
+    """Return a row for each operator on the Host that has a reason: operator, name, node, limit, found,
+    change,
+    and cycles of a run if the machine knows them (else None)."""
     nodes = program.graph.nodes
     cycles = machine.host_cycles() if isinstance(machine, HasHostTimes) else {}
     return [
@@ -31,8 +32,10 @@ def host_operators(program: Program, machine: Machine | None = None) -> list[dic
 
 
 def host_lines(found: Sequence[Mapping[str, Any]], cycles: int = 0) -> list[str]:
-    """What `host_operators` found, what takes longest first, then the most frequent; none where nothing runs
-    there. cycles  of the whole run, for shares of it"""
+    """Write the rows of `host_operators` as lines, grouped, the slowest group first, then the most frequent.
+
+    cycles  of the whole run, to show shares of it; 0 shows none
+    """
     groups = Counter((each["operator"], each["limit"], each["change"]) for each in found)
     taken = Counter[tuple[str, str, str]]()
     for each in found:

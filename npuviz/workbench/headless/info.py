@@ -1,4 +1,4 @@
-"""What files hold and what targets take, as plain data and as text."""
+"""Describes the contents of files and the installed targets, as plain data and as text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,11 +22,12 @@ from npuviz.workbench.trust import scripts_to_run
 MAX_NOTES = 20
 MAX_FILES = 1000
 MAX_HASHED_BYTES = 64 << 20
-"""Inputs that are drawn and hashed for a program's digest, in 0.4 s; larger ones only where they run."""
+"""Largest inputs for which `npuviz info` computes a program's digest: drawing and hashing them takes 0.4
+s."""
 
 
 def describe_targets() -> dict[str, Any]:
-    """All targets with presets and accepted files."""
+    """Return all targets with their presets and accepted files as plain data."""
     return {
         "targets": [
             {
@@ -41,7 +42,7 @@ def describe_targets() -> dict[str, Any]:
 
 
 def targets_text(found: dict[str, Any]) -> str:
-    """The targets as text."""
+    """Write the result of `describe_targets` as text."""
     lines: list[str] = []
     for target in found["targets"]:
         lines.append(f"{target['id']}  {target['title']}")
@@ -54,7 +55,7 @@ def targets_text(found: dict[str, Any]) -> str:
 
 
 def describe_file(path: Path, options: OpenOptions, progress: Progress | None = None) -> dict[str, Any]:
-    """What a model or a bundle holds; starts no program of the files. Raises NpuvizError."""
+    """Describe a model or a bundle as plain data, without starting any script of it. Raises NpuvizError."""
     if is_bundle(path):
         from npuviz.trace.bundle.bundle import open_bundle
 
@@ -68,7 +69,8 @@ def describe_file(path: Path, options: OpenOptions, progress: Progress | None = 
 
 
 def _describe_scripts(path: Path, target: Target, scripts: Sequence[Path]) -> dict[str, Any]:
-    """What lies in a folder whose scripts compile and run it, or a file that is a script itself."""
+    """List the files of a folder whose scripts compile and run it, or of a single script, without running
+    them."""
     is_folder = path.is_dir()
     files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
     kind = "program folder" if is_folder else target.file_kinds.get(path.suffix.lower(), "script")
@@ -137,7 +139,7 @@ def _tensor(program: Program, tensor_id: int) -> dict[str, Any]:
 
 
 def info_text(found: dict[str, Any]) -> str:
-    """What `describe_file` found, as text."""
+    """Write the result of `describe_file` as text."""
     lines = [f"{found['title']}  ({found['kind']} of {found['target']})", f"  file          {found['file']}"]
     if found["kind"] == "bundle":
         lines += _bundle_lines(found)

@@ -1,4 +1,4 @@
-"""Searching better tilings of a model: what `npuviz map` does."""
+"""`npuviz map`: searches for better tilings of a model."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ def map_file(
     options: OpenOptions | None = None,
     progress: Progress | None = None,
 ) -> MapResult:
-    """Search with the target that takes the model; `out` gets what was found. Raises NpuvizError."""
+    """Search for better tilings with the target of the model, and write them to `out`. Raises NpuvizError."""
     chosen = options or OpenOptions()
     if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
         raise UsageError(f"-o {out}: {'a folder' if out.is_dir() else 'its folder does not exist'}")
@@ -36,7 +36,7 @@ def map_file(
 
 
 def map_values(result: MapResult) -> dict[str, Any]:
-    """The result as plain values, ready for JSON."""
+    """Return the result as plain values for JSON."""
     return {
         "default_cycles": result.default_cycles,
         "found_cycles": result.found_cycles,
@@ -45,7 +45,7 @@ def map_values(result: MapResult) -> dict[str, Any]:
 
 
 def map_text(result: MapResult) -> str:
-    """The result as a table for a terminal."""
+    """Lay out the result as a table for a terminal."""
     columns = ("operator", "default", "cycles", "found", "cycles", "won", "tried")
     rows = [
         (

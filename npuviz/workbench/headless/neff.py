@@ -1,4 +1,4 @@
-"""Taking a NEFF apart into a folder, putting a folder together, and checking one: what `npuviz neff` does."""
+"""`npuviz neff`: unpacks a NEFF to a folder, packs a folder to a NEFF, and checks a NEFF."""
 
 import os
 import shutil
@@ -31,7 +31,8 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_limit(settings: Mapping[str, str]) -> int:
-    """The setting `limit` in bytes, as 4294967296, 4096M or 4GiB. Raises UsageError for any other key."""
+    """Parse the setting `limit` to bytes, from 4294967296, 4096M or 4GiB. Raises UsageError, also for other
+    keys."""
     unknown = [key for key in settings if key != "limit"]
     if unknown:
         raise UsageError(f"--set {unknown[0]}: the only setting is limit, for example --set limit=8GiB")
@@ -90,12 +91,12 @@ def _write_members(neff: Neff, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What `pack` wrote, and which members of the manifest were not in the folder any more."""
+    """What `pack` wrote. missing  members of the manifest that the folder no longer has"""
 
     neff: Neff
     missing: tuple[str, ...]
     is_changed: bool
-    """Whether the content differs from what was unpacked; hash and uuid were then made anew."""
+    """Whether the content differs from the unpacked one; hash and uuid are then new."""
 
 
 def pack(folder: Path, file: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES, plain: bool = False) -> Packed:
@@ -131,7 +132,7 @@ def pack(folder: Path, file: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES, plain
 
 
 def _files_of(folder: Path, out: Path, limit_bytes: int) -> Iterator[tuple[str, Payload]]:
-    """(member name, content) of every file below the folder, sorted, neff.json last."""
+    """Read every file below the folder: (member name, content), sorted, the graph member last."""
     paths: list[tuple[str, Path]] = []
     for base, folders, names in os.walk(folder):
         for name in (*folders, *names):
@@ -157,7 +158,7 @@ def _files_of(folder: Path, out: Path, limit_bytes: int) -> Iterator[tuple[str, 
 
 
 def _new_neff(members: dict[str, Payload], folder: Path) -> Neff:
-    """A NEFF of a folder that nobody unpacked: a header made from what the members say."""
+    """Make a NEFF from a folder without a manifest: the header follows from the members."""
     neff = neff_from_members(members, NeffHeader(name=folder.name.encode()[:255]), str(folder))
     cores = len(neff.subgraphs)
     is_pair = cores == 2 and (neff.generation or 0) >= 3
@@ -177,7 +178,7 @@ def _new_neff(members: dict[str, Payload], folder: Path) -> Neff:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found; `neff` has no subgraphs when its members could not be parsed."""
+    """Result of a check; `neff` has no subgraphs if its members could not be parsed."""
 
     neff: Neff
     findings: tuple[Finding, ...]
@@ -203,7 +204,7 @@ def check(file: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Checked:
 
 
 def check_object(file: Path, checked: Checked) -> dict[str, Any]:
-    """The result of a check for `--json`."""
+    """Return the result of a check as plain data for `--json`."""
     neff = checked.neff
     return {
         "file": str(file),
@@ -218,7 +219,7 @@ def check_object(file: Path, checked: Checked) -> dict[str, Any]:
 
 
 def check_text(file: Path, findings: Sequence[Finding]) -> str:
-    """The result of a check for a person, one finding a line."""
+    """Write the result of a check as text, one finding a line."""
     errors = sum(1 for each in findings if each.severity == "error")
     lines = [f"{each.severity:7} {each.rule:24} {each.where}: {each.text}" for each in findings]
     lines.append(f"{file}: {_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}")

@@ -12,7 +12,7 @@ from npuviz.formats.neff.model import ArchiveEntry, Neff, NeffHeader
 from npuviz.formats.neff.tar import member_name, tar_chunks
 
 MANIFEST = ".npuviz-neff.json"
-"""File of an unpacked NEFF that holds what is not a member."""
+"""File in the folder of an unpacked NEFF that keeps everything that is not content of members."""
 _LIMIT_BYTES = 256 << 20
 _FORMAT = "npuviz unpacked NEFF 1"
 _HEADER_TEXTS = ("name", "build_version")
@@ -21,7 +21,7 @@ _HEX = "hex:"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest says; `digest` is the sha256 of the tar that was unpacked."""
+    """Content of a manifest; `digest` is the sha256 of the tar that was unpacked."""
 
     header: NeffHeader
     layout: tuple[ArchiveEntry, ...]
@@ -31,7 +31,7 @@ class Manifest:
 
 
 def manifest_object(neff: Neff) -> dict[str, Any]:
-    """The manifest of a container as JSON."""
+    """Return the manifest of a container as plain data for JSON."""
     header = {
         key: _header_value(key, value) if isinstance(value, bytes) else value
         for key, value in asdict(neff.header).items()
@@ -47,7 +47,7 @@ def manifest_object(neff: Neff) -> dict[str, Any]:
 
 
 def _header_value(key: str, value: bytes) -> str:
-    """Texts as text, where nothing of them is lost by that, everything else in hexadecimal."""
+    """Write a field of bytes as text if it is a text field of printable ASCII, else in hexadecimal."""
     text = value.rstrip(b"\0")
     if key in _HEADER_TEXTS and text.isascii() and text.decode("ascii").isprintable():
         return text.decode("ascii")
@@ -58,7 +58,7 @@ _PLAIN_ENTRY = asdict(ArchiveEntry(""))
 
 
 def _entry_object(entry: ArchiveEntry) -> dict[str, Any]:
-    """A tar entry without the fields that are as usual."""
+    """Return a tar entry without the fields that have their default value."""
     found = {key: value for key, value in asdict(entry).items() if value != _PLAIN_ENTRY[key]}
     if entry.raw:
         found["raw"] = entry.raw.hex()
@@ -66,7 +66,7 @@ def _entry_object(entry: ArchiveEntry) -> dict[str, Any]:
 
 
 def tar_digest(neff: Neff) -> str:
-    """The sha256 of the tar that writing this NEFF gives."""
+    """Compute the sha256 of the tar that `write_neff` would write."""
     digest = hashlib.sha256()
     for chunk in tar_chunks(neff.members, neff.layout, neff.tar_trailer):
         digest.update(chunk)
@@ -74,7 +74,7 @@ def tar_digest(neff: Neff) -> str:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in a file. Raises FormatError that names the key."""
+    """Read a manifest. Raises FormatError that names the key."""
     content = Fields(parse_object(read_file(path, _LIMIT_BYTES), str(path), "manifest"), str(path), "")
     if content.text("format") != _FORMAT:
         content.fail("format", repr(_FORMAT))

@@ -1,4 +1,4 @@
-"""A headless run: open, run, check, export, and one summary that scripts rely on."""
+"""Runs a model without a window: open, run, check, export, and a summary in a stable format for scripts."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -43,7 +43,7 @@ class RunOptions:
     exports     (exporter name, file) written when the run stopped
     is_checked  compare all computed tensors with the reference execution
     is_explained  check, and measure which operators make the error of the outputs
-    looks       for hazards at the end
+    looks       look for hazards at the end
     """
 
     open: OpenOptions = field(default_factory=OpenOptions)
@@ -58,7 +58,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class RunResult:
-    """The summary of contract.md (`run --json`) and the exit code of the command line."""
+    """The summary that `run --json` prints, and the exit code of the command line."""
 
     summary: dict[str, Any]
     exit_code: int
@@ -101,7 +101,7 @@ def _run_model(
         stop = assertions.run(options.until, watcher)
         seconds = time.perf_counter() - begin
         uncompiled = uncompiled_seconds() - uncompiled
-        # A chip that is stuck, and a person who has had enough, are told as such, not as a bad --check.
+        # A run that broke or was interrupted is reported as such, not as a failed check.
         is_checked = (options.is_checked or options.is_explained) and stop.kind not in UNCHECKED
         check = _check(opened, session, watcher) if is_checked else None
         violations = () if stop.kind is StopKind.INTERRUPTED else assertions.finish()
@@ -122,7 +122,7 @@ def _run_model(
 
 
 def _add_assertions(summary: dict[str, Any], texts: tuple[str, ...], violations: Iterable[Violation]) -> None:
-    """Put what was asserted, and what of it did not hold, into a summary and its exit code."""
+    """Add the assertions and their violations to a summary and its exit code."""
     wrong = [asdict(violation) for violation in violations]
     summary["assertions"] = {"asserted": len(texts), "violated": wrong}
     if wrong and not summary["exit"]["code"]:
@@ -136,8 +136,8 @@ def _add_assertions(summary: dict[str, Any], texts: tuple[str, ...], violations:
 class Outcome:
     """How a run went.
 
-    seconds   of the simulation, and those of them before the kernels were compiled
-    findings  what is wrong in the program
+    seconds   (seconds of the simulation, seconds of these before the kernels were compiled)
+    findings  hazards that the machine found, and what it did not check
     """
 
     stop: StopReason
@@ -147,7 +147,7 @@ class Outcome:
 
 
 def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str, Any]:
-    """The summary as plain values, ready for JSON."""
+    """Return the summary of a run as plain values for JSON."""
     machine = session.machine
     stop, seconds, check = outcome.stop, outcome.seconds, outcome.check
     totals = machine.summary()
@@ -202,7 +202,7 @@ def summarize(opened: Opened, session: "Session", outcome: Outcome) -> dict[str,
 
 
 def _reports(machine: Machine) -> list[dict[str, Any]]:
-    """The machine's own tables about the run."""
+    """Return the tables that the machine itself reports about the run."""
     tables = machine.reports() if isinstance(machine, HasReports) else ()
     return [
         {"title": t.title, "columns": list(t.columns), "rows": [list(row) for row in t.rows]} for t in tables
@@ -210,7 +210,7 @@ def _reports(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _detail(session: "Session", stop: StopReason) -> str:
-    """Why it stopped; for a breakpoint, its text."""
+    """Return why the run stopped; for a breakpoint, its text."""
     hit = [each.text for each in session.breakpoints.all if each.id in stop.breakpoints]
     return stop.detail or "; ".join(hit)
 
@@ -228,7 +228,7 @@ def export_trace(
 
 
 def _publish(opened: Opened, session: "Session", summary: dict[str, Any]) -> "TraceReader | None":
-    """Finish the bundle, if there is one; returns what exporters read from."""
+    """Finish the bundle, if one is recorded. Returns the trace that exporters read."""
     recorder = session.recorder
     if recorder is None or recorder.bundle is None:
         return opened.reader
@@ -260,7 +260,7 @@ def _check(opened: Opened, session: "Session", progress: Progress) -> CheckResul
 
 
 def check_values(check: CheckResult | None) -> dict[str, Any] | None:
-    """The verdicts as plain values, as `run --json` has them."""
+    """Return the verdicts of a check as plain values for `run --json`."""
     if check is None:
         return None
     outputs = check.end_to_end
@@ -305,7 +305,7 @@ def _verdict_values(verdict: Verdict) -> dict[str, Any]:
 
 
 def _refuse_failed_hosts(session: "Session") -> None:
-    """Raise TargetError where the Host could not compute an operator: what follows it is worth nothing."""
+    """Raise TargetError if the Host could not compute an operator: all later values are meaningless."""
     machine = session.machine
     if session.is_finished and isinstance(machine, HasHazards):
         for hazard in machine.hazards():
@@ -339,7 +339,11 @@ UNASKED = Findings((), ("anything: nobody asked for it",))
 
 
 def findings_at(session: "Session", stop: StopReason, check: CheckResult | None = None) -> Findings:
-    """What the machine finds wrong: asked at the end, or where that is free or the values are computed."""
+    """Ask the machine for hazards if the run ended or broke, a check computed the values, or asking costs
+    nothing.
+
+    Otherwise the result says why nothing was looked for.
+    """
     machine = session.machine
     is_free = isinstance(machine, LogsHazards) and machine.logs_hazards
     if not looks(machine):
@@ -350,11 +354,12 @@ def findings_at(session: "Session", stop: StopReason, check: CheckResult | None 
 
 
 def run_hazards(stop: StopReason, findings: Findings) -> list[dict[str, Any]]:
-    """What broke the chip, and what the machine found, as `run --json` has it."""
+    """Return the fault that broke the run, if any, and the hazards of the machine as `run --json` prints
+    them."""
     broken = [Hazard(stop.cycle, stop.unit, stop.instruction, stop.kind.value, stop.detail)]
     return [hazard_values(each) for each in (*(broken if stop.kind in BROKEN else ()), *findings.hazards)]
 
 
 def hazard_values(hazard: Hazard) -> dict[str, Any]:
-    """A hazard as JSON and SQL have it."""
+    """Return a hazard as plain values with the names of JSON and SQL (`detail` for its text)."""
     return {"detail" if name == "text" else name: value for name, value in asdict(hazard).items()}

@@ -1,4 +1,4 @@
-"""The summary of a run as text for a terminal."""
+"""Writes the summary of a run as text for a terminal."""
 
 from typing import Any
 
@@ -14,7 +14,8 @@ _NAMED = 3
 
 
 def summary_text(summary: dict[str, Any]) -> str:
-    """Several lines: what ran, how long, who was busy, what filled up, what was checked."""
+    """Write several lines: program, time, busy units, peaks of queues and memories, check, hazards and
+    notes."""
     seconds = summary["seconds"]
     simulate = seconds["simulate"]
     speed = f" ({format_count(round(summary['cycles'] / simulate))} cycles/s)" if simulate > 0 else ""
@@ -74,7 +75,7 @@ def summary_text(summary: dict[str, Any]) -> str:
 
 
 def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
-    """The machine's own tables, their first rows."""
+    """Write the first rows of each table that the machine itself reports."""
     lines: list[str] = []
     for report in reports:
         rows = report["rows"][:MAX_ROWS]
@@ -94,7 +95,7 @@ def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
     for group in groups[:MAX_ROWS]:
         first = group.first
         label = "hazard " if first.level == "error" else "warning"
-        # What values tell is no unit's doing.
+        # A hazard that was found from values belongs to no unit.
         unit = f", {first.unit}" if first.unit else ""
         where = f"{first.kind} at cycle {format_count(first.cycle)}{unit}"
         lines.append(f"  {label}   {where}: {group.text}")
@@ -131,7 +132,7 @@ def _assertion_lines(assertions: dict[str, Any]) -> list[str]:
 
 
 def check_lines(check: dict[str, Any] | None) -> list[str]:
-    """The verdicts for people."""
+    """Write the verdicts of a check as lines for a terminal."""
     if check is None:
         return []
     whole = check["end_to_end"]
@@ -160,7 +161,7 @@ def check_lines(check: dict[str, Any] | None) -> list[str]:
 
 
 def _verdict_lines(name: str, what: str, verdict: dict[str, Any] | None) -> list[str]:
-    """A verdict in two lines: the result with its largest error, and its classes and rule."""
+    """Write a verdict in two lines: the result with its largest error, and its classes and rule."""
     if verdict is None:
         return []
     failed = verdict["failed"]

@@ -1,1 +1,1 @@
-"""Language models: a prompt and the tokens after it, step by step on a machine."""
+"""Runs language models on a machine: a prompt, then token by token."""

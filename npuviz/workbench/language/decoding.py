@@ -1,8 +1,7 @@
-"""A prompt and the tokens after it on a simulated machine, its KV cache kept between the steps.
+"""Runs a prompt and then token by token on a simulated machine, with the KV cache kept between the steps.
 
-A step is a program of its own. Where all that reads the cache takes its length in use as an input, one
-program serves every step and the cache has the length of the whole answer from the beginning; else each step
-is compiled for the cache as long as it is by then.
+A model whose reads of the cache take the length in use as an input is compiled once for all steps, with a
+cache as long as the whole answer. Any other model is compiled again in each step for the current length.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from npuviz.workbench.language.phases import Step, step_of
 from npuviz.workbench.opening import OpenOptions
 
 ROW_STEP = 16
-"""A cache of one length for all steps is a multiple of this."""
+"""The length of a cache that all steps share is a multiple of this."""
 MOST_TOKENS = 4096
 _CHECKPOINT_BYTES = 1 << 20
 
@@ -37,11 +36,12 @@ OnSession = Callable[[Session], None]
 
 @dataclass
 class Answer:
-    """What a run of tokens gave.
+    """Result of decoding.
 
-    prompt  (1, tokens);  tokens  the new ones;  gaps  of each: the best logit less the second, as a share of
-    the largest magnitude;  rows  of the cache when the last step ran;  program  of the last step
-    checks  (phase, machine, target) of the first and the last step
+    prompt    (1, tokens);  tokens  the new ones
+    gaps      for each new token the best logit less the second, as a share of the largest magnitude
+    rows      of the cache in the last step;  program  of the last step
+    machines  phase ("prefill", "decode") -> machine and target of its last step
     """
 
     model: LanguageModel
@@ -56,7 +56,7 @@ class Answer:
 
 
 def read_prompt(model: LanguageModel, values: np.ndarray, count: int) -> np.ndarray:
-    """A prompt as (1, tokens) whole numbers. Raises UsageError for one that the model cannot take."""
+    """Return a prompt as (1, tokens) int64. Raises UsageError for one that the model cannot take."""
     if (
         values.dtype.kind not in "iu"
         or values.size == 0
@@ -92,7 +92,8 @@ class Decoder:
         self._kept: tuple[Any, Program] | None = None
 
     def run(self, values: np.ndarray, count: int) -> Answer:
-        """The prompt in one step, then token by token, `count` in all. Raises NpuvizError."""
+        """Run the prompt in one step, then token by token until there are `count` new tokens. Raises
+        NpuvizError."""
         if not 1 <= count <= MOST_TOKENS:
             raise UsageError(f"--decode {count}: expected 1 to {MOST_TOKENS} tokens")
         model = self.model
@@ -123,7 +124,8 @@ class Decoder:
         return answer
 
     def _step(self, path: Path, inputs: Arrays, is_kept: bool) -> Machine:
-        """A finished machine. is_kept  whether its program serves the next steps too."""
+        """Run one step to its end and return the machine. is_kept  whether later steps may use its program
+        again"""
         if is_kept and self._kept is not None and isinstance(self._target, Feeds):
             spec, program = self._kept
             program = self._target.feed(spec, program, inputs)
@@ -159,7 +161,10 @@ class Decoder:
         raise TargetError(f"{name}: the machine has no values of it")
 
     def _cache_after(self, machine: Machine, cache: Arrays, before: int, new: int) -> Arrays:
-        """The cache with the new rows behind `before`; what a result holds beside them is not looked at."""
+        """Return the cache with the step's `new` rows behind its first `before` rows.
+
+        A result with exactly `new` rows holds them alone, a longer one holds them from row `before`.
+        """
         found: Arrays = {}
         for each in self.model.caches:
             rows = self._result(machine, each.present)
@@ -173,7 +178,7 @@ class Decoder:
         return found
 
     def _take(self, machine: Machine, answer: Answer) -> None:
-        """The next token: the largest logit of the last row."""
+        """Append the next token to the answer: the one with the largest logit in the last row."""
         logits = np.asarray(self._result(machine, self.model.logits))[0, -1].astype(np.float64)
         if not np.isfinite(logits).all():
             raise TargetError(f"token {len(answer.tokens) + 1}: {self.model.logits} are not finite")
@@ -182,7 +187,7 @@ class Decoder:
 
 
 def gap_of(logits: np.ndarray) -> float:
-    """The best logit less the second one, as a share of the largest magnitude."""
+    """Return the best logit less the second best, as a share of the largest magnitude."""
     if logits.size < 2:
         return 1.0
     second, best = np.partition(logits, -2)[-2:]

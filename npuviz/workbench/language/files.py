@@ -1,4 +1,4 @@
-"""The file that a phase of a language model runs from, and what ONNX Runtime makes of the original."""
+"""Prepares the file and inputs of a step of a language model, and runs the original in ONNX Runtime."""
 
 import os
 import shutil
@@ -21,7 +21,8 @@ Arrays = dict[str, np.ndarray]
 
 @contextmanager
 def cache_file(model: LanguageModel) -> Generator[Path]:
-    """The model's file as one that gives the new rows of its cache only; gone afterwards."""
+    """Write a temporary copy of the model that is marked to return only the new rows of its cache; deleted
+    at exit."""
     with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
         proto = onnx.load(model.path, load_external_data=False)
         item = proto.metadata_props.add()
@@ -45,9 +46,10 @@ def cache_file(model: LanguageModel) -> Generator[Path]:
 
 
 def step_inputs(model: LanguageModel, tokens: np.ndarray, before: int, length: int) -> Arrays:
-    """Tokens, mask and positions of one step.
+    """Return the input arrays of one step: tokens, mask and positions, the latter two if the model has them.
 
-    tokens  (1, new);  before  tokens that are in the cache;  length  of the mask: the rows of cache and step
+    tokens  (1, new);  before  number of tokens in the cache;  length  of the mask: rows of the cache and the
+    step
     """
     new = tokens.shape[1]
     found = {model.ids: tokens.astype(model.types[model.ids])}
@@ -61,12 +63,13 @@ def step_inputs(model: LanguageModel, tokens: np.ndarray, before: int, length: i
 
 
 def empty_cache(model: LanguageModel, rows: int) -> Arrays:
-    """Zeros for every tensor of the cache."""
+    """Return zeros of shape (1, heads, rows, size) for every tensor of the cache."""
     return {each.past: np.zeros((1, each.shape[1], rows, each.shape[3]), each.dtype) for each in model.caches}
 
 
 def reference_logits(model: LanguageModel, prompt: np.ndarray, count: int) -> Iterator[np.ndarray]:
-    """Logits of the last row of each step in ONNX Runtime, (vocabulary,), with its own tokens fed back.
+    """Yield the logits of the last row of each step in ONNX Runtime, (vocabulary,), with its own tokens fed
+    back.
 
     Runs the file as it is, with a cache that grows. Raises FormatError when the runtime refuses it.
     """

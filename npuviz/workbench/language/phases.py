@@ -1,4 +1,4 @@
-"""What one step of a language model cost, and what bounds it."""
+"""Measures the cost of steps of a language model, and names what bounds them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,14 +7,14 @@ from npuviz.base.units import format_share
 from npuviz.sim.machine import HasPeaks, Machine
 
 LOW = 0.5
-"""Below this share of the time, nothing is busy enough to be what bounds a phase."""
+"""A part that is busy for a smaller share of the time than this does not bound a phase."""
 
 
 @dataclass(frozen=True)
 class Step:
     """One run of the model: cycles, seconds on the chip, bytes to and from DRAM, shares of the time.
 
-    shares  what is used -> share of what there is of it in this time, or of the time it is busy
+    shares  kind of unit -> share of the time it is busy; unit and measure -> used share of its peak rate
     """
 
     cycles: int
@@ -24,7 +24,7 @@ class Step:
 
 
 def step_of(machine: Machine) -> Step:
-    """What a finished machine did."""
+    """Measure the step that a finished machine ran."""
     cycles = machine.cycle
     seconds = cycles / machine.description.base_clock.frequency_hz
     shares: dict[str, float] = {}
@@ -43,7 +43,7 @@ def step_of(machine: Machine) -> Step:
 
 
 def bound_text(steps: list[Step]) -> str:
-    """What bounds steps: the busiest part; that it waits, where none is busy for half of the time."""
+    """Name what bounds steps: the busiest part, or latency if no part is busy for half of the time."""
     cycles = sum(step.cycles for step in steps) or 1
     means: dict[str, float] = {}
     for step in steps:
@@ -57,7 +57,7 @@ def bound_text(steps: list[Step]) -> str:
 
 
 def phase_values(name: str, tokens: int, steps: list[Step]) -> dict[str, Any]:
-    """A phase as plain values. tokens  that it takes in"""
+    """Return the cost of a phase as plain values. tokens  that it processes"""
     cycles, seconds = sum(step.cycles for step in steps), sum(step.seconds for step in steps)
     num_bytes = sum(step.num_bytes for step in steps)
     return {

@@ -1,4 +1,4 @@
-"""A run of tokens as one summary: for scripts, and as text."""
+"""Decodes with a language model, compares with ONNX Runtime, and summarizes the result as data and text."""
 
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def _summary(
 
 
 def decode_text(summary: dict[str, Any]) -> str:
-    """Several lines: the tokens, whether they are right, and what each phase cost."""
+    """Write several lines: the tokens, whether they are right, and the cost of each phase."""
     found = summary["language"]
     cache = found["cache"]
     written = format_bytes(cache["bytes_per_row"])

@@ -1,1 +1,1 @@
-"""Models as a standard ONNX backend runs them, and onnx's own suite on a simulated machine."""
+"""Runs models through the standard ONNX backend interface, and onnx's backend test on a simulated machine."""

@@ -1,4 +1,4 @@
-"""The node cases of onnx's own backend test, each run on a simulated machine and put in a category."""
+"""Runs the node cases of onnx's backend test on a simulated machine, and puts each in a category."""
 
 import re
 import signal
@@ -31,27 +31,30 @@ RUNTIME = "runtime"
 UNSUPPORTED = "unsupported"
 FAIL = "fail"
 CATEGORIES = (PASS, COARSE, HOST, FOLDED, ROUNDING, RUNTIME, UNSUPPORTED, FAIL)
-"""pass: wholly on the engines; coarse: wholly on the engines, outside of onnx's tolerance, but within the one
-that follows from the machine's number types, by which its own check passes, too, or by which it is right for
-the inputs as that type holds them; host: right, but some
-operator ran on the host; folded: right, but the compiler knew the result, as all inputs are parameters;
-rounding: outside of onnx's tolerance by no more than two units in the last place of the largest element of
-the tensor; runtime: not the expected values, but the very ones of ONNX Runtime, where the host has it compute
-the one operator; unsupported: refused with a reason; fail: wrong values, a stuck machine, or an exception."""
+"""pass: right, every operator on the engines
+coarse: every operator on the engines, outside of onnx's tolerance, but within the tolerance of the machine's
+number types, either by the machine's own check or for the inputs as those types hold them
+host: right, but some operator ran on the host
+folded: right, but all inputs are parameters, so that the compiler computed the result
+rounding: wrong by at most two units in the last place of the largest element of the tensor
+runtime: not the expected values, but exactly those of ONNX Runtime, which computed the single operator on the
+host
+unsupported: refused with a reason
+fail: wrong values, a run that did not end, or an exception"""
 CASE_SECONDS = 120
 """Longest time a case may take."""
 SAME = 1e-3
 """Share of the largest element by which ONNX Runtime and ONNX's expected values may differ."""
 EXPANDED = "_expanded"
 _MODEL_FILE = re.compile(r"\S*/model\.onnx[,:]? ?")
-"""The file that each case is written to, which means nothing to a reader."""
+"""Path in error messages of the temporary file of a case; left out of reasons."""
 
 
 @dataclass(frozen=True)
 class CaseResult:
     """One case.
 
-    operator  of the single node, or of the case whose function body this is
+    operator  of the single node; for a function body, of the case that it belongs to
     reasons   why not everything ran on the engines, or what went wrong
     parameters  inputs that were compiled into the program
     """
@@ -67,7 +70,7 @@ class CaseResult:
 
 
 def load_cases() -> list[Any]:
-    """The node cases (onnx.backend.test.case.test_case.TestCase), in onnx's order."""
+    """Load the node cases (onnx.backend.test.case.test_case.TestCase), in onnx's order."""
     with warnings.catch_warnings():
         # Making the expected values overflows and divides by zero on purpose.
         warnings.simplefilter("ignore")
@@ -78,7 +81,8 @@ def load_cases() -> list[Any]:
 
 
 def operator_of(case: Any, operators: Mapping[str, str]) -> str:
-    """What a case tests. operators: name of a case with a single node -> its operator."""
+    """Return the operator that a case tests. operators  name of a case that is no function body -> its
+    operator"""
     nodes = case.model.graph.node
     if EXPANDED not in case.name:
         return "+".join(dict.fromkeys(node.op_type for node in nodes))
@@ -87,12 +91,12 @@ def operator_of(case: Any, operators: Mapping[str, str]) -> str:
 
 
 def single_operators(cases: Iterable[Any]) -> dict[str, str]:
-    """Name -> operator of the cases that are no function bodies."""
+    """Return name -> operator of the cases that are no function bodies."""
     return {case.name: operator_of(case, {}) for case in cases if EXPANDED not in case.name}
 
 
 def run_case(case: Any, operator: str, options: ExecutionOptions) -> CaseResult:
-    """Run one case and say how it went. Never raises, except for an interrupt."""
+    """Run one case and put its result in a category. Never raises, except for an interrupt."""
     begin = time.perf_counter()
     category, reasons = PASS, list[str]()
     cycles, parameters = 0, tuple[str, ...]()
@@ -154,13 +158,14 @@ def _run_data_set(
 
 
 def _is_of_runtime(model: Any, inputs: Sequence[Any], run: Execution) -> bool:
-    """Whether the outputs are what ONNX Runtime makes of the model as it stands; not if it refuses that."""
+    """Return whether the outputs equal those of ONNX Runtime for the unchanged model; False if it refuses
+    it."""
     made = _runtime_outputs(model, inputs, {})
     return len(made) == len(run.outputs) and all(map(np.array_equal, run.outputs, made))
 
 
 def _runtime_outputs(model: Any, inputs: Sequence[Any], others: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """What ONNX Runtime makes of inputs, some of them replaced; nothing where it refuses."""
+    """Run the model in ONNX Runtime with the inputs, those in `others` replaced. Returns [] if it refuses."""
     from npuviz.onnx.runtime import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -176,7 +181,7 @@ def _runtime_outputs(model: Any, inputs: Sequence[Any], others: Mapping[str, np.
 
 
 def _is_coarse(run: Execution, expected: Sequence[Any]) -> bool:
-    """Whether outputs are as near as the machine's number types allow, by its own check as well."""
+    """Return whether the machine's own check passes, and outputs are within its end-to-end tolerance."""
     check = run.check()
     if not check.is_passed or check.end_to_end is None:
         return False
@@ -185,8 +190,12 @@ def _is_coarse(run: Execution, expected: Sequence[Any]) -> bool:
 
 
 def _is_right_for_held(model: Any, inputs: Sequence[Any], run: Execution, expected: Sequence[Any]) -> bool:
-    """Whether outputs are as near as number types allow to what follows from the inputs as the machine holds
-    them, operator by operator and as a whole, and expected ones follow from the inputs as given."""
+    """Return whether the outputs are right for the inputs as rounded by the machine's number types.
+
+    That is: no operator fails the machine's check, the outputs are within its tolerance of ONNX Runtime's
+    outputs
+    for the rounded inputs, and ONNX Runtime's outputs for the given inputs are the expected ones.
+    """
     if not run.held:
         return False
     check = run.check()
@@ -202,8 +211,9 @@ def _is_right_for_held(model: Any, inputs: Sequence[Any], run: Execution, expect
 
 
 def is_within(actual: np.ndarray, expected: Any, share: float) -> bool:
-    """Whether floats are off by at most a share of the largest finite expected one, and 8-bit integers by at
-    most a step, as what lies almost half way between two of them; all else is equal."""
+    """Return whether floats differ by at most a share of the largest finite expected value, 8-bit integers
+    by at
+    most 1 (a value close to half way may round either way), and all others not at all."""
     expected = np.asarray(expected) if isinstance(expected, np.generic) else expected
     if not isinstance(expected, np.ndarray) or actual.dtype != expected.dtype:
         return False
@@ -230,9 +240,9 @@ def _largest_difference(actual: Sequence[np.ndarray], expected: Sequence[np.ndar
 
 
 def is_rounding(actual: np.ndarray, expected: Any) -> bool:
-    """Whether floats differ by no more than two units in the last place of the largest expected one.
+    """Return whether floats differ by at most two units in the last place of the largest expected value.
 
-    A sum whose terms cancel has an error of that size whoever computes it, also in the expected values.
+    A sum whose terms cancel has an error of that size in any implementation, the expected values included.
     """
     if not isinstance(expected, np.ndarray) or actual.dtype != expected.dtype:
         return False

@@ -25,7 +25,7 @@ TARGET_VARIABLE = "NPUVIZ_ONNX_TARGET"
 PRESET_VARIABLE = "NPUVIZ_ONNX_PRESET"
 MAX_CYCLES = 1 << 40
 ON_HOST = "Host"
-"""What `Program.placement` calls the processor outside of the chip."""
+"""Name of the processor outside of the chip in `Program.placement`."""
 
 
 class ExecutionFault(TargetError):
@@ -52,9 +52,9 @@ class Execution:
     outputs     in the order of the model's outputs
     parameters  inputs that were compiled into the program
     nodes       operators that ran, after function bodies were written out
-    host_nodes  those of them that ran on the host: operator -> reason
+    host_nodes  operators of those that ran on the host -> reason
     cycles      of the whole run
-    held        inputs that the machine holds coarser than they were given: name -> its values
+    held        inputs that the machine's number type rounds: name -> rounded values
     check       compares every tensor with ONNX Runtime by the machine's own tolerances; raises NpuvizError
     """
 
@@ -68,7 +68,11 @@ class Execution:
 
 
 def choose_onnx_target(wanted: str = "") -> Target:
-    """The target that runs ONNX models. Raises UnknownTarget."""
+    """Return the target for ONNX models: the wanted one, that of the environment, or the first that takes
+    them.
+
+    Raises UnknownTarget.
+    """
     known = targets()
     name = wanted or os.environ.get(TARGET_VARIABLE, "")
     if name:
@@ -87,8 +91,10 @@ def execute(
     """Compile a model for these inputs, run it to the end and read its outputs.
 
     inputs  arrays or TensorProto, one for each input of the graph that is no initialiser, in order
-    Where operators run on the host, and fewer do if what networks have as weights is compiled in, it is.
-    Raises NpuvizError: TargetError for what no machine can hold, ExecutionFault when it gets stuck.
+    If operators run on the host, inputs that networks have as weights are compiled in where that leaves fewer
+    operators there.
+    Raises NpuvizError: TargetError for values that no machine can hold, ExecutionFault for a run that stops
+    early.
     """
     chosen = options or ExecutionOptions()
     machine, parameters = compiled_machine(model, inputs, chosen)
@@ -140,9 +146,9 @@ def _held_coarser(machine: Machine, given: Mapping[str, np.ndarray]) -> dict[str
 
 
 def as_declared(array: np.ndarray, code: int) -> np.ndarray:
-    """Floats that a machine stores as another type, in the element type (code of ONNX) of the model.
+    """Convert floats that a machine stores in another type to the element type (code of ONNX) of the model.
 
-    To 8 bits and fewer the machine itself has to round: only where that loses nothing.
+    To a type of 8 bits or fewer only if that is exact, since the machine itself must do the rounding.
     """
     if code == onnx.TensorProto.UNDEFINED:
         return array
@@ -156,21 +162,22 @@ def as_declared(array: np.ndarray, code: int) -> np.ndarray:
 
 
 def is_float(values: np.ndarray) -> bool:
-    """Whether elements are floats, also those that numpy has from ml_dtypes."""
+    """Return whether elements are floats, those of ml_dtypes included."""
     return values.dtype.kind == "f" or "float" in values.dtype.name
 
 
 def _on_host(program: Program) -> list[int]:
-    """Nodes that the host runs."""
+    """Return the nodes that the host runs."""
     return [node for node, place in program.placement.items() if place == ON_HOST]
 
 
 def compiled_machine(
     model: onnx.ModelProto, inputs: Sequence[object], options: ExecutionOptions, weights: Collection[str] = ()
 ) -> tuple[Machine, list[str]]:
-    """A machine at cycle 0 with a model compiled for these inputs, and the inputs that were compiled in.
+    """Build a machine at cycle 0 with a model compiled for these inputs, and return the names of inputs
+    compiled in.
 
-    weights  inputs that are compiled in beside those that decide about sizes
+    weights  inputs to compile in, in addition to those that determine sizes
     Raises NpuvizError.
     """
     arrays = _named_inputs(model, inputs)
@@ -189,9 +196,9 @@ def compiled_machine(
 
 
 def as_array(values: object) -> np.ndarray:
-    """An input as an array; onnx's own runner gives some types as TensorProto.
+    """Convert an input to an array; onnx's test runner gives some types as TensorProto.
 
-    Raises NpuvizError for a TensorProto that does not hold what it says.
+    Raises NpuvizError for a TensorProto with inconsistent content.
     """
     if not isinstance(values, onnx.TensorProto):
         return np.asarray(values)
@@ -202,7 +209,8 @@ def as_array(values: object) -> np.ndarray:
 
 
 def _check_hazards(machine: Machine) -> None:
-    """Raise for what makes the values worthless even if they happen to be right."""
+    """Raise TargetError or ExecutionFault for hazards of level `error`, even if the values happen to be
+    right."""
     found = list(machine.hazards()) if isinstance(machine, HasHazards) else []
     found += machine.memory_hazards().hazards if isinstance(machine, ChecksMemory) else ()
     for hazard in found:

@@ -1,4 +1,5 @@
-"""The page about onnx's backend test: how many cases of each operator ran where, and why not elsewhere."""
+"""Writes the page about onnx's backend test: for each operator where its cases ran, and why not on the
+engines."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -30,9 +31,9 @@ _TITLES = {
 
 
 def report(results: Mapping[str, CaseResult], *, machine: str, version: str, command: str) -> str:
-    """A Markdown page.
+    """Write the results as a Markdown page.
 
-    machine  what ran the cases, for people;  version  of onnx;  command  that makes the page again
+    machine  title of the machine that ran the cases;  version  of onnx;  command  that writes this page
     """
     totals = Counter(result.category for result in results.values())
     on_engines = [result for result in results.values() if result.category in (PASS, COARSE)]
@@ -104,7 +105,7 @@ def _groups(results: Mapping[str, CaseResult]) -> dict[tuple[str, bool], list[Ca
 
 
 def _reasons(group: Iterable[CaseResult]) -> str:
-    """The most frequent reasons, with how many cases have each."""
+    """Write the most frequent reasons, each with its number of cases."""
     counts: Counter[str] = Counter()
     for result in group:
         counts.update({_cell(reason) for reason in result.reasons})
@@ -115,14 +116,14 @@ def _reasons(group: Iterable[CaseResult]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that fits a cell of a table: temporary paths and bars would break it."""
+    """Make text fit for a cell of a table: without temporary paths and bars, at most 140 characters."""
     parts = [part for part in text.replace("|", "/").split() if not part.startswith("/tmp/")]
     short = " ".join(parts).replace("<", "&lt;")
     return short if len(short) <= 140 else short[:139] + "\u2026"
 
 
 def summary(results: Mapping[str, CaseResult]) -> str:
-    """One line of totals."""
+    """Write one line of totals."""
     totals = Counter(result.category for result in results.values())
     seconds = sum(result.seconds for result in results.values())
     counts = ", ".join(f"{_TITLES[name]} {totals[name]}" for name in CATEGORIES)
@@ -131,7 +132,7 @@ def summary(results: Mapping[str, CaseResult]) -> str:
 
 
 def not_on_engines(results: Mapping[str, CaseResult]) -> str:
-    """Plain text for people who work on lowerings: by operator, the cases that are not all on the engines."""
+    """Write, for developers of lowerings, a plain text of the cases of each operator that are not `pass`."""
     lines = [summary(results), ""]
     for (operator, is_body), group in sorted(_groups(results).items()):
         rest = [result for result in group if result.category != PASS]

@@ -1,7 +1,7 @@
-"""All node cases of onnx's backend test, shared out over processes.
+"""Runs all node cases of onnx's backend test, distributed over processes.
 
-Every result is appended to a file at once, so that an interrupted run goes on where it was and a process
-that dies costs one case.
+Every result is appended to a file at once, so that an interrupted run can resume and a process that dies
+loses one case only.
 """
 
 import json
@@ -54,7 +54,7 @@ def run_share(
 
 
 def read_results(files: Iterable[Path]) -> tuple[dict[str, CaseResult], set[str]]:
-    """Results by name, and the cases that began without an end."""
+    """Read result files. Returns the results by name, and the names of cases that began but did not end."""
     found: dict[str, CaseResult] = {}
     begun: set[str] = set()
     for file in files:
@@ -76,9 +76,10 @@ def read_results(files: Iterable[Path]) -> tuple[dict[str, CaseResult], set[str]
 def run_suite(
     folder: Path, options: ExecutionOptions, *, pattern: str = "", jobs: int = 2, resumes: bool = False
 ) -> dict[str, CaseResult]:
-    """Run all cases in processes of their own; results by name.
+    """Run all cases whose name matches the pattern in `jobs` processes, and return the results by name.
 
-    folder  where the results are kept, one file a process
+    folder   of the results, one file per process
+    resumes  keep results that the folder already has
     """
     folder.mkdir(parents=True, exist_ok=True)
     if not resumes:
@@ -98,7 +99,7 @@ def run_suite(
 
 
 def _note_death(folder: Path, at: int, status: int) -> bool:
-    """Record the case a process died of; False if it did not even begin one."""
+    """Record the case in which a process died as failed. Returns False if it had begun none."""
     file = folder / f"share-{at}.jsonl"
     _, begun = read_results(sorted(folder.glob("share-*.jsonl")))
     own = [name for name in begun if f'"begun": "{name}"' in (file.read_text() if file.exists() else "")]

@@ -1,1 +1,1 @@
-"""What a user prefers: looks, keys, memory; declared once, kept in the settings."""
+"""Preferences of the user: appearance, keys, memory; declared once, stored in the settings."""

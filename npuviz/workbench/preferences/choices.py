@@ -1,4 +1,4 @@
-"""What a user may prefer, declared once: the dialog, its search and what reads them are built from this."""
+"""Declares every preference once: the dialog, its search and the readers of preferences use these data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,13 @@ Choice = tuple[str, str]
 
 @dataclass(frozen=True)
 class Preference:
-    """One thing to choose.
+    """One preference.
 
     key      in the settings
-    choices  the values there are, or () for a number or a text
+    choices  the possible values, or () for a number or a text
     bounds   lowest and highest number, with `unit` behind it
     is_font  a font family, "" for that of the system
-    when     from when on it counts, "" at once
+    when     when a change takes effect, "" at once
     """
 
     key: str
@@ -32,7 +32,7 @@ class Preference:
     doc: str = ""
 
     def accepts(self, value: object) -> bool:
-        """Whether a value, from whatever file, is one of those that may be chosen."""
+        """Return whether a value, for example from an edited settings file, is valid for this preference."""
         if self.choices:
             return value in [known for known, _ in self.choices]
         if isinstance(self.default, int):
@@ -70,18 +70,18 @@ PREFERENCES = (THEME, FONT, MONO, SCALE, CHECKPOINTS, KEYS)
 
 
 def preferred(settings: Settings, preference: Preference) -> Any:
-    """What the user chose; the default where that was nothing, or makes no sense."""
+    """Return the value that the user chose, the default if there is none or it is invalid."""
     value = settings.get(preference.key, preference.default)
     return value if preference.accepts(value) else preference.default
 
 
 def prefer(settings: Settings, preference: Preference, value: object) -> None:
-    """Keep a choice; the default is kept as none."""
+    """Store a choice; choosing the default removes the stored value."""
     settings.set(preference.key, None if value == preference.default else value)
 
 
 def matches(preference: Preference, text: str) -> bool:
-    """Whether every word of a search is in what is said of a preference."""
+    """Return whether every word of a search is in the title, group, doc or choices of a preference."""
     said = f"{preference.title} {preference.group} {preference.doc}".lower()
     said += " ".join(title.lower() for _, title in preference.choices)
     return all(word in said for word in text.lower().split())

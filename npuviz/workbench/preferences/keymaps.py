@@ -12,7 +12,7 @@ MAX_KEYS = 4
 
 PRESETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "npuviz": {},
-    # Steps of a line take the keys that VS Code has for them, those of machines move aside.
+    # Steps by line get VS Code's keys for stepping; steps of the machine get other keys.
     "vscode": {
         "debug.line_over": ("F10",),
         "debug.line_into": ("F11",),
@@ -47,7 +47,7 @@ PRESETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "debug.toggle_breakpoint": ("B", "F9"),
         "view.palette": ("Ctrl+Shift+P", "F1", ":"),
     },
-    # The canvas has Perfetto's W, A, S, D, F, M and / anyway; these are those of its page.
+    # The canvas always has Perfetto's W, A, S, D, F, M and /; these are the keys of the page around it.
     "perfetto": {
         "view.palette": ("Ctrl+Shift+P", ">", "F1"),
         "view.find": ("/", "Ctrl+P"),
@@ -58,13 +58,13 @@ PRESETS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 class Keymap:
-    """Answers which keys a command has now."""
+    """Finds the current keys of commands."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def keys_of(self, command_id: str, declared: tuple[str, ...]) -> tuple[str, ...]:
-        """Keys of a command: the user's own, else those of the preset, else the declared ones."""
+        """Return the keys of a command: the user's own, else those of the preset, else the declared ones."""
         own = self._own().get(command_id)
         if own is not None:
             return own

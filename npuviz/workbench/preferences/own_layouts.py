@@ -10,7 +10,7 @@ MAX_NAME = 40
 
 
 def own_layouts(settings: Settings) -> dict[str, dict[str, Any]]:
-    """Name -> what the window gave, in the order of saving; what makes no sense is left out."""
+    """Return name -> stored layout of the window, in the order of saving; invalid entries are left out."""
     kept = settings.get(KEY)
     entries = cast(dict[str, object], kept).items() if isinstance(kept, dict) else ()
     return {
@@ -19,7 +19,7 @@ def own_layouts(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def save_layout(settings: Settings, name: str, stored: dict[str, Any]) -> None:
-    """Keep a layout; one of the same name gives way, of too many the oldest does."""
+    """Store a layout; it replaces one of the same name, and the oldest ones if there are too many."""
     others = {known: each for known, each in own_layouts(settings).items() if known != name}
     kept = list({**others, name.strip()[:MAX_NAME]: stored}.items())[-MAX_LAYOUTS:]
     settings.set(KEY, dict(kept))

@@ -1,1 +1,2 @@
-"""Races: runs with other latencies, and the first read that sees another value than in the nominal run."""
+"""Finds races: runs with varied latencies, and the first read that sees another value than in the nominal
+run."""

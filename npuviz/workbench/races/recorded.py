@@ -1,8 +1,9 @@
-"""Races of machines that know what their work touches only while it runs.
+"""Finds races on machines whose accesses are only known from a run.
 
-Results are compared first: what leaves the machine, and how it ends. Where they differ, both runs are gone
-through to see what they read, and the first read of another value is the race. What depends on a timer
-differs of itself and counts for nothing.
+Results are compared first: the values that leave the machine, and how the run ends. If they differ, both runs
+are repeated with recorded accesses, and the first read that sees another value is the race. Values that
+depend
+on a timer may differ in any run and are ignored.
 """
 
 from collections.abc import Sequence
@@ -32,16 +33,16 @@ from npuviz.workbench.races.runs import (
 )
 
 Followed = tuple[RecordedAccesses, Uses]
-"""What a run touched, and who used what of it."""
+"""The accesses of a run, and which work used the results of which."""
 MOST_CHECKED = 4096
-"""Results of a run that differ for which it is found out whether they depend on a timer."""
+"""Most differing results of a run that are checked for dependence on a timer."""
 _BANK = 1 << 62
 _LEFT_OUT = ("reads of runs whose results are equal",)
 
 
 @dataclass
 class RecordedRun:
-    """A run that has ended. accesses  what it touched, with its uses; None before somebody asks"""
+    """A run that has ended. accesses  its accesses and uses, None until they are recorded"""
 
     machine: Machine
     stop: StopReason
@@ -63,16 +64,16 @@ class RecordedRacer:
 
     @property
     def num_reads(self) -> int:
-        """Results that are compared: reads are only where they differ."""
+        """Number of results that are compared; reads are compared only where results differ."""
         return len(self.nominal.results)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What is not compared, in words."""
+        """Sentences about what is not compared."""
         return _LEFT_OUT
 
     def write_cycles(self, seed: int, accesses: tuple[Access, ...]) -> list[int]:
-        """Every race of this kind knows when its writers come."""
+        """Return -1 for each access: races of this class already have the cycles in `come_at`."""
         return [-1 for _ in accesses]
 
     def at(self, seed: int) -> SeedResult:
@@ -115,9 +116,10 @@ class RecordedRacer:
         return run.accesses
 
     def _differs(self, seed: int, nominal: RecordedRun, other: RecordedRun) -> tuple[bool, int]:
-        """Whether some result differs that does not depend on a timer, and how many were not looked at.
+        """Return whether a result differs that does not depend on a timer, and how many differing ones were
+        not checked.
 
-        Where timers make more than MOST_CHECKED of them, these are spread over all.
+        If more than MOST_CHECKED results differ, a sample of that size, spread evenly over them, is checked.
         """
         if nominal.results.shape != other.results.shape:
             return True, 0
@@ -136,12 +138,12 @@ class RecordedRacer:
     def _is_made_of(
         self, found: RecordedAccesses, uses: Uses, reached: np.ndarray, result: Sequence[int]
     ) -> bool:
-        """Whether a result of a run was made by work that is reached."""
+        """Return whether the work that made a result of a run is marked in `reached`."""
         place = self._maker(uses, _part(found, result), result[2])
         return place >= 0 and bool(reached[place])
 
     def _maker(self, uses: Uses, leaves: np.ndarray, number: int) -> int:
-        """Place of who made a word of a result, -1 if nobody did."""
+        """Return the position in the run of the work that made a word of a result, -1 if there is none."""
         if len(leaves) > 1:  # one piece of work a word
             return int(leaves[number, 0]) if number < len(leaves) else -1
         if not len(leaves):
@@ -156,9 +158,10 @@ class RecordedRacer:
         return maker
 
     def _first_read(self, before: Followed, behind: Followed) -> Race | None:
-        """The first read of the other run that sees another value than in the nominal one, None without.
+        """Return the first read of the other run that sees another value than in the nominal one, None if
+        none does.
 
-        Where all of them see the same, the first word that is taken before its turn.
+        If all reads see the same values, the first word that is taken out of turn counts.
         """
         for reads in ("reads", "turns"):
             mine, theirs = (_untimed(*run, getattr(run[0], reads)) for run in (before, behind))
@@ -168,7 +171,7 @@ class RecordedRacer:
         return None
 
     def _first_result(self, seed: int, nominal: RecordedRun, other: RecordedRun) -> Race | None:
-        """The first word of a result that differs although no read does: a race of writes."""
+        """Return the first word of a result that differs although no read does, as a race of writes."""
         if nominal.results.shape != other.results.shape:
             return None
         runs = self._followed(0, nominal), self._followed(seed, other)
@@ -185,7 +188,8 @@ class RecordedRacer:
     def _race_of_writes(
         self, runs: tuple[Followed, Followed], parts: list[np.ndarray], result: Sequence[int], value: int
     ) -> Race:
-        """That of a word of a result. parts  rows of what leaves the machine with it, in both runs"""
+        """Describe the race of writes for a word of a result. parts  rows of `leaves` of this result in both
+        runs"""
         number = result[2]
         places = [part[number if len(part) > 1 else 0].tolist() for part in parts]
         makers = [self._maker(uses, part, number) for (_, uses), part in zip(runs, parts, strict=True)]
@@ -235,18 +239,19 @@ class RecordedRacer:
 
 
 def _part(found: RecordedAccesses, result: Sequence[int]) -> np.ndarray:
-    """Rows of what leaves the machine with a result: of its command and PE."""
+    """Return the rows of `leaves` that belong to the command and PE of a result."""
     return found.leaves[(found.leaves[:, 1] == result[0]) & (found.leaves[:, 2] == result[1])]
 
 
 def _untimed(found: RecordedAccesses, uses: Uses, reads: np.ndarray) -> np.ndarray:
-    """Those of the reads of a run that do not depend on a timer."""
+    """Return the reads of a run that do not depend on a timer."""
     reached = uses.reached(found.timed.tolist())
     return reads[~reached[reads[:, 0]]]
 
 
 def _first_change(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, int] | None:
-    """The same read in two runs that sees another value, the first one in the other run; None without."""
+    """Return the rows, in both runs, of the first read of the other run that sees another value; None if
+    none does."""
     order, starts = _by_key(mine)
     other_order, other_starts = _by_key(theirs)
     first: tuple[int, int] | None = None
@@ -265,7 +270,8 @@ def _first_change(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, int] | Non
 
 
 def _by_key(reads: np.ndarray) -> tuple[np.ndarray, dict[int, tuple[int, int]]]:
-    """Rows in the order of their keys, then of the run; key -> where its rows begin and end there."""
+    """Sort rows by key, then by order of the run. Returns the order, and key -> (begin, end) of its rows in
+    it."""
     order = np.argsort(reads[:, 1], kind="stable")
     if not len(order):
         return order, {}
@@ -282,14 +288,15 @@ def _access(run: Followed, place: int) -> Access:
 
 
 def _writers(run: Followed, read: np.ndarray) -> tuple[Access, ...]:
-    """Who had written what was read."""
+    """Return the work whose writes a read saw."""
     sources: Sequence[Sequence[int]] = run[1].sources(int(read[0])).tolist()
     places = [use[PRODUCER] for use in sources if use[ROW] == int(read[2]) and use[PRODUCER] >= 0]
     return tuple(_access(run, place) for place in places)
 
 
 def _comes(run: Followed, access: Access) -> int:
-    """The last cycle at which the same instruction of the same unit ran in a run, -1 if it did not."""
+    """Return the last cycle at which the instruction of an access ran on the same unit in a run, -1 if
+    never."""
     places = run[1].places_of(access.instruction) if access.instruction >= 0 else np.zeros(0, np.int64)
     cycles = [found.cycle for place in places.tolist() if (found := _access(run, place)).unit == access.unit]
     return max(cycles, default=-1)

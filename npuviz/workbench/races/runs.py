@@ -1,4 +1,5 @@
-"""One program under many latency seeds: the nominal run, and what another run reads that it does not."""
+"""Runs one program under many latency seeds, and finds reads that see other values than in the nominal
+run."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,15 +27,16 @@ from npuviz.workbench.recording import ProgramResolver, schema_of
 MOST_COMPARED = 48
 """Changed reads of a run whose values are compared, in the order of the run."""
 LONGER = 20
-"""A run that takes so many times the nominal cycles counts as one that does not end."""
+"""A run that takes this many times the nominal cycles counts as one that does not end."""
 LEAST_CYCLES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A piece of work that reads or writes, at a cycle of a run; cycle -1: it does not come.
+    """A piece of work that reads or writes, at a cycle of a run; cycle -1 if it does not happen.
 
-    unit  its name, where the program does not know which of several it is; text  stands for an instruction
+    unit  name of the unit, if the program does not say which of several it is; text  describes an instruction
+    that the listing does not have
     """
 
     instruction: int
@@ -47,10 +49,10 @@ class Access:
 class Race:
     """A read that sees another value than in the nominal run.
 
-    nominal, other  the read in both runs; memory, address  where what it reads begins
-    wrote_nominal, wrote_other  who had written it last, in both runs, where that differs
-    place     what is read, where the description has no memory for it; values  in both runs, for people
-    come_at   when the nominal writers come in the other run, where that is known already
+    nominal, other  the read in both runs; memory, address  beginning of the bytes it reads
+    wrote_nominal, wrote_other  the last writers of these bytes in both runs, those that differ
+    place     what is read, if the description has no memory for it; values  in both runs, as text
+    come_at   cycles of the nominal writers in the other run, None if not computed yet
     """
 
     nominal: Access
@@ -67,11 +69,11 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """What a run under one seed showed.
+    """Differences of a run under one seed from the nominal run.
 
-    stop      why it ended, if not as the nominal run did, else ""
-    changed   reads that saw another version; equal  of these, those with equal values; unknown  those whose
-              values are not known; left  those that were not compared any more
+    stop      how it ended, if otherwise than the nominal run, else ""
+    changed   reads that saw another version of their bytes; of these: equal  with equal values, unknown  with
+    values that are not known, left  not compared
     """
 
     seed: int
@@ -86,7 +88,7 @@ class SeedResult:
 
 @dataclass
 class Run:
-    """A finished run and what it read. machine  None for one that cannot tell (see `Racer.comparable`)"""
+    """A finished run, and the versions of the bytes that it read."""
 
     machine: Machine
     stop: StopReason
@@ -94,7 +96,7 @@ class Run:
     _bytes: dict[int, bytes | None] = field(default_factory=dict[int, bytes | None])
 
     def values_at(self, position: int) -> bytes | None:
-        """As `HasAccessOrder.values_at`, asked once."""
+        """Return `HasAccessOrder.values_at` of a position, cached."""
         if position not in self._bytes:
             assert isinstance(self.machine, HasAccessOrder)
             self._bytes[position] = self.machine.values_at(position)
@@ -102,7 +104,7 @@ class Run:
 
 
 def other_end(nominal: StopReason, other: StopReason) -> str:
-    """In what way a run ends otherwise than the nominal one, "" if it does not."""
+    """Describe how a run ends if it ends otherwise than the nominal one, else return ""."""
     if other.kind == nominal.kind:
         return ""
     if other.kind is StopKind.UNTIL:
@@ -127,17 +129,18 @@ class Racer:
 
     @property
     def num_reads(self) -> int:
-        """Pieces of work whose reads are compared."""
+        """Number of pieces of work whose reads are compared."""
         return len(self.nominal.versions.order)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What is not compared, in words."""
+        """Sentences about what is not compared."""
         return self.table.left_out
 
     @cached_property
     def table(self) -> AccessTable:
-        """What the program's pieces of work touch. Raises TargetError where the machine does not tell."""
+        """The ranges that each piece of work of the program accesses. Raises TargetError if the machine has
+        no table."""
         machine = self.target.build(self.spec, self.program)
         if not isinstance(machine, HasAccessOrder):
             raise TargetError(f"{self.target.title}: the order of accesses of a run is not known")
@@ -181,7 +184,7 @@ class Racer:
         return Run(machine, stop, vs.versions_of(table, self.cells, machine.access_order(trace)))
 
     def _has_same_values(self, seed: int, nominal: Run, first: int, other: Run, place: int) -> bool | None:
-        """Whether the work at these places had the same values; None where that is not known."""
+        """Return whether the work at these positions read the same values; None if that is not known."""
         if not self.table.needs_trace:
             values = nominal.values_at(first), other.values_at(place)
             return None if values[0] is None or values[1] is None else values[0] == values[1]
@@ -192,9 +195,9 @@ class Racer:
         return there == self._bytes_of(seed, int(other.versions.order[place, 2]), rows)
 
     def _bytes_of(self, seed: int, cycle: int, rows: np.ndarray) -> bytes:
-        """What ranges hold at the end of a cycle of a run."""
+        """Return the bytes of ranges at the end of a cycle of a run; the program runs again up to there."""
         machine = self.target.build(with_latency_seed(self.spec, seed), self.program)
-        # What happens in a cycle is done once it is over.
+        # The effects of a cycle are visible when the machine stands at the next one.
         machine.advance(cycle + 1, NO_STOPS, None)
         return b"".join(
             machine.read_memory(memory, (bank + number) * pitch + low, high - low)
@@ -227,7 +230,7 @@ class Racer:
         return vs.writers_before(self.table, self.cells, run.versions.order, position)
 
     def _touched(self, rows: np.ndarray, writers: set[int]) -> np.ndarray:
-        """The first of the rows that one of the writers touches."""
+        """Return the first of the rows that overlaps a write of one of the writers."""
         for row in rows:
             for entry in sorted(writers - {-1}):
                 for wrote in self.table.rows_of(entry, is_write=True):
@@ -249,7 +252,8 @@ class Racer:
         return Access(int(self.table.instructions[entry]), cycle)
 
     def write_cycles(self, seed: int, accesses: tuple[Access, ...]) -> list[int]:
-        """Cycles at which the work that wrote in one run first writes under a seed, -1 where it does not."""
+        """Return the last cycle at which each of the accesses' instructions writes under a seed, -1 if it
+        never does."""
         order = (self.nominal if not seed else self._run(seed, None)).versions.order
         found: list[int] = []
         for access in accesses:

@@ -1,4 +1,4 @@
-"""`npuviz races`: seeds shared out to processes, and what they found in words and for JSON."""
+"""`npuviz races`: distributes seeds over processes, and reports the findings as text and data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,13 +17,13 @@ from npuviz.workbench.races.runs import Access, Race, Racer, SeedResult
 
 MOST_SEEDS = 100_000
 _racer: Racer | RecordedRacer | None = None
-"""Of a worker process: what it runs."""
+"""In a worker process: the racer that it runs."""
 
 
 def find_races(path: Path, options: OpenOptions, seeds: int, jobs: int, progress: Progress) -> dict[str, Any]:
-    """Everything `npuviz races --json` prints: runs under seeds 1 to `seeds` against the nominal run.
+    """Run seeds 1 to `seeds` against the nominal run, and return all that `npuviz races --json` prints.
 
-    jobs  processes; 1: this one
+    jobs  number of processes; 1: this process only
     Raises NpuvizError for what cannot be opened, or whose latencies cannot be varied.
     """
     if not 1 <= seeds <= MOST_SEEDS:
@@ -45,7 +45,7 @@ def find_races(path: Path, options: OpenOptions, seeds: int, jobs: int, progress
 
 
 def _begin(path: Path, options: OpenOptions) -> None:
-    """Compile in a worker, once."""
+    """Read and compile the program once in a worker process."""
     global _racer
     _racer = load_racer(path, options)
 
@@ -59,7 +59,7 @@ def _one(seed: int) -> SeedResult:
 
 
 def races_report(path: Path, racer: Racer | RecordedRacer, results: Sequence[SeedResult]) -> dict[str, Any]:
-    """What runs under seeds showed, for JSON."""
+    """Summarize the results of all seeds as plain data for JSON."""
     cycles = [each.cycles for each in results]
     return {
         "file": str(path),
@@ -92,7 +92,7 @@ def races_report(path: Path, racer: Racer | RecordedRacer, results: Sequence[See
 
 
 def _races(path: Path, racer: Racer | RecordedRacer, results: Sequence[SeedResult]) -> list[dict[str, Any]]:
-    """One row for each instruction that reads another value, with the first seed that shows it."""
+    """Return a row for each instruction that reads another value, with the first seed that shows it."""
     seeds: dict[int, list[int]] = {}
     first: dict[int, tuple[int, Race]] = {}
     for each in results:
@@ -154,7 +154,7 @@ def _access_row(machine: Machine, program: Program, access: Access) -> dict[str,
 
 
 def races_text(found: dict[str, Any]) -> str:
-    """The findings in lines for people."""
+    """Write the findings as lines for a terminal."""
     cycles, order = found["cycles"], found["other_order"]
     lines = [
         f"{found['seeds']} seeds, {cycles['least']} to {cycles['most']} cycles; nominal {cycles['nominal']}.",
@@ -221,5 +221,5 @@ def _list(found: list[dict[str, Any]]) -> str:
 
 
 def has_found(found: dict[str, Any]) -> bool:
-    """Whether some seed shows a race, or ends otherwise than the nominal run."""
+    """Return whether some seed shows a race, or ends otherwise than the nominal run."""
     return bool(found["races"] or found["stops"])

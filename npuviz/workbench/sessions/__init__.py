@@ -1,1 +1,1 @@
-"""What people keep of their work: bookmarks and notes, session files, how long things took."""
+"""Keeps the user's work: bookmarks and notes, session files, durations of openings."""

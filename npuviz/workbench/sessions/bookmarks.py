@@ -1,4 +1,4 @@
-"""Places in a run that somebody marked: cycles and stretches of cycles, with notes."""
+"""Bookmarks: marked cycles and ranges of cycles of a run, with notes."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -16,9 +16,9 @@ MAX_CYCLE = 1 << 62
 class Bookmark:
     """Cycles [first, last) of a run; first == last marks one cycle.
 
-    note   what somebody wrote about it
-    track  name of the track of a slice, "" for all of the run; label says what the slice is
-    digit  key 0..9 that leads to it, -1 for none
+    note   text of the user
+    track  name of the track of a marked slice, "" for the whole run; label  describes the slice
+    digit  key 0..9 that goes to it, -1 for none
     """
 
     first: int
@@ -35,14 +35,14 @@ class Bookmark:
 
     @property
     def place(self) -> tuple[int, int, str]:
-        """What tells it from others."""
+        """Identity of the bookmark: a list holds at most one with the same place."""
         return self.first, self.last, self.track
 
 
 class BookmarkList:
-    """The bookmarks of what is open, by cycle.
+    """The bookmarks of the opened run, in order of cycle.
 
-    changed  calls its listeners when any came, went or is another
+    changed  notifies when a bookmark was added, removed or changed
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,8 @@ class BookmarkList:
         return self._all
 
     def add(self, bookmark: Bookmark) -> None:
-        """Mark a place; the one there gives way but for its note, as does the one with the same digit."""
+        """Add a bookmark. It replaces those with the same place or digit, and inherits the note of the same
+        place."""
         there = next((each for each in self._all if each.place == bookmark.place), None)
         if there is not None and there.note and not bookmark.note:
             bookmark = replace(bookmark, note=there.note)
@@ -67,7 +68,7 @@ class BookmarkList:
         self.replace_all([*kept, bookmark])
 
     def remove(self, bookmark: Bookmark) -> None:
-        """Forget a bookmark; unknown ones are ignored."""
+        """Remove a bookmark; unknown ones are ignored."""
         self.replace_all(each for each in self._all if each != bookmark)
 
     def write(self, bookmark: Bookmark, note: str) -> None:
@@ -76,7 +77,7 @@ class BookmarkList:
         self.replace_all(changed if each == bookmark else each for each in self._all)
 
     def replace_all(self, bookmarks: Iterable[Bookmark]) -> None:
-        """Have these bookmarks and no others; at most MAX_BOOKMARKS."""
+        """Replace the list by these bookmarks, the first MAX_BOOKMARKS of them."""
         ordered = tuple(sorted(bookmarks, key=lambda each: (each.first, each.last, each.track)))
         if ordered[:MAX_BOOKMARKS] != self._all:
             self._all = ordered[:MAX_BOOKMARKS]
@@ -84,12 +85,12 @@ class BookmarkList:
 
 
 def stored(bookmarks: Iterable[Bookmark]) -> list[dict[str, Any]]:
-    """Plain values for JSON."""
+    """Return bookmarks as plain values for JSON."""
     return [asdict(each) for each in bookmarks]
 
 
 def read_bookmarks(kept: object) -> list[Bookmark]:
-    """Bookmarks from plain values that anybody may have written; what makes no sense is left out."""
+    """Read bookmarks from plain values of an untrusted file; invalid entries are left out."""
     found: list[Bookmark] = []
     for entry in cast(list[object], kept)[:MAX_BOOKMARKS] if isinstance(kept, list) else []:
         bookmark = _read(cast(dict[str, object], entry)) if isinstance(entry, dict) else None

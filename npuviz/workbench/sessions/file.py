@@ -1,7 +1,7 @@
-"""Session files: what somebody looked at, to go on with later or to send to a colleague.
+"""Session files: the state of a debugging session, to continue later or to send to a colleague.
 
-A session names its sources by path and content, and holds where the machine was, breakpoints, bookmarks and
-the layout. It is one JSON object and holds nothing that could be executed.
+A session names its sources by path and hash, and holds the current cycle, breakpoints, bookmarks and the
+layout. It is one JSON object without anything executable.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ LIMIT_BYTES = 4 << 20
 class Source:
     """A file or folder that a session is about.
 
-    path    as the session file has it: relative to its own folder, "/" between the parts
-    sha256  of its content, of a folder of all names and contents; "" where that was too much to say
+    path    relative to the folder of the session file, with "/" between the parts
+    sha256  of the content, for a folder of all names and contents; "" if it was too large to hash
     """
 
     path: str
@@ -45,7 +45,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SavedSession:
-    """What is in a session file. `options` lack the description file, which is a source of its own.
+    """Content of a session file. `options` lack the description file, which is the source `config`.
 
     breakpoints  (condition, whether it is enabled)
     layout       plain values of the window, {} for none
@@ -61,7 +61,8 @@ class SavedSession:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file, or of all that is in a folder; "" where there is too much, or no access."""
+    """Compute the SHA-256 of a file or of a folder's content; "" for a folder that is too large, or without
+    access."""
     if not path.is_file():
         return tree_digest(path)
     try:
@@ -72,7 +73,7 @@ def digest_of(path: Path) -> str:
 
 
 def source_of(path: Path, session: Path) -> Source:
-    """A file or folder as a session file at `session` names it."""
+    """Describe a file or folder as a source of the session file at `session`."""
     try:
         relative = os.path.relpath(path.resolve(), session.resolve().parent)
     except ValueError:  # another drive
@@ -81,15 +82,15 @@ def source_of(path: Path, session: Path) -> Source:
 
 
 def find_source(source: Source, session: Path) -> Path | None:
-    """Where a source is now: where the session says, or beside the session; None if it is at neither."""
+    """Find a source at its path, or beside the session file; None if it is at neither place."""
     for place in (session.parent / source.path, session.parent / source.name):
-        if os.path.exists(place):  # False for what no file can be called
+        if os.path.exists(place):  # False for a name that no file can have
             return place
     return None
 
 
 def difference(source: Source, path: Path) -> str:
-    """How a file differs from the one that a session is about, in one line; "" if it does not."""
+    """Return a line that says that a file differs from the source of a session; "" if it does not differ."""
     if not source.sha256:
         return ""
     found = digest_of(path)

@@ -1,4 +1,4 @@
-"""How long opening a file took the last time, so that the next time people know what to expect."""
+"""Remembers how long opening a file took, to show the expected time at the next opening."""
 
 import json
 from dataclasses import replace
@@ -13,10 +13,10 @@ MAX_KEPT = 100
 
 
 def remember_time(settings: Settings, opened: Opened) -> None:
-    """Keep how long reading, compiling and building took."""
+    """Store how long reading, compiling, building and warming up took."""
     seconds = round(sum(opened.seconds.values()), 3)
     target = opened.target.id if opened.target is not None else ""
-    # Whoever opens it again may name the machine, or leave that to the file again.
+    # The next opening may name the target or leave the choice to the file: keep the time for both.
     names = {
         _name(opened.path, replace(opened.options, target=each)) for each in (opened.options.target, target)
     }
@@ -26,7 +26,7 @@ def remember_time(settings: Settings, opened: Opened) -> None:
 
 
 def last_seconds(settings: Settings, path: Path, options: OpenOptions) -> float | None:
-    """Seconds that opening a path in this way took the last time, None if it never was."""
+    """Return the seconds that opening a path with these options took the last time, None if unknown."""
     found = _kept(settings).get(_name(path, options))
     return float(found) if isinstance(found, int | float) and found >= 0 else None
 

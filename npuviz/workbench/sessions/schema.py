@@ -1,4 +1,4 @@
-"""What a session file may hold, as models of pydantic. Import late: pydantic takes a tenth of a second."""
+"""Schema of session files as pydantic models. Import it late: pydantic takes a tenth of a second."""
 
 from typing import Annotated, Any, Literal
 
@@ -33,7 +33,7 @@ class StoredStop(_Strict):
 
 
 class StoredLayout(_Strict):
-    """Which panels are shown; what each keeps of itself is for the panel to judge."""
+    """The panels that are shown; the stored state of each panel is validated by the panel."""
 
     name: Text = ""
     shown: Annotated[list[Text], Field(max_length=MAX_PANELS)] = Field(default_factory=list)
@@ -41,7 +41,7 @@ class StoredLayout(_Strict):
 
 
 class StoredSession(_Strict):
-    """The whole file. Bookmarks are judged one by one by who reads them."""
+    """The whole file. Bookmarks are validated one by one in `read_bookmarks`."""
 
     npuviz_session: Literal[1]
     sources: Annotated[list[StoredSource], Field(min_length=1, max_length=2)]

@@ -1,4 +1,4 @@
-"""What a sweep tells: the runs that no other beats, and how much each axis matters."""
+"""Analyses a sweep: its Pareto front, and the effect of each axis."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,12 @@ from npuviz.workbench.sweep.results import SweepResults
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one axis does to one column.
+    """Effect of one axis on one column.
 
-    levels   values of the axis; factors  geometric mean of the column at each level, relative to what the
-             same runs have on average over the axis (1 = average); NaN where nothing can be compared
-    spread   largest factor divided by the smallest, 1 if the axis changes nothing
+    levels   values of the axis; factors  geometric mean of the column at each level, relative to its
+    geometric
+    mean over all levels with all other axes equal (1 = average); NaN if nothing can be compared
+    spread   largest factor divided by the smallest, 1 if the axis has no effect
     """
 
     axis: str
@@ -27,7 +28,7 @@ class Effect:
 
 
 def pareto_front(results: SweepResults, columns: Sequence[str], rows: Sequence[int]) -> list[int]:
-    """The rows of `rows` that no other one is at least as good as in all `columns` and better in one.
+    """Return the Pareto front of `rows`: no other row is at least as good in all `columns` and better in one.
 
     Directions are those of the objectives, "min" for other columns. Rows with a missing number are left
     out. Sorted by the first column.
@@ -50,7 +51,9 @@ def pareto_front(results: SweepResults, columns: Sequence[str], rows: Sequence[i
 
 
 def comparable(results: SweepResults) -> list[tuple[str, list[int]]]:
-    """Runs that may be compared: by model, in the order of the plan; ("", all) where there is only one."""
+    """Group runs that may be compared: one group per model, in the order of the plan, or [("", all)] if the
+    model
+    is no axis."""
     if "model" not in results.axes:
         return [("", list(range(len(results))))]
     index = results.axes.index("model")
@@ -61,10 +64,11 @@ def comparable(results: SweepResults) -> list[tuple[str, list[int]]]:
 
 
 def effects(results: SweepResults, column: str, rows: Sequence[int]) -> list[Effect]:
-    """What every axis with several values does to a column, the strongest first.
+    """Compute the effect of every axis with several values on a column, the strongest first.
 
-    Runs are compared only with those that differ from them in this one axis. Columns with numbers that
-    are not positive have no factors.
+    Runs are compared only with those that differ from them in this one axis. Runs whose number is missing or
+    not
+    positive are left out.
     """
     found: list[Effect] = []
     values = results.columns[column]
@@ -89,7 +93,7 @@ def _factors(
             groups[point[:index] + point[index + 1 :]].append(row)
     logs: Mapping[Scalar, list[float]] = {level: [] for level in levels}
     for members in groups.values():
-        # Only whole groups: a level that failed for hard cases would look good otherwise.
+        # Only groups with a run at every level: a level whose slow runs failed would look good otherwise.
         if len(members) != len(levels):
             continue
         mean = float(np.mean(np.log(values[members])))

@@ -1,4 +1,4 @@
-"""Design-space sweeps: hands out the runs of a plan, keeps every result at once, resumes after a kill."""
+"""Executes the runs of a sweep plan on workers, stores every result at once, and resumes after a kill."""
 
 import os
 import time
@@ -25,10 +25,10 @@ from npuviz.workbench.sweep.run import RunStore
 
 
 class Workers(Protocol):
-    """Who does the runs."""
+    """Executes runs."""
 
     def results(self, runs: Mapping[str, SweepRun]) -> Iterator[tuple[str, RunResult]]:
-        """Key and result of every run, as they come."""
+        """Execute the runs, and yield the key and result of each as it arrives."""
         ...
 
 
@@ -37,8 +37,8 @@ class SweepOptions:
     """How to run a sweep.
 
     out        folder of results; runs that it already holds are not repeated
-    processes  worker processes on this machine, 0 for one per processor
-    scheduler  address of a running Dask scheduler ("tcp://host:8786"), "" for processes of our own
+    processes  worker processes on this computer, 0 for one per processor
+    scheduler  address of a running Dask scheduler ("tcp://host:8786"), "" for worker processes
     is_fresh   run everything again
     """
 
@@ -50,10 +50,10 @@ class SweepOptions:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """What came of it.
+    """Outcome of a sweep.
 
-    executed, reused  runs done now, and found finished; seconds  from the first run handed out to the last
-                      result, workers being up already
+    executed, reused  runs done now, and runs found finished
+    seconds           from handing out the first run to the last result; the start of workers does not count
     """
 
     results: SweepResults
@@ -70,10 +70,10 @@ def run_sweep(
     progress: Progress | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> SweepOutcome:
-    """Do the runs of a plan that are not done yet, and write the table of results.
+    """Execute the runs of a plan that are not done yet, and write the table of results.
 
-    tell  is given a line when something is to be known before the end
-    Raises UsageError (the plan asks for what does not exist, no scheduler at the address), OSError.
+    tell  is called with a line of text that the user should see before the end
+    Raises UsageError (the plan names something that does not exist, no scheduler at the address), OSError.
     """
     watcher = progress or NoProgress()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def run_sweep(
                 _execute(workers.results(pending), pending, store, found, tell_share)
                 seconds = time.perf_counter() - begin
         except KeyboardInterrupt:
-            # What is done can be looked at while the rest waits.
+            # Write the runs that are done, so that they can be viewed before the sweep is resumed.
             partial = [found.get(key, RunResult(BROKEN, {}, "not run yet")) for key in keys]
             write_results(collect(plan, keys, partial), options.out / RESULTS_NAME)
             raise
@@ -125,7 +125,8 @@ def _execute(
     found: dict[str, RunResult],
     tell: Callable[[], None],
 ) -> None:
-    """Keep every result as it arrives; a plan that no run can follow ends with the first."""
+    """Store every result as it arrives. Raises UsageError for a usage error in a run before any run
+    succeeded."""
     has_success = any(result.status == DONE for result in found.values())
     for key, result in results:
         if result.is_usage and not has_success:
@@ -137,7 +138,7 @@ def _execute(
 
 
 def _workers(options: SweepOptions, progress: Progress) -> AbstractContextManager[Workers]:
-    """Those of the scheduler at the address, or processes of this machine that end with the block."""
+    """Return the workers: those of the scheduler, or processes of this computer that end with the block."""
     if options.scheduler:
         from npuviz.workbench.sweep.scheduler import scheduler_at
 

@@ -1,4 +1,4 @@
-"""Figures of a sweep as SVG text: runs and their Pareto front, and the effect of every axis."""
+"""Draws the figures of a sweep as SVG text: runs and their Pareto front, and the effect of every axis."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FRONT = "#e0752e"
 
 
 def number_text(value: float) -> str:
-    """A number for people: whole ones with separators, others with four digits."""
+    """Format a number for display: whole ones with separators, others with four digits."""
     if not math.isfinite(value):
         return "\u2013"
     if value == int(value) and abs(value) < 1e15:
@@ -27,13 +27,14 @@ def number_text(value: float) -> str:
 
 
 def is_logarithmic(values: np.ndarray) -> bool:
-    """Whether numbers spread so far that a logarithmic axis shows them better."""
+    """Return whether a logarithmic axis suits the numbers: all positive, the largest over 20 times the
+    smallest."""
     known = values[np.isfinite(values)]
     return len(known) > 1 and float(known.min()) > 0 and float(known.max()) > 20 * float(known.min())
 
 
 def ticks(low: float, high: float, logarithmic: bool) -> list[float]:
-    """Round numbers between two bounds, both ends included in their range."""
+    """Return round numbers for the marks of an axis, all within [low, high]."""
     if logarithmic:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         steps = (1, 2, 5) if last - first <= 3 else (1,)
@@ -63,7 +64,7 @@ class Scale:
         self._begin, self._end = begin, end
 
     def at(self, value: float) -> float:
-        """Pixel of a number."""
+        """Return the pixel of a number."""
         if self.logarithmic:
             share = math.log(value / self.low) / math.log(self.high / self.low)
         else:
@@ -74,7 +75,7 @@ class Scale:
 def scatter_svg(
     results: SweepResults, rows: Sequence[int], x_name: str, y_name: str, front: Sequence[int]
 ) -> str:
-    """Every run as a dot, the front as a line; "" if no run has both numbers."""
+    """Draw every run as a dot and the front as a line; "" if no run has both numbers."""
     xs, ys = results.columns[x_name], results.columns[y_name]
     shown = [row for row in rows if np.isfinite(xs[row]) and np.isfinite(ys[row])]
     if not shown:
@@ -111,7 +112,7 @@ def scatter_svg(
 
 
 def effects_svg(found: Sequence[Effect]) -> str:
-    """A row per axis: a bar from its lowest to its highest level, relative to the average; "" if none."""
+    """Draw a row per axis: a bar from its lowest to its highest factor; "" without any effects."""
     known = [effect for effect in found if any(math.isfinite(factor) for factor in effect.factors)]
     if not known:
         return ""

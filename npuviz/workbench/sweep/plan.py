@@ -1,4 +1,4 @@
-"""Plans of design-space sweeps: a TOML file becomes the list of runs it asks for.
+"""Reads sweep plans: a TOML file becomes a list of runs.
 
 name = "array size"
 
@@ -52,7 +52,7 @@ _SECTIONS = ("name", "base", "axes", "metrics", "derived", "objectives")
 
 @dataclass(frozen=True, slots=True)
 class SweepRun:
-    """One run: what `npuviz run` would be given. Paths are absolute texts; "" and None stand for absent."""
+    """One run, as arguments of `npuviz run`. Paths are absolute; "" and None stand for absent."""
 
     model: str
     target: str = ""
@@ -65,7 +65,7 @@ class SweepRun:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is varied: a name of [base], or keys of --set joined by ", "."""
+    """An axis of the sweep: a name of [base], or keys of --set joined by ", "."""
 
     name: str
     values: tuple[Scalar, ...]
@@ -110,7 +110,7 @@ def read_plan(path: Path) -> SweepPlan:
 
 
 class _Reader:
-    """Turns the tables of a plan into runs, and names what is wrong with them."""
+    """Converts the tables of a plan to runs. Raises FormatError that names the wrong field."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -243,7 +243,7 @@ class _Reader:
         return value
 
     def _file(self, field: str, value: Any) -> str:
-        """A file beside the plan, an absolute one, or a sample model."""
+        """Find a file beside the plan, an absolute path, or a sample model. Raises FormatError."""
         name = self._word(field, value)
         if name not in self._found:
             beside = self._path.parent / name
@@ -267,10 +267,12 @@ def _text(value: Scalar) -> str:
 
 
 def run_key(run: SweepRun, digests: dict[str, str]) -> str:
-    """Name of a run's result: a hash of what it depends on, file contents and npuviz's version included.
+    """Compute the name of a run's result: a hash of all its inputs, file contents and npuviz's version
+    included.
 
-    `digests` keeps the hashes of files between calls. Files that a model or a description names in turn
-    (weights, DRAM and network files) are not looked into.
+    `digests` caches the hashes of files between calls. Files that a model or a description refers to
+    (weights,
+    DRAM and network files) are not hashed.
     """
     content = {
         **asdict(run),

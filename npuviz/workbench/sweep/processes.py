@@ -1,4 +1,4 @@
-"""Worker processes of a sweep on this machine: each has a pipe of its own, and nothing listens anywhere."""
+"""Runs a sweep in worker processes on this computer, connected by pipes; no port is opened."""
 
 import contextlib
 import importlib
@@ -24,23 +24,25 @@ class _Worker:
     pipe: Connection
     is_ready: bool = False
     key: str = ""
-    """Of the run it does, "" for none."""
+    """Key of the run that the worker executes, "" for none."""
 
 
 class Processes:
-    """Some worker processes. A worker that dies takes the run it did with it, and another one starts."""
+    """A pool of worker processes. If a worker dies, its run is reported as broken, and a new worker
+    starts."""
 
     def __init__(self, count: int) -> None:
         self._workers = [_start() for _ in range(count)]
 
     def wait_ready(self) -> None:
-        """Wait until every worker has loaded the engines, so that the time of the first run is its own."""
+        """Wait until every worker has loaded the engines, so that loading does not count in the time of the
+        first run."""
         for worker in self._workers:
             with contextlib.suppress(EOFError, OSError):
                 worker.is_ready = worker.pipe.recv()
 
     def results(self, runs: Mapping[str, SweepRun]) -> Iterator[tuple[str, RunResult]]:
-        """Key and result of every run, as they come."""
+        """Execute the runs, and yield the key and result of each as it arrives."""
         waiting = list(runs.items())[::-1]
         for worker in self._workers:
             _hand_out(worker, waiting)
@@ -52,7 +54,7 @@ class Processes:
                 _hand_out(worker, waiting)
 
     def close(self) -> None:
-        """End the workers, whatever they do."""
+        """Terminate the workers, also those that are running something."""
         for worker in self._workers:
             worker.process.terminate()
         for worker in self._workers:
@@ -79,7 +81,7 @@ class Processes:
 
 @contextlib.contextmanager
 def worker_processes(count: int) -> Generator[Processes]:
-    """Workers that are ready, and end with the block."""
+    """Start workers, wait until they are ready, and end them with the block."""
     made = Processes(count)
     try:
         made.wait_ready()
@@ -100,20 +102,20 @@ def _hand_out(worker: _Worker, waiting: list[tuple[str, SweepRun]]) -> None:
     worker.key = ""
     if waiting:
         worker.key, run = waiting.pop()
-        # One that has just died is found when its result is asked for.
+        # A worker that has just died is noticed when its result is received.
         with contextlib.suppress(OSError):
             worker.pipe.send(run)
 
 
 def load_engines() -> None:
-    """Import what the first run would import."""
+    """Import in advance what the first run would import."""
     for name in ("npuviz.debug.session", "npuviz.workbench.headless.run", "npuviz.onnx.reader"):
         importlib.import_module(name)
     targets()
 
 
 def _work(pipe: Connection) -> None:
-    """Do the runs that come through the pipe until it closes."""
+    """Execute the runs that arrive through the pipe until it closes."""
     # Ctrl-C goes to all processes of a terminal; the one that hands out runs ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load_engines()

@@ -1,4 +1,4 @@
-"""Reports of a sweep: the Pareto front and the sensitivities as HTML or Markdown, and the line at its end."""
+"""Reports a sweep: Pareto front and effects of axes as HTML or Markdown, and the outcome as text and data."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ svg { max-width: 100%; height: auto }
 
 
 def check_report_name(path: Path) -> None:
-    """Refuse a report of another kind than FORMS, before anything runs. Raises UsageError."""
+    """Check, before anything runs, that a report can be written to the path. Raises UsageError."""
     if path.suffix not in FORMS:
         raise UsageError(f"--report {path}: expected a name that ends in {' or '.join(FORMS)}")
     if not path.absolute().parent.is_dir():
@@ -51,7 +51,7 @@ def write_report(results: SweepResults, path: Path) -> None:
 
 
 def outcome_values(outcome: SweepOutcome, folder: Path) -> dict[str, Any]:
-    """What `npuviz sweep --json` prints."""
+    """Return all that `npuviz sweep --json` prints."""
     results = outcome.results
     return {
         "npuviz": __version__,
@@ -80,7 +80,7 @@ def outcome_values(outcome: SweepOutcome, folder: Path) -> dict[str, Any]:
 
 
 def outcome_text(outcome: SweepOutcome, folder: Path) -> str:
-    """What `npuviz sweep` prints at the end."""
+    """Write the text that `npuviz sweep` prints at the end."""
     results = outcome.results
     rate = f" in {outcome.seconds:.1f} s" if outcome.executed else ""
     lines = [
@@ -108,7 +108,7 @@ def _aims(results: SweepResults) -> str:
 
 
 def _rows(results: SweepResults, rows: Sequence[int]) -> list[tuple[str, ...]]:
-    """Header and one row a run: axes, then columns."""
+    """Return the header and one row per run: axes, then columns."""
     shown = [index for index, name in enumerate(results.axes) if name != "model"]
     table = [(*(results.axes[index] for index in shown), *results.columns)]
     for row in rows:
@@ -122,7 +122,7 @@ def _cell(axis: str, value: object) -> str:
 
 
 def _pair(results: SweepResults) -> tuple[str, str] | None:
-    """The two columns of the figure: the second objective across, the first upwards."""
+    """Return the columns of the x and y axis of the figure: the second objective and the first one."""
     names = [*results.objectives, *(name for name in results.columns if name not in results.objectives)]
     return (names[1], names[0]) if len(names) > 1 else None
 
@@ -217,6 +217,6 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def _plain_markdown(text: str) -> str:
-    """Text of somebody else in Markdown: one line, and neither HTML nor a mark of Markdown."""
+    """Escape untrusted text for Markdown: one line, without effective HTML or Markdown marks."""
     marked = re.sub(r"([\\`*\[\]|~!]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", " ".join(text.split()))
     return escape(marked, quote=False)

@@ -1,4 +1,4 @@
-"""The table of a sweep: a row per run, in a Parquet file that also tells what was varied and measured."""
+"""The table of a sweep: a row per run, in a Parquet file with axes, columns and objectives as metadata."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,13 @@ _VERSION = 1
 MAX_ROWS = 1_000_000
 
 DONE = "done"
-FAILED = "failed"  # npuviz refused it, or the chip broke: another try would end the same way
+FAILED = "failed"  # npuviz refused the run, or the chip broke: another try would end the same way
 BROKEN = "broken"  # the worker died or npuviz has a bug: tried again when the sweep is resumed
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What came of a run. `error` is one line, "" for `DONE`; `is_usage`: the plan asked wrongly."""
+    """Result of a run. `error` is one line, "" for `DONE`; `is_usage`: the error is in the plan."""
 
     status: str
     summary: dict[str, Any]
@@ -36,10 +36,10 @@ class RunResult:
 class SweepResults:
     """Results of all runs of a plan, in the order of the plan.
 
-    axes        names of what was varied; points[i] are its values in run i
+    axes        names of the axes; points[i] are their values in run i
     columns     metrics and derived columns: float64 arrays, NaN where a run has no such number
     objectives  column -> "min" or "max"
-    statuses, errors  per run; runs: what to open to see one
+    statuses, errors, keys  per run; runs  arguments to open a run again
     """
 
     name: str
@@ -56,18 +56,18 @@ class SweepResults:
         return len(self.points)
 
     def levels(self, axis: int) -> list[Scalar]:
-        """Values of an axis, in the order of the plan."""
+        """Return the values of an axis, in the order of the plan."""
         return list(dict.fromkeys(point[axis] for point in self.points))
 
     def label(self, run: int) -> str:
-        """The values of a run's axes, for people."""
+        """Describe a run by the values of its axes."""
         pairs = zip(self.axes, self.points[run], strict=True)
         return ", ".join(f"{name} {Path(value).name if name in ('model', 'config') else value}"
                          for name, value in ((n, str(v)) for n, v in pairs))  # fmt: skip
 
 
 def collect(plan: SweepPlan, keys: Sequence[str], results: Sequence[RunResult]) -> SweepResults:
-    """The table of a plan whose runs are done."""
+    """Make the table of results of a plan. keys, results  one for each run"""
     columns = {name: np.full(len(keys), np.nan) for name in (*plan.metrics, *plan.derived)}
     for row, result in enumerate(results):
         values: dict[str, float | None] = {}
@@ -132,7 +132,7 @@ def write_results(results: SweepResults, path: Path) -> None:
 
 
 def results_file(path: Path) -> Path | None:
-    """The results file of a path that is a sweep: the file itself, or the folder that holds it; else None."""
+    """Return the results file at a path or in a folder, None if there is no Parquet file."""
     if path.is_dir():
         path = path / RESULTS_NAME
     if path.suffix != ".parquet" or not path.is_file():

@@ -1,4 +1,4 @@
-"""One run of a sweep, as a worker process does it, and the small file that keeps its result."""
+"""Executes one run of a sweep in a worker process, and stores its result in a small file."""
 
 import json
 import os
@@ -12,18 +12,18 @@ from npuviz.workbench.sweep.plan import SweepRun
 from npuviz.workbench.sweep.results import BROKEN, DONE, FAILED, RunResult
 
 KEPT = ("cycles", "stop", "seconds", "events", "units", "queues", "memories", "counters", "check")
-"""What of a run's summary is kept."""
+"""Keys of a run's summary that are stored."""
 
 
 def opening_of(run: SweepRun) -> OpenOptions:
-    """How the model of a run is opened."""
+    """Return the options to open the model of a run with."""
     config = Path(run.config) if run.config else None
     return OpenOptions(run.target, run.preset, config, dict(run.settings), seed=run.seed)
 
 
 def run_one(run: SweepRun) -> RunResult:
-    """Run it, without a trace. Raises nothing but KeyboardInterrupt."""
-    # Late: a client that only hands out runs need not load the engines.
+    """Execute a run without a trace; errors become its result. Raises nothing but KeyboardInterrupt."""
+    # Imported late: a client that only hands out runs need not load the engines.
     from npuviz.workbench.headless.exit_codes import EXIT_DONE
     from npuviz.workbench.headless.run import RunOptions, run_model
 
@@ -48,7 +48,8 @@ def _line(text: str) -> str:
 
 
 class RunStore:
-    """Results of a sweep in a folder, a file each, named after the run's key; a file is whole or absent."""
+    """Stores results of a sweep in a folder, one file per run, named after its key; a file is whole or
+    absent."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "runs"
@@ -62,7 +63,7 @@ class RunStore:
         temporary.replace(self.folder / f"{key}.json")
 
     def find(self, key: str) -> RunResult | None:
-        """The result of a key, None if there is none or the file is damaged."""
+        """Return the result of a key, None if there is none or the file is damaged."""
         try:
             content = json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
             summary = content["summary"]

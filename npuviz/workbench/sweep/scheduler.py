@@ -1,4 +1,4 @@
-"""Runs of a sweep on a Dask scheduler that the user has; npuviz starts none."""
+"""Executes a sweep on the user's Dask scheduler; npuviz starts none."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from npuviz.workbench.sweep.results import BROKEN, RunResult
 from npuviz.workbench.sweep.run import run_one
 
 AHEAD = 4
-"""Runs per worker that are handed out at a time: enough to keep it busy, few enough to stop soon."""
+"""Runs per worker thread that are handed out at a time: enough to keep it busy, few enough to stop soon."""
 CONNECT_SECONDS = 20
 
 
@@ -24,7 +24,7 @@ class Scheduler:
         self._client = client
 
     def results(self, runs: Mapping[str, SweepRun]) -> Iterator[tuple[str, RunResult]]:
-        """Key and result of every run, as they come."""
+        """Execute the runs, and yield the key and result of each as it arrives."""
         from distributed import as_completed
 
         waiting = list(runs.items())[::-1]
@@ -33,7 +33,8 @@ class Scheduler:
 
         def submit() -> Any:
             key, run = waiting.pop()
-            # A key of its own, or the scheduler would take an equal run of an earlier call for this one.
+            # A unique key: otherwise the scheduler would return the result of the same run of an earlier
+            # call.
             unique = f"npuviz-{key}-{os.urandom(4).hex()}"
             future = self._client.submit(run_one, run, key=unique, pure=False, retries=0)
             names[future.key] = key
@@ -59,11 +60,12 @@ def _result_of(future: Any) -> RunResult:
 
 @contextmanager
 def scheduler_at(address: str) -> Generator[Scheduler]:
-    """The scheduler at an address. Raises UsageError if none answers there, or it has no workers."""
+    """Connect to the scheduler at an address. Raises UsageError if none answers there, or it has no
+    workers."""
     import dask.config as dask_config
     from distributed import Client
 
-    # A worker that dies takes one run with it, not three.
+    # If a worker dies, its run is not tried on further workers, which would die too.
     quiet = {
         "distributed.scheduler.allowed-failures": 0,
         "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS}s",

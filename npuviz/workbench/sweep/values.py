@@ -1,4 +1,4 @@
-"""Columns of a sweep: numbers found in a run's summary by path, and numbers computed from others."""
+"""Computes the columns of a sweep: numbers at paths of a run's summary, and expressions of other columns."""
 
 import ast
 import math
@@ -44,7 +44,7 @@ _MAX_POWER = 64
 
 
 def check_path(path: str) -> None:
-    """Refuse a path that no summary can have. Raises UsageError with the ones that exist."""
+    """Check that a summary can have a path. Raises UsageError that lists the possible ones."""
     _, section, name, field = _split(path)
     if section in _PLAIN and not name:
         return
@@ -61,9 +61,11 @@ def check_path(path: str) -> None:
 
 
 def metric(summary: Mapping[str, Any], path: str) -> float | None:
-    """The number at a path of a summary, None if this run has none.
+    """Return the number at a path of a summary, None if this run has none.
 
-    Where a wildcard meets several names their mean is taken, or what the word before the path says.
+    The numbers of all names that a wildcard matches are folded: by the word before the path (mean, sum, max,
+    min),
+    else to their mean.
     """
     fold, section, name, field = _split(path)
     part = summary.get(section)
@@ -80,7 +82,7 @@ def metric(summary: Mapping[str, Any], path: str) -> float | None:
 
 
 def _fits(pattern: str, text: str) -> bool:
-    """Whether the text is the pattern, with anything for each `*`; takes no longer for many of them."""
+    """Return whether the text matches the pattern, in which `*` stands for any text; linear in time."""
     first, *others = pattern.split("*")
     if not others:
         return text == pattern
@@ -102,7 +104,7 @@ def _number(value: Any) -> float | None:
 
 
 def _split(path: str) -> tuple[str, str, str, str]:
-    """(fold, section, name, field) of a path; name and field are "" where there are none."""
+    """Split a path to (fold, section, name, field); name and field are "" if absent."""
     words = path.split(None, 1)
     fold, rest = (words[0], words[1]) if len(words) == 2 and words[0] in _FOLDS else ("mean", path.strip())
     section, _, name = rest.partition(".")
@@ -113,15 +115,15 @@ def _split(path: str) -> tuple[str, str, str, str]:
 
 
 def check_expression(text: str, names: Collection[str]) -> None:
-    """Refuse what is no expression of numbers and known names. Raises UsageError."""
+    """Check that a text is an expression of numbers and known names. Raises UsageError."""
     _check(_parse(text), names)
 
 
 def evaluate(text: str, values: Mapping[str, float | None]) -> float | None:
-    """Value of an expression; None where a name has none, or the result is no number."""
+    """Evaluate an expression; None if a name has no value, or the result is not a finite real number."""
     try:
         result = _evaluate(_parse(text), values)
-        # A power of a negative number may be complex, which is no number here.
+        # A power of a negative number may be complex: isfinite then raises TypeError.
         return result if math.isfinite(result) else None
     except (ArithmeticError, ValueError, TypeError):
         return None
