@@ -1,1 +1,2 @@
-"""The machine in compiled code: the main loop over words of the state, and the rooms it stands on."""
+"""Simulate a wafer in compiled code: the main loop over the words of the state, and the parts it is built
+of."""

@@ -1,6 +1,6 @@
-"""The machine's main loop: from event to event until it has to stop."""
+"""Run the machine from event to event until it has to stop: the main loop."""
 
-# A call may change any word of a row, which the type checker does not see.
+# A call may change any word of a row, but the type checker does not see that.
 # pyright: reportUnnecessaryComparison=false
 
 from numba import int64
@@ -43,18 +43,18 @@ from npuviz.targets.wavelet.kernels.time.events import block_of, look_for_fault,
 from npuviz.targets.wavelet.kernels.time.wheel import exact_marks, next_event
 
 X_COMMAND = CALL.own
-"""Transient word: 1 + the command whose end is waited for, 0 none."""
+"""Word of `transient`: 1 + the command at whose end to stop, 0 none."""
 X_ROOM = CALL.own + 1
-"""Transient word: words of the state that may be used."""
+"""Word of `transient`: how many words of the state may be used."""
 X_ASIDE = CALL.own + 2
-"""Transient word: the word behind the heap at which rows for the log may be kept."""
+"""Word of `transient`: the word behind the heap from which on rows for the log may be kept."""
 LONGEST = 1 << 45
-"""Nobody waits that long for a host: an idle machine does not go there."""
+"""An idle machine that waits for its host advances to `until`, but not to cycles from this one on."""
 
 
 @kernel
 def finish(machine):
-    """Close the run: links that were busy last end their intervals."""
+    """Close the run: record the last interval of each link, and what the run ended with."""
     wafer = machine.wafer
     wafer.status = STATUS_FINISHED
     wafer.cycle = wafer.final
@@ -73,13 +73,14 @@ def finish(machine):
 
 @inlined
 def is_served(wafer):
-    """Whether every command given is done."""
+    """Return whether every command given is done."""
     return wafer.done == wafer.given
 
 
 @kernel
 def settle(machine):
-    """Nothing is left to happen: the end, a deadlock, or a wait for the host. Returns a RESULT_ code."""
+    """Decide what follows when no event is left: the end, a deadlock, or a wait for the host. Returns a
+    RESULT_ code."""
     wafer, call = machine.wafer, machine.call
     now = wafer.now + 1
     if now < 1:
@@ -100,7 +101,7 @@ def settle(machine):
 
 @spliced
 def _run(machine, margin, team):
-    """From event to event until there is a reason to stop. Returns a RESULT_ code."""
+    """Run from event to event until there is a reason to stop. Returns a RESULT_ code."""
     wafer, program, call = machine.wafer, machine.program, machine.call
     if wafer.status != STATUS_RUNNING:
         if wafer.status == STATUS_FINISHED:
@@ -156,14 +157,14 @@ def _run(machine, margin, team):
 def advance(state, words, commands, transient, events, margin, team, serves):
     """Run until cycle `until` of the call, a hit, a fault, the end, or until something needs more room.
 
-    state      (words,) int64    changed   root state
-    words      (words,) int64    read      program words
-    commands   (words,) int64    changed   host commands, their data and results
-    transient  (words,) int64    changed   stop rows, hits, number of event rows
+    state      (words,) int64 changed      root state
+    words      (words,) int64 read         program words
+    commands   (words,) int64 changed      host commands, their data and results
+    transient  (words,) int64 changed      stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
-    margin                       int       event rows one cycle may need
-    team       (words,) int64    changed   what the threads of this run share, see bands.py
-    serves                       int       1: this thread helps the one that runs these words until it is done
+    margin     int                         event rows one cycle may need
+    team       (words,) int64 changed      what the threads of this run share, see bands.py
+    serves     int                         1: help the thread that leads this run until that thread is done
     Returns a RESULT_ code. Whole cycles only: the state is that of cycle WAFER.cycle.
     """
     wafer, shared = WAFER(state), TEAM(team)
@@ -191,14 +192,14 @@ advance.takes("wwwwwnwn")
 def make_block(state, program, node, wakes):
     """Give a node its own words, if it has none yet.
 
-    state    (words,) int64  changed  root state
-    program  (words,) int64  read     program words
-    wakes    1: it looks for work in the next cycle, because a setting changed
+    state    (words,) int64  changed   root state
+    program  (words,) int64  read      program words
+    wakes    1: the node looks for work in the next cycle, because a setting changed
     """
     wafer = WAFER(state)
     pe = BLOCK(wafer, block_of(wafer, PROGRAM(program), node))
     if wakes:
-        # Nothing is due before the next cycle, so that the wheel may stand there.
+        # Nothing is due before the next cycle, so that the wheel may be turned to it.
         if wafer.now < wafer.cycle - 1:
             wafer.now = wafer.cycle - 1
         open_router(wafer, pe, wafer.cycle)

@@ -1,16 +1,16 @@
-"""A cycle of the wafer, by one thread or by several side by side; what comes out is the same to the bit.
+"""Run a cycle of the wafer with one thread or several side by side; the results are the same to the bit.
 
-The seats of a wafer's nodes (time/seats.py) are cut into bands. Of a cycle, threads first run the bands
+The seats of a wafer's nodes (time/seats.py) are cut into bands. In a cycle, threads first run the bands
 without their last seats, any thread any band; then these last seats, the border to the next band. What an
-actor does reaches its node and the neighbours, so that no two threads touch the same words. One thread does
-it in the same order: bands, borders, and then what has to run alone.
+actor does reaches its node and the neighbours, so that no two threads touch the same words. A single thread
+keeps the same order: bands, borders, and then what has to run alone.
 
-What is recorded and what hits come out the same, too: a job that runs beside others has event rows and hit
-words of its own.
+Recorded rows and hits are the same, too: a job that runs beside others has event rows and hit words of its
+own.
 
-The row `team` (TEAM) is what threads share beside the state. One of them leads, the one that called
-`advance`; the others serve until it lets them go. A job is taken by whoever comes first, so that a thread
-that the system has put to sleep holds up no more than the job it has.
+The row `team` (TEAM) holds what threads share beside the state. The thread that called `advance` leads; the
+others serve until it lets them go. Any free thread takes the next job, so that a thread that the system has
+put to sleep delays no more than its present job.
 """
 
 from npuviz.sim.parts.atomic_kernels import add_word, give_way, load_word, replace_word, store_word
@@ -33,8 +33,8 @@ from npuviz.targets.wavelet.kernels.time.seats import (
 )
 from npuviz.targets.wavelet.kernels.time.wheel import end_slot, next_word, word_at
 
-BORDER = ONE  # part of a band; ZERO: what lies inside
-# What all read, what all write and what the leading one writes lie on different lines.
+BORDER = ONE  # the border of a band; ZERO: what lies inside
+# Words that all threads read, words that all write and words of the leading one lie on different lines.
 TEAM = Record(
     "team",
     size="threads beside the leading one",
@@ -58,9 +58,9 @@ NEXT_MASK = (1 << NEXT_SHIFT) - 1
 JOBS_SHIFT = 16
 LET_GO = -1
 PATIENCE = 2000
-"""Looks at a word, some microseconds, after which a thread lets others run."""
+"""Times that a waiting thread looks at a word (some microseconds) before it lets others run."""
 ENOUGH = 256
-"""Events of a cycle from which it pays to share it."""
+"""Events of a cycle from which it pays to share the cycle among threads."""
 
 
 @kernel
@@ -113,12 +113,13 @@ def _run_part(machine, team, band, part):
 
 
 def call_words(stops: int) -> int:
-    """Words of the row CALL of a job that looks for so many stop rows: whole lines."""
+    """Return the words of the row CALL of a job with this many stop rows: whole lines."""
     return -(-(CALL.rows + stops * (STOP.num_words + 1)) // LINE) * LINE
 
 
 def team_words(margin: int, stops: int) -> int:
-    """Words of what threads share, with room for so many event rows of each job and for so many stop rows.
+    """Return the words of what threads share, with room for `margin` event rows per job and for `stops` stop
+    rows.
 
     The rows CALL of the jobs follow TEAM, then come their event rows.
     """
@@ -137,13 +138,13 @@ def _rows_of(team, band):
 
 @inlined
 def _has_calls(machine):
-    """Whether jobs have calls of their own: what leaves the kernel while they run has an order."""
+    """Return whether jobs need rows CALL of their own: recorded rows and hits have an order."""
     return is_recording(machine) or is_watched(machine)
 
 
 @inlined
 def _beside(machine, team, band):
-    """The machine for a job beside others: what it records and what hits goes to rows of its own."""
+    """Return the machine for a job that runs beside others: events and hits go to rows of its own."""
     if not _has_calls(machine):
         return machine
     return Machine(machine.wafer, machine.program, machine.host, _call_of(team, band), _rows_of(team, band))
@@ -151,7 +152,7 @@ def _beside(machine, team, band):
 
 @kernel
 def open_calls(machine, team):
-    """Let each job of this run look for the stop rows, and record what it does if that is wanted."""
+    """Copy the stop rows into the row CALL of each job, if the run records events or has stop rows."""
     if not _has_calls(machine):
         return
     call = machine.call
@@ -170,7 +171,7 @@ def open_calls(machine, team):
 
 @kernel
 def _take_rows(machine, team, call, band):
-    """Record what a job has recorded."""
+    """Append the event rows of a job to those of the run."""
     count = call.recorded
     call.recorded = 0
     if count > call.capacity:
@@ -183,7 +184,7 @@ def _take_rows(machine, team, call, band):
 
 @kernel
 def _take_hits(machine, call):
-    """Note what has hit in a job: of several hits of a row the last one counts, as with one thread."""
+    """Take over the hits of a job: of several hits of a row the last one counts, as with one thread."""
     first = CALL.rows + call.stops * STOP.num_words
     for i in range(first, first + call.stops):
         if call[i]:
@@ -196,7 +197,7 @@ def _take_hits(machine, call):
 
 @kernel
 def _take_calls(machine, team, jobs):
-    """Take over what jobs have recorded and what has hit in them, band by band, as one thread would have."""
+    """Take over the event rows and hits of all jobs, band by band, in the order of a single thread."""
     for band in range(jobs):
         call = _call_of(team, band)
         if call.recorded:
@@ -207,7 +208,7 @@ def _take_calls(machine, team, jobs):
 
 @spliced
 def run_jobs(machine, team):
-    """Do jobs of the present round as long as there are any; returns the last value of its word."""
+    """Run jobs of the present round while there are any left; return the last value of the word TEAM.jobs."""
     work = load_word(team, TEAM.jobs)
     while work >= 0 and (work & NEXT_MASK) < ((work >> NEXT_SHIFT) & NEXT_MASK):
         if replace_word(team, TEAM.jobs, work, work + 1):
@@ -220,7 +221,7 @@ def run_jobs(machine, team):
 
 @kernel
 def wait_for(team, word, value):
-    """Wait until a word of `team` has a value; others may run if that takes long."""
+    """Wait until a word of `team` has a value; let others run if that takes long."""
     turns = 0
     while load_word(team, word) != value:
         turns += 1
@@ -230,7 +231,7 @@ def wait_for(team, word, value):
 
 @kernel
 def wait_for_work(team, work):
-    """Wait until the word of the jobs is another one than `work`."""
+    """Wait until the word TEAM.jobs differs from `work`."""
     turns = 0
     while load_word(team, TEAM.jobs) == work:
         turns += 1
@@ -240,7 +241,7 @@ def wait_for_work(team, work):
 
 @inlined
 def _is_shared(wafer, team):
-    """Whether several threads run this cycle: there are some, and much happens."""
+    """Return whether several threads run this cycle: there are some, and the last cycle had many events."""
     team.lately = wafer.events - team.events
     team.events = wafer.events
     return team.size > 0 and wafer.bands_filled > 1 and team.lately >= ENOUGH
@@ -248,7 +249,7 @@ def _is_shared(wafer, team):
 
 @spliced
 def _share(machine, team, aside, part):
-    """Let all threads run a part of the bands."""
+    """Let all threads run one part (inside or border) of the bands."""
     # The last band has no border.
     wafer = machine.wafer
     jobs = wafer.bands_filled - part

@@ -1,6 +1,6 @@
-"""Waits of threads as the trace shows them, and what ended them, as origins (origins.py).
+"""Record the waits of threads as the trace shows them, and what ended each wait as an origin (origins.py).
 
-States keep what is needed whether a run is recorded or not; origins are looked up while somebody records.
+The state keeps what is needed for this in every run; origins are looked up only in recorded runs.
 """
 
 from numba import int64
@@ -45,23 +45,23 @@ from npuviz.targets.wavelet.kernels.router.ring import head_entry
 
 KIND_SCALAR = 1
 KIND_OPERATION = 10
-"""Interval kinds of DSD operations: this plus the operation."""
+"""First interval kind of DSD operations: add the number of the operation."""
 KIND_ISSUE, KIND_ACTIVATION, KIND_TASK_END = 141, 142, 143
 SHORT_WORK = 8
-"""Cycles: shorter work between two waits for the same is part of one wait, "takes words as they come"."""
+"""Cycles: shorter work between two waits of one cause is part of one wait, "takes words as they come"."""
 LONG_TURN = 8
-"""Cycles: taking turns more often is no wait."""
+"""Cycles: a shorter gap in which other threads have the datapath is no wait."""
 
 
 @inlined
 def last_thread(pe):
-    """The thread that has the datapath now, or had it last."""
+    """Return the thread that has the datapath now or had it last."""
     return pe.last if pe.last >= 0 else int64(MAIN)
 
 
 @kernel
 def _latest_input(wafer, thread):
-    """Word of the QUEUE whose head came last among an operation's inputs, 0 without one."""
+    """Return the word of the QUEUE whose head arrived last among an operation's inputs, 0 without one."""
     found, latest = int64(0), int64(-1)
     for i in range(1, 4):
         operand = thread.operands[i]
@@ -74,7 +74,7 @@ def _latest_input(wafer, thread):
 
 @kernel
 def _partner(wafer, pe, thread):
-    """Who pushed or popped last of the FIFO of an operation, as an origin."""
+    """Return the thread that last pushed to or popped from the FIFO of an operation, as an origin."""
     for i in range(4):
         operand = thread.operands[i]
         if operand.kind == KIND_FIFO:
@@ -84,7 +84,7 @@ def _partner(wafer, pe, thread):
 
 @kernel
 def _record_resumption(machine, pe, number, thread, t):
-    """What ended the wait of a thread that goes on at `t`."""
+    """Record what ended the wait of a thread that continues at `t`."""
     wafer = machine.wafer
     track = track_of(machine.program, pe.node, number)
     reason = thread.why
@@ -103,7 +103,7 @@ def _record_resumption(machine, pe, number, thread, t):
 
 @kernel
 def _show(machine, pe, number, thread, until):
-    """Record and count what a thread's track showed up to a cycle: its wait, and its work since then."""
+    """Record and count what a thread's track shows up to a cycle: its last wait, and its work since then."""
     work = until - thread.resumed
     if thread.paused > 0:
         if number == MAIN:
@@ -128,7 +128,7 @@ def _show(machine, pe, number, thread, until):
 
 @kernel
 def note_gap(machine, pe, number, thread, t):
-    """A thread takes a step at `t`, later than it could have by itself."""
+    """Note the wait of a thread that takes a step at `t`, later than its own pace would allow."""
     reason = thread.why
     gap = t - thread.expected
     if reason == WAIT_NONE and gap < LONG_TURN:
@@ -148,7 +148,7 @@ def note_gap(machine, pe, number, thread, t):
 
 @inlined
 def begin_thread(thread, t, expected):
-    """An operation begins at `t`; its first step can be at `expected`."""
+    """Note that an operation begins at `t`; its first step is possible at `expected`."""
     thread.expected = expected
     thread.why = WAIT_NONE
     thread.resumed = t
@@ -157,7 +157,7 @@ def begin_thread(thread, t, expected):
 
 @kernel
 def end_thread(machine, pe, number, thread, until):
-    """An operation has ended before a cycle: what its track showed last."""
+    """Note that an operation has ended before cycle `until`, and show the rest of its track."""
     _show(machine, pe, number, thread, until)
     thread.paused = 0
     thread.ended = until
@@ -166,14 +166,14 @@ def end_thread(machine, pe, number, thread, until):
 
 @kernel
 def record_issue(machine, pe, number, t):
-    """The main thread gave a microthread an operation at `t`."""
+    """Record that the main thread gave a microthread an operation at `t`."""
     track = track_of(machine.program, pe.node, number)
     record_origin(machine, track, KIND_ISSUE, t, origin(t, pe.node, int64(MAIN)))
 
 
 @kernel
 def end_scalar_run(machine, pe, t):
-    """Count and record what the main track showed up to now as scalar work."""
+    """Count and record the scalar work of the main track up to cycle `t`."""
     if pe.run_start < t:
         pe.occupied += t - pe.run_start
     if is_recording(machine) and pe.run_start < t:
@@ -184,7 +184,7 @@ def end_scalar_run(machine, pe, t):
 
 @kernel
 def end_main_wait(machine, pe, reason, t, what):
-    """The main thread goes on at `t` in the middle of a task.
+    """Record that the main thread continues at `t` in the middle of a task.
 
     reason  a WAIT_ number
     what    word of the OPERAND or, if its microthread was busy, of the THREAD that it waited for
@@ -225,7 +225,7 @@ def _record_main_wait(machine, pe, reason, span, what):
 
 @inlined
 def main_wait_of(operand, reads):
-    """WAIT_ number of an @map that waits for a cursor."""
+    """Return the WAIT_ number of an @map that waits for a cursor."""
     if operand.kind == KIND_INPUT:
         return WAIT_INPUT
     if operand.kind == KIND_OUTPUT:
@@ -235,15 +235,15 @@ def main_wait_of(operand, reads):
 
 @inlined
 def note_let(pe, t, thread):
-    """A thread activates or unblocks something in its step at `t`."""
+    """Note that a thread activates or unblocks something in its step at `t`."""
     pe.let = ((t + 1) << 4) | thread
 
 
 @kernel
 def record_task_start(machine, pe, possible, word, t):
-    """A task starts at `t` on a main thread that had nothing to do.
+    """Record what let a task start at `t` on a main thread that had nothing to do.
 
-    possible  since when the processor could have started one
+    possible  first cycle at which the processor could have started a task
     word      payload with marks, identity and cycle of arrival of the word that starts it; identity -1: none,
               -2: the host
     """
@@ -266,7 +266,7 @@ def record_task_start(machine, pe, possible, word, t):
 
 @kernel
 def last_end(pe):
-    """What ended last on the threads of a block, as an origin."""
+    """Return what ended last on the threads of a block, as an origin."""
     if pe.code < 0:
         return int64(0)
     if pe.done >> 4 > pe.ended:
@@ -276,9 +276,9 @@ def last_end(pe):
 
 @kernel
 def record_end(machine, latest):
-    """What the run ended with: what ended last on the wafer, or what let the host go on last.
+    """Record what the run ended with: the latest end on the wafer, or what last let the host continue.
 
-    latest  that end, as an origin
+    latest  the latest end on the wafer, as an origin
     """
     wafer = machine.wafer
     by, kind = wafer.host_by, KIND_HOST

@@ -1,4 +1,4 @@
-"""What a chip cannot go on after: codes of faults, see explain/ for their sentences."""
+"""Number the faults, after which a chip cannot continue; explain/ has their sentences."""
 
 import numpy as np
 

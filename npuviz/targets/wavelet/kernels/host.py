@@ -1,7 +1,7 @@
-"""The host: commands start in order, move data or launch functions, and are done.
+"""Run the commands of the host: start them in order, move data or launch functions, and end them.
 
-Transfers reach the memory and the queues of a PE directly; what the columns beside the program would cost
-is a figure per word (assumed).
+Transfers reach the memory and the queues of a PE directly; the columns beside the program, through which real
+transfers go, are modelled by a cost per word (assumed).
 """
 
 from numba import int64
@@ -59,19 +59,19 @@ from npuviz.targets.wavelet.kernels.unset import note_written
 
 @kernel
 def node_at(program, x, y):
-    """Node of a place of the rectangle, -1 if there is nothing."""
+    """Return the node at a place of the rectangle, -1 if there is none."""
     return program[program.grid + y * program.rectangle + x]
 
 
 @kernel
 def _program_of(program, node):
-    """Word of the program of a node, -1 for none."""
+    """Return the word of the program of a node, -1 for none."""
     return LAYOUT(program, NODE(program, program.nodes, node).layout).code
 
 
 @kernel
 def _symbol(machine, command, code):
-    """What a command names in a program."""
+    """Return the SYMBOL that a command names in a program."""
     return SYMBOL(machine.host, command.symbols, (code - machine.program.codes) // CODE.num_words)
 
 
@@ -115,9 +115,9 @@ def _copy_words(machine, index, pe, place, t):
 
 @kernel
 def _start_on(machine, command, index, target, t):
-    """What a command that starts does to one PE; returns 1 if the PE has a part in its end.
+    """Start a command on one PE; return 1 if the command waits for this PE to end.
 
-    target  its node, and its number in the region
+    target  node of the PE, and its number in the region
     """
     wafer, program = machine.wafer, machine.program
     node, number = target
@@ -184,7 +184,7 @@ def _start(machine, index, t):
     if is_watched(machine):
         watch_part(machine, -1, PART_HOST, ((index + 1) << ELEMENT_BITS) | MARK_HOST, t)
     if kind == HOST_COPY_IN or kind == HOST_COPY_OUT:
-        # A row of PEs is fed from its end, word after word (assumed).
+        # Words reach a row of PEs from its end, one after the other (assumed).
         progress.end = t + wafer.host_setup + command.words * width * wafer.host_word
         return
     for y in range(height):
@@ -198,9 +198,9 @@ def _start(machine, index, t):
 
 @kernel
 def _runs_a_task(program, pe):
-    """Whether a task of a PE runs, so that a copy has to wait: a task of the runtime makes it (assumed).
+    """Return whether a task of a PE runs, so that a copy has to wait: a task of the runtime copies (assumed).
 
-    One that waits in an operation does not count.
+    A task that waits in an operation does not count.
     """
     if pe.task < 0 or pe.map_wait != 0 or pe.halted:
         return False
@@ -209,9 +209,9 @@ def _runs_a_task(program, pe):
 
 @kernel
 def _copy(machine, index, t):
-    """Copy to or from every PE that is between two tasks; returns how many PEs are left.
+    """Copy to or from every PE that is between two tasks; return how many PEs are left.
 
-    Of its region only what lies from the first to the last of these is looked at.
+    Only the part of the region from the first to the last PE that is left is searched.
     """
     wafer, program = machine.wafer, machine.program
     command = COMMAND(machine.host, FIRST_COMMAND, index)
@@ -235,7 +235,7 @@ def _copy(machine, index, t):
 
 @inlined
 def _note_left(progress, left, place):
-    """A copy waits for a PE, the first one where `left` is 0."""
+    """Note that a copy waits for a PE, the first one if `left` is 0."""
     if left == 0:
         progress.first = place
     progress.beyond = place + 1
@@ -256,7 +256,7 @@ def _finish(machine, index, t):
 
 @kernel
 def _note_release(machine, index):
-    """Who of the PEs of a launch or of a stream from the wafer gave the host back last."""
+    """Note which PE of a launch or of a stream from the wafer was the last to release the host."""
     wafer, program = machine.wafer, machine.program
     command = COMMAND(machine.host, FIRST_COMMAND, index)
     latest = COMMAND_STATE(wafer, wafer.commands, index).start
@@ -279,11 +279,11 @@ def _note_release(machine, index):
 
 @kernel
 def _may_start(machine, index):
-    """Whether a command may start beside those under way: only streams of different colors overlap, and
-    only behind streams that gave the host back. Commands run in order otherwise.
+    """Return whether a command may start beside those under way.
 
-    Streams into the wafer share the channels of `--channels`, so that their words enter one stream after
-    the other; those of ports have a way of their own.
+    Commands run in order, except that streams of different colors overlap if the earlier ones are nonblock.
+    Streams into the wafer share the channels of `--channels`, so that their words enter one stream after the
+    other; those of ports have a way of their own.
     """
     wafer, host = machine.wafer, machine.host
     command = COMMAND(host, FIRST_COMMAND, index)
@@ -305,7 +305,7 @@ def _may_start(machine, index):
 
 @kernel
 def _is_at_work(machine, pe, t):
-    """Whether a task of a PE runs, or is to start."""
+    """Return whether a task of a PE runs, or can start."""
     if pe.task >= 0:
         return _runs_a_task(machine.program, pe)
     return pe.timed >> ENDED != 0 or (may_start(pe) and pick_task(machine, pe, t) != NO_TASK)
@@ -313,7 +313,8 @@ def _is_at_work(machine, pe, t):
 
 @kernel
 def _is_stream_at_work(machine, index, other, t):
-    """Whether a PE into which a stream went has been at work ever since copy `index` might have been made."""
+    """Return whether a PE that a stream went into has been busy ever since copy `index` could have been
+    made."""
     wafer, program = machine.wafer, machine.program
     command = COMMAND(machine.host, FIRST_COMMAND, other)
     progress = COMMAND_STATE(wafer, wafer.commands, other)
@@ -335,10 +336,10 @@ def _is_stream_at_work(machine, index, other, t):
 
 @kernel
 def _waits_for_streams(machine, index, t):
-    """Whether a copy has to wait for PEs into which the streams just before it went.
+    """Return whether a copy has to wait for PEs that the streams just before it went into.
 
-    A copy is made by a task of the runtime, which is taken when no task of the program is ready (assumed:
-    the vendor's color-swap reads what the words of a stream have added up). Each PE is waited for by itself.
+    A task of the runtime makes the copy; it runs when no task of the program is ready (assumed: the vendor's
+    color-swap reads what the words of a stream have added up). Each PE is waited for by itself.
     """
     other = index - 1
     waits = False
@@ -351,10 +352,10 @@ def _waits_for_streams(machine, index, t):
 
 @kernel
 def host_step(machine, t):
-    """Cycle `t` of the host: end what is done, start what may start.
+    """Run cycle `t` of the host: end commands that are done, start those that may start.
 
-    A command that waited for another starts the cycle after its end, as it does when a host asks for it
-    only then: a recorded run takes the same cycles.
+    A command that waited for another starts in the cycle after the other's end, as it does if a live host
+    gives it only then: so a recorded run takes the same cycles.
     """
     wafer = machine.wafer
     wafer.host_at = FAR

@@ -1,6 +1,6 @@
-"""Host commands: records of the words `host`, append-only, and the kinds, as wafer.py has them, too.
+"""Define the words `host`, to which commands are only appended; their kinds are numbered as in wafer.py.
 
-Rows of commands come first, then what they name, their data and their results.
+The rows of commands come first, then the symbols they name, their data and their results.
 """
 
 from npuviz.sim.parts.record_kernels import Record

@@ -1,7 +1,7 @@
-"""Numbers of the instruction set that CSL is lowered to: shared by the lowering, the machine and the kernels.
+"""Number the instruction set that CSL is lowered to: shared by the compiler, the machine and the kernels.
 
-The vendor's instruction encoding is not public; this set is npuviz's own. A scalar instruction stands
-for one instruction of the scalar pipeline, so that costs can be counted; see isa.py for the meaning.
+The vendor's instruction encoding is not public; this set is npuviz's own. A scalar instruction stands for one
+instruction of the scalar pipeline, so that costs can be counted; see isa.py for the meaning.
 """
 
 CODE_WORDS = 8

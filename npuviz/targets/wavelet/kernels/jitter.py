@@ -1,21 +1,21 @@
-"""Cycles that a seed adds to latencies: what another run of the same wafer might take. None without a seed.
+"""Compute the cycles that a seed adds to latencies: times that another run of the same wafer might take.
 
-What a seed adds depends on the seed, the place and, in half of the seeds, the cycle; so it is the same in
-every run with that seed, however it is cut.
+The added cycles depend on the seed, the place and, for half of the seeds, the cycle; so they are the same in
+every run with that seed, however the run is cut into calls. Without a seed nothing is added.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 
-# Assumed: all bounds, in cycles. Nobody publishes how much these times scatter.
+# Assumed: all bounds, in cycles. No source says how much these times scatter.
 MORE_LINK, MORE_RAMP, MORE_TASK, MORE_START, MORE_LAUNCH = 8, 8, 16, 16, 200
 UNIT_LINK, UNIT_RAMP, UNIT_QUEUE, UNIT_TASK, UNIT_START, UNIT_LAUNCH = 0, 8, 9, 10, 11, 27
 UNITS = 32
-"""Places of a node whose times vary: links by port, threads by number behind UNIT_START."""
+"""Places of a node whose times vary: links add their port to UNIT_LINK, threads a number to UNIT_START."""
 
 
 @kernel
 def _drawn(seed, unit, moment):
-    """31 bits that look random."""
+    """Return 31 pseudo-random bits."""
     # Products stay below 2 ** 63: kernels and their plain twins agree.
     word = (seed * 0x3C6EF35F) ^ (unit * 0x2C1B3C6D) ^ ((moment & 0xFFFF_FFFF) * 0x297A2D39)
     word &= 0xFFFF_FFFF
@@ -39,7 +39,7 @@ def _added(seed, unit, moment, bound):
 
 @inlined
 def more_cycles(machine, node, unit, bound):
-    """Cycles that are added to a time of a place of a node now."""
+    """Return the cycles to add now to a time at a place (UNIT_) of a node, at most `bound`."""
     seed = machine.program.seed
     if seed == 0:
         return 0

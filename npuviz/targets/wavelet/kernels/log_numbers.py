@@ -1,4 +1,4 @@
-"""What a row of the log tells: a line that a program prints, or a hazard; beside each what its value is."""
+"""Number the kinds of log rows (a printed line, a hazard), with the meaning of their values."""
 
 import numpy as np
 

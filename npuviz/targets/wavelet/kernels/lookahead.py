@@ -1,7 +1,7 @@
-"""Lines of the state that the actors of a cycle are about to read, asked for before their turn.
+"""Prefetch the lines of the state that the actors of a cycle are about to read.
 
-A large wafer does not fit into the caches, and a cycle reads a few lines of each of its blocks: without this
-64 x 64 PEs take 1.0 to 1.7 times as long (three paired runs). Nothing here changes the state.
+A large wafer does not fit into the caches, and a cycle reads a few lines of each of its blocks: without
+prefetching 64 x 64 PEs take 1.0 to 1.7 times as long (three paired runs). Nothing here changes the state.
 """
 
 from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel, trailing_zeros
@@ -28,7 +28,7 @@ from npuviz.targets.wavelet.kernels.router.ring import entry_of, head_of, opposi
 from npuviz.targets.wavelet.kernels.time.wheel import word_at
 
 CACHED_ACTORS = 512
-"""Actors of a cycle whose blocks are near without being asked for."""
+"""Most actors of a cycle whose blocks stay in the caches without prefetching."""
 KIND_MASK = (1 << KIND_BITS) - 1
 HEADER_LINES = 5
 """Lines at the beginning of a block that an event reads."""
@@ -38,7 +38,7 @@ CHANNEL_LINES = 4
 
 @inlined
 def _next_thread(pe):
-    """The thread that probably takes the datapath, -1 for none."""
+    """Return the thread that probably takes the datapath next, -1 for none."""
     stalled = pe.stalled
     mask = pe.threads & ~(stalled | (stalled >> STALLED_OUTPUT))
     if mask == 0:
@@ -49,7 +49,7 @@ def _next_thread(pe):
 
 @kernel
 def _fetch_headers(wafer, first, word):
-    """Ask for the blocks of the actors in a word of the wheel, whose lowest bit is actor `first`."""
+    """Prefetch the blocks of the actors in a word of the wheel, whose lowest bit is actor `first`."""
     seats = wafer.seats + (first >> 1)
     while word:
         k = trailing_zeros(word) & ~1
@@ -63,7 +63,7 @@ def _fetch_headers(wafer, first, word):
 
 @inlined
 def _next_channels(wafer, pe):
-    """Mask of the channels that the router will look at."""
+    """Return a mask of the channels that the router will look at."""
     mask = pe.channels & ~pe.shut & ~FRONTIER
     found = mask
     while mask:
@@ -76,7 +76,7 @@ def _next_channels(wafer, pe):
 
 @kernel
 def _fetch_records(machine, first, word):
-    """Ask for the threads and channels that the blocks of these actors name."""
+    """Prefetch the threads and channels that the blocks of these actors name."""
     wafer, program = machine.wafer, machine.program
     seats = wafer.seats + (first >> 1)
     while word:
@@ -105,7 +105,7 @@ def _fetch_records(machine, first, word):
 
 @kernel
 def _fetch_targets(machine, first, word):
-    """Ask for what those threads and channels name: memory, queues, the next routers."""
+    """Prefetch what the threads and channels of these actors name: memory, queues, the next routers."""
     wafer, program = machine.wafer, machine.program
     seats = wafer.seats + (first >> 1)
     while word:
@@ -130,9 +130,10 @@ def _fetch_targets(machine, first, word):
 
 @kernel
 def fetch_ahead(machine, slot, w, is_known):
-    """Ask for the lines of the actors in word `w` of a slot before they run, and for the blocks of the next.
+    """Prefetch the lines of the actors in word `w` of a slot before they run, and the blocks of the next
+    word.
 
-    is_known  the blocks of word `w` were asked for with the word before it
+    is_known  whether the blocks of word `w` were prefetched together with the word before it
     """
     wafer = machine.wafer
     word = wafer[word_at(wafer, w, slot)]
@@ -161,7 +162,7 @@ def _fetch_operands(wafer, pe, thread):
 
 @inlined
 def _fetch_way(wafer, pe, channel):
-    """The head of a channel, and where it goes."""
+    """Prefetch the head of a channel and the channel that it goes to."""
     routes = routes_now(channel)
     held = routes & channel.held
     if held == 0:

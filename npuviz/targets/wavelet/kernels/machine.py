@@ -1,10 +1,10 @@
-"""What the kernels of the wafer hand down to each other."""
+"""Bundle what the kernels of the wafer pass to each other."""
 
 from typing import Any, NamedTuple
 
 
 class Machine(NamedTuple):
-    """What a call of `advance` works on."""
+    """The rows and words that a call of `advance` works on."""
 
     wafer: Any
     """Row WAFER: the root state."""

@@ -1,11 +1,11 @@
-"""Bytes of a processing element's memory inside the words of the state, low bytes first."""
+"""Read and write bytes of a PE's memory inside the words of the state, low bytes first."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 
 @inlined
 def load_8(wafer, memory, address):
-    """A byte; the caller has checked the address."""
+    """Return a byte; the caller has checked the address."""
     return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFF
 
 
@@ -21,7 +21,7 @@ def store_8(wafer, memory, address, value):
 
 @kernel
 def load_16(wafer, memory, address):
-    """A 16-bit word, unsigned."""
+    """Return a 16-bit word, unsigned."""
     if (address & 7) == 7:
         return load_8(wafer, memory, address) | (load_8(wafer, memory, address + 1) << 8)
     return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF
@@ -42,7 +42,7 @@ def store_16(wafer, memory, address, value):
 
 @kernel
 def load_32(wafer, memory, address):
-    """A 32-bit word, unsigned."""
+    """Return a 32-bit word, unsigned."""
     if (address & 7) > 4:
         return load_16(wafer, memory, address) | (load_16(wafer, memory, address + 2) << 16)
     return (wafer[memory + (address >> 3)] >> ((address & 7) << 3)) & 0xFFFF_FFFF
@@ -63,7 +63,7 @@ def store_32(wafer, memory, address, value):
 
 @kernel
 def load_bytes(wafer, memory, address, size):
-    """1, 2, 4 or 8 bytes as an unsigned word (8: as it is)."""
+    """Return 1, 2, 4 or 8 bytes as an unsigned word (8 bytes: as a signed one)."""
     if size == 2:
         return load_16(wafer, memory, address)
     if size == 4:
@@ -89,7 +89,7 @@ def store_bytes(wafer, memory, address, size, value):
 
 @kernel
 def wrapped(value, kind):
-    """An integer wrapped to an integer type (T_U8 .. T_I64), extended by its sign or by zero."""
+    """Return an integer wrapped to an integer type (T_U8 .. T_I64), extended by its sign or by zero."""
     if kind == 2:
         return value & 0xFFFF
     if kind == 3:
@@ -107,7 +107,7 @@ def wrapped(value, kind):
 
 @inlined
 def size_of(kind):
-    """Bytes of a value type in memory."""
+    """Return the bytes of a value type in memory."""
     if kind <= 1:
         return 1
     if kind <= 3 or kind == 8 or (kind >= 10 and kind <= 11):

@@ -1,9 +1,10 @@
-"""Who let something go on, looked up while a run is recorded.
+"""Look up and record which thread let another one continue.
 
-An *origin* is a cycle behind it << 28 | node << 4 | thread; 0 nobody, -1 not known.
+An *origin* is the cycle after the work << 28 | node << 4 | thread; 0: no thread, -1: not known.
 
-Words and full buffers come from other nodes, which bands run side by side change in any order. What they say
-is looked up at the end of a cycle, when all nodes have done their part; until then a row says what.
+Words and full buffers come from other nodes, which bands run side by side change in any order. Rows about
+them are recorded with a note of what to look up, and are completed at the end of the cycle, when all nodes
+are done.
 """
 
 from numba import int64
@@ -25,11 +26,11 @@ from npuviz.targets.wavelet.kernels.records import (
 from npuviz.targets.wavelet.kernels.router.ring import opposite, routes_now
 
 KIND_WAIT = 130
-"""Interval kinds of waits: this plus the WAIT_ number."""
+"""First interval kind of waits: add the WAIT_ number."""
 KIND_HOST = 140
 KIND_LINK_BUSY, KIND_BUFFERS = 144, 145
 MOST_HOPS = 32
-"""Full buffers that are looked at, one behind the other."""
+"""Most full buffers, one behind the other, that are followed to their cause."""
 NODE_MASK = (1 << 24) - 1
 TYPE_SHIFT = 56
 TRACK_MASK = (1 << 32) - 1
@@ -40,19 +41,19 @@ node and CHANNEL of a full buffer, and the cycle."""
 
 @inlined
 def origin(done, node, thread):
-    """What a thread of a node did until before a cycle."""
+    """Return the origin for what a thread of a node did until before cycle `done`."""
     return (done << 28) | (node << 4) | thread
 
 
 @inlined
 def of_pe(pe, mark):
-    """The origin of a cycle << 4 | thread of a block."""
+    """Return the origin for `mark`, a cycle << 4 | thread of a block; -1 if it is 0."""
     return origin(mark >> 4, pe.node, mark & 15) if mark else int64(-1)
 
 
 @kernel
 def origin_of_word(wafer, identity):
-    """Who sent a word."""
+    """Return the origin of a word: the thread that sent it."""
     if identity >> 62:
         return wafer.host_by
     node = identity >> 32
@@ -66,14 +67,14 @@ def origin_of_word(wafer, identity):
 
 @kernel
 def track_of(program, node, thread):
-    """The track of a thread of a node, -1 if it is not watched."""
+    """Return the track of a thread of a node, -1 if it is not watched."""
     tracks = TRACKS(program, program.tracks, node)
     return tracks.main if thread == MAIN else tracks.thread[thread]
 
 
 @kernel
 def record_origin(machine, track, kind, t, by):
-    """From `t` on a track can go on because of an origin; nothing where that is not known or not watched."""
+    """Record that a track can continue from `t` on because of an origin, if both are known and watched."""
     if track == -1 or by < 0:
         return
     if by == 0:
@@ -87,7 +88,7 @@ def record_origin(machine, track, kind, t, by):
 
 @kernel
 def _record_origin_of_word(machine, track, word, t):
-    """From `t` on a track can go on because of a word. word: payload with marks, and identity."""
+    """Record that a track can continue from `t` on because of a word: (payload with marks, identity)."""
     marks, identity = word
     by = origin_of_word(machine.wafer, identity)
     kind = KIND_WAIT + WAIT_INPUT
@@ -100,9 +101,9 @@ def _record_origin_of_word(machine, track, word, t):
 
 @kernel
 def _origin_of_room(machine, pe, record, t):
-    """Who made room for a word on a CHANNEL of a block: behind full buffers, the reader of a full queue.
+    """Return the origin of room for a word on a CHANNEL: behind full buffers, the reader of a full queue.
 
-    0 where no queue is full: links were busy. -1 where buffers are full for longer than is looked at.
+    0 if no queue is full: links were busy. -1 if more than MOST_HOPS buffers are full.
     """
     wafer, program = machine.wafer, machine.program
     channel = CHANNEL(wafer, record)
@@ -131,21 +132,21 @@ def _origin_of_room(machine, pe, record, t):
 
 @inlined
 def record_word(machine, track, word, t):
-    """From `t` on a track can go on because of a word. word: payload with marks, and identity."""
+    """Note that a track can continue from `t` on because of a word: (payload with marks, identity)."""
     if track >= 0:
         record_row(machine, (LATER_WORD << TYPE_SHIFT) | track, word[1], word[0], t)
 
 
 @inlined
 def record_room(machine, pe, track, record, t):
-    """From `t` on a track can go on because a CHANNEL of its block has room."""
+    """Note that a track can continue from `t` on because a CHANNEL of its block has room."""
     if track >= 0:
         record_row(machine, (LATER_ROOM << TYPE_SHIFT) | track, pe.node, record, t)
 
 
 @kernel
 def look_up_origins(machine, first):
-    """Replace the rows from `first` on that say what to look up; some leave nothing."""
+    """Replace the rows from `first` on that note what to look up by causes; drop those without a cause."""
     wafer, call, events = machine.wafer, machine.call, machine.events
     end = call.recorded
     if end > call.capacity:

@@ -1,7 +1,8 @@
-"""Records of the immutable program words `program`: figures of the machine, programs, classes, tracks.
+"""Define the records of the immutable program words `program`: figures of the machine, programs, classes,
+tracks.
 
-A class is what nodes with the same program and the same channels have in common: where things lie in their
-blocks (records.py), and a template of a block.
+A class is the nodes with the same program and the same channels. They share a layout, which says where things
+lie in their blocks (records.py), and a template of a block.
 """
 
 from npuviz.sim.parts.record_kernels import Gap, Record, Words
@@ -101,7 +102,7 @@ CODE = Record(
     at_least=24,
 )
 
-# isa.py has the columns of instructions and operations as the lowering writes them; a test keeps them equal.
+# isa.py has the columns of instructions and operations as the compiler writes them; a test keeps them equal.
 INSTRUCTION = Record(
     "instruction",
     op="an OP_ number, with what it does to r[a] and the like",

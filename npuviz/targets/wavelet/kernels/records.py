@@ -1,7 +1,7 @@
-"""Records of the root state `wafer`.
+"""Define the records of the root state `wafer`.
 
-The state is one flat int64 array: a header, the time wheel, the tables of nodes (places of the fabric with
-a program or a route) and of their seats in the wheel, the trail of hops, then a heap. When something first
+The state is one flat int64 array: a header, the time wheel, the tables of nodes (places of the fabric with a
+program or a route) and of their seats in the wheel, the trail of hops, then a heap. When something first
 happens at a node, its block is copied to the heap and it takes the next seat; an idle node takes a word of
 the first table.
 """
@@ -94,8 +94,8 @@ BAND = Record(
     fault_value="what the fault is about: an address, a color, a message",
     at_least=32,
 )
-BORDERS_OF_A_BAND, MOST_BANDS = 16, 8  # a band is at least so many times its border: all wait for the borders
-NODES_OF_A_BAND = 2048  # a wafer has a band for so many nodes, though not more than MOST_BANDS
+BORDERS_OF_A_BAND, MOST_BANDS = 16, 8  # a band is at least 16 times its border: all wait for the borders
+NODES_OF_A_BAND = 2048  # nodes per band; a wafer has at most MOST_BANDS bands
 
 STATUS_RUNNING, STATUS_FINISHED, STATUS_FAULT, STATUS_DEADLOCK = 0, 1, 2, 3
 

@@ -1,8 +1,8 @@
-"""What a run reads and writes, as event rows: for whoever follows where values come from.
+"""Record what a run reads and writes as event rows, so that the origin of values can be followed.
 
 A run is tapped when its only stop row is one of STOP_TAP, which never hits. Each piece of work begins with a
-row that says what it is; the rows of what it touches follow it at once. Nothing is told of what addresses,
-branches and activations depend on.
+row that says what it is; the rows of what it touches follow it at once. What addresses, branches and
+activations depend on is not recorded.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
@@ -29,57 +29,57 @@ from npuviz.targets.wavelet.kernels.records import (
 from npuviz.targets.wavelet.kernels.router.ring import entry_behind, head_entry
 
 STOP_TAP = 32
-"""Test of a stop row that never hits; behind the numbers of npuviz.sim.stop."""
+"""Test of a stop row that never hits; the numbers of npuviz.sim.stop are lower."""
 TAP = 9
 """Type of an event row: TAP << 56 | what << 48 | node, cycle, and two words that depend on what it is."""
 
-# Work: its place (registers of the running function, or a host command), and its instruction.
+# Rows of work: then its place (registers of the running function, or a host command), and its instruction.
 WORK_SCALAR, WORK_ELEMENT, WORK_TASK, WORK_ARGUMENT, WORK_HOST_IN, WORK_HOST_OUT = 0, 1, 2, 3, 4, 5
 NUM_WORKS = 6
-# What it touches: where it begins, and how much.
+# Rows of what work touches: then where that begins, and how much it is.
 READ_MEMORY, WRITE_MEMORY, READ_WORD, WRITE_WORD = 8, 9, 10, 11
 READ_REGISTER, WRITE_REGISTER, READ_CELL, WRITE_CELL, READ_HOST = 12, 13, 14, 15, 16
 
 VALUE_SHIFT = 24
-"""In the last word of a row about a word or memory that is read 32 bits of what it was follow the count."""
+"""Shift of 32 bits of the value read, above the count, in the last word of a row about a word or memory."""
 LOW_HALF, HIGH_HALF = 2, 3
-"""How much of a word is touched, where it is not all of it (ONE)."""
+"""Count of a row about half a word; ONE is the whole word."""
 
-# Cells of a thread: its scalar operands have the numbers of their operands.
+# Cells of a thread: scalar operands have the numbers of their operands, others those below.
 CELL_SUM = 4
 CELL_LOW, CELL_HIGH = 8, 4
-"""The halves of a word that was taken, beside the number of the operand."""
+"""Cells for the halves of a word that was taken: add the number of the operand."""
 CELL_PACKED = 12
-"""An element that waits for the second one of its word."""
+"""Cell for an element that waits for the second one of its word."""
 
 
 @inlined
 def is_tapped(machine):
-    """Whether this run tells what it touches."""
+    """Return whether this run records what it touches."""
     return is_watched(machine) and stop_row(machine, 0).test == STOP_TAP
 
 
 @inlined
 def tap_work(machine, node, what, place, line):
-    """A piece of work begins."""
+    """Record that a piece of work begins."""
     record_row(machine, (TAP << 56) | (what << 48) | node, machine.wafer.now, place, line)
 
 
 @inlined
 def touch(machine, node, what, begin, count):
-    """The work under way touches something."""
+    """Record that the work under way touches something."""
     record_row(machine, (TAP << 56) | (what << 48) | node, machine.wafer.now, begin, count)
 
 
 @inlined
 def with_value(count, value):
-    """How much is touched, and what it was."""
+    """Return the last word of a row of a read: how much is touched, and the value read."""
     return count | ((value & 0xFFFF_FFFF) << VALUE_SHIFT)
 
 
 @kernel
 def touch_read(machine, pe, address, size):
-    """The work under way reads memory."""
+    """Record that the work under way reads memory."""
     value = 0
     if is_inside(pe, address, size):
         value = load_16(machine.wafer, pe.memory, address)
@@ -90,26 +90,26 @@ def touch_read(machine, pe, address, size):
 
 @inlined
 def cell_of(node, number, place):
-    """A cell of a thread."""
+    """Return the number of a cell of a thread."""
     return (node << 8) | (number << 4) | place
 
 
 @inlined
 def number_of(machine, pe, thread):
-    """Number of a thread of a PE."""
+    """Return the number of a thread of a PE."""
     first = THREAD(pe, LAYOUT(machine.program, pe.layout).threads, 0)
     return (word_of(machine.wafer, thread) - word_of(machine.wafer, first)) // THREAD.num_words
 
 
 @inlined
 def next_word(pe):
-    """Identity of the word that a PE sends next."""
+    """Return the identity of the word that a PE sends next."""
     return (pe.node << 32) | pe.sequence
 
 
 @kernel
 def touch_source(machine, pe, operand):
-    """The element of a memory, a FIFO or a queue that is read next."""
+    """Record a read of the next element of a memory, a FIFO or a queue."""
     kind = operand.kind
     if kind == KIND_LINE or kind == KIND_SHAPE or kind == KIND_RING:
         touch_read(machine, pe, operand.address, operand.bytes)
@@ -124,7 +124,7 @@ def touch_source(machine, pe, operand):
 
 @kernel
 def touch_target(machine, pe, operand):
-    """The element of a memory or a FIFO, or the word, that is written next."""
+    """Record a write of the next element of a memory or a FIFO, or of the next word."""
     at = target_of(machine, pe, operand)
     if at >= 0:
         touch(machine, pe.node, WRITE_MEMORY, at, operand.bytes)
@@ -134,7 +134,7 @@ def touch_target(machine, pe, operand):
 
 @kernel
 def tap_start(machine, pe, thread, operation):
-    """An operation starts: its scalar operands, as they are now."""
+    """Record that an operation starts and copies its scalar operands."""
     node, number = pe.node, number_of(machine, pe, thread)
     for i in range(1, 4):
         if operation.kinds[i] != isa.OPERAND_SCALAR:
@@ -151,7 +151,7 @@ def tap_start(machine, pe, thread, operation):
 
 @kernel
 def tap_plain(machine, pe, thread, count):
-    """The elements of a step of a plain operation."""
+    """Record the elements of a step of a plain operation."""
     node, number = pe.node, number_of(machine, pe, thread)
     for k in range(count):
         tap_work(machine, node, WORK_ELEMENT, number, thread.line)
@@ -174,7 +174,8 @@ def tap_plain(machine, pe, thread, count):
 
 @kernel
 def _tap_source(machine, pe, operand, cell):
-    """A source of an element of an operation that is not plain; cell: of the operand."""
+    """Record a read of a source by an element of an operation that is not plain; `cell` is that of the
+    operand."""
     kind = operand.kind
     if kind == KIND_VALUE:
         touch(machine, pe.node, READ_CELL, cell, ONE)
@@ -188,7 +189,7 @@ def _tap_source(machine, pe, operand, cell):
 
 @kernel
 def tap_element(machine, pe, thread, is_written, is_last):
-    """The next element of an operation that is not plain."""
+    """Record the next element of an operation that is not plain."""
     node, number = pe.node, number_of(machine, pe, thread)
     base = cell_of(node, number, 0)
     begin = 2 if thread.reduces else 1
@@ -228,7 +229,8 @@ def tap_element(machine, pe, thread, is_written, is_last):
 
 @kernel
 def tap_arguments(machine, pe, what, source, count):
-    """A task begins with arguments: from a word (READ_WORD), or from the host, one word each (READ_HOST).
+    """Record that a task begins with arguments: from a word (READ_WORD), or from the host, one word each
+    (READ_HOST).
 
     source  identity and payload of the word, or where the words of the host begin, and 0
     """
@@ -251,14 +253,14 @@ def tap_arguments(machine, pe, what, source, count):
 
 @kernel
 def tap_scalar(machine, pe, op):
-    """A scalar instruction begins; of those that may have to wait a run tells when they act."""
+    """Record that a scalar instruction begins; those that may have to wait are recorded when they act."""
     if op != isa.OP_DSD and op != isa.OP_MAP_READ and op != isa.OP_MAP_WRITE:
         tap_work(machine, pe.node, WORK_SCALAR, pe.frame, pe.line)
 
 
 @kernel
 def tap_cursor(machine, pe, operand, reads):
-    """An element of a cursor of @map is read or written."""
+    """Record that an element of a cursor of @map is read or written."""
     tap_work(machine, pe.node, WORK_SCALAR, pe.frame, pe.line)
     if reads:
         touch_source(machine, pe, operand)
@@ -268,7 +270,8 @@ def tap_cursor(machine, pe, operand, reads):
 
 @kernel
 def tap_call(machine, pe, frame, first, count):
-    """Arguments of a call, from the caller's registers to those of the function, which is open."""
+    """Record that the arguments of a call go from the caller's registers to those of the function, now
+    open."""
     for i in range(count):
         tap_work(machine, pe.node, WORK_ARGUMENT, pe.frame, frame.call)
         touch(machine, pe.node, READ_REGISTER, frame.caller + first + i, ONE)

@@ -1,7 +1,7 @@
-"""Variables without an initial value: which of their 16-bit words nobody has written yet.
+"""Find reads of variables without an initial value that no write has reached yet, by 16-bit words.
 
 Only classes whose program has such variables keep a bit for each word between the first and the last of them
-(LAYOUT.unset); a write clears it, and a read of one that is still set is a finding.
+(LAYOUT.unset); a write clears it, and a read of a word whose bit is set is a hazard.
 """
 
 from npuviz.sim.parts.bits_kernels import kernel, trailing_zeros
@@ -15,14 +15,14 @@ WORD_BITS = 64
 
 @kernel
 def _mask(low, high):
-    """Bits `low` to before `high` of a word, 0 <= low < high <= 64."""
+    """Return a mask of bits `low` to before `high` of a word, 0 <= low < high <= 64."""
     count = high - low
     return -1 if count == WORD_BITS else ((1 << count) - 1) << low
 
 
 @kernel
 def note_written(machine, pe, first, behind):
-    """The bytes from `first` to before `behind` of a PE's memory are written: none of them is unset."""
+    """Note that the bytes from `first` to before `behind` of a PE's memory are written."""
     layout = LAYOUT(machine.program, pe.layout)
     if layout.unset == 0:
         return
@@ -37,7 +37,7 @@ def note_written(machine, pe, first, behind):
 
 @kernel
 def first_unset(machine, pe, first, behind):
-    """Address of the first unset word among bytes of a PE's memory, -1 if there is none."""
+    """Return the address of the first unset word among bytes of a PE's memory, -1 if there is none."""
     layout = LAYOUT(machine.program, pe.layout)
     if layout.unset == 0:
         return -1
@@ -55,7 +55,7 @@ def first_unset(machine, pe, first, behind):
 
 @kernel
 def look_for_unwritten(machine, pe, first, behind):
-    """Bytes are read: a finding if nobody has written some of them."""
+    """Log a hazard if some of the bytes that are read have never been written."""
     address = first_unset(machine, pe, first, behind)
     if address >= 0:
         hazard(machine.wafer, pe.node, LOG_UNWRITTEN, address, pe.line)
@@ -63,11 +63,11 @@ def look_for_unwritten(machine, pe, first, behind):
 
 @kernel
 def look_at_operands(machine, pe, thread, count):
-    """An operation starts: what it reads must have been written; what it writes is from now on.
+    """Check when an operation starts that its sources have been written, and note what it writes.
 
-    Sources in one dimension are looked at, unless a control word may end the operation early.
+    Sources in one dimension are checked, unless a control word may end the operation early.
     """
-    # More elements than bytes of memory leave it: a table from a file may ask for any number.
+    # More elements than bytes lie outside the memory: a table from a file may ask for any number.
     most = min(count, pe.bytes)
     for i in range(1, 4):
         operand = thread.operands[i]

@@ -1,1 +1,1 @@
-"""Arithmetic on raw bits: float formats, register words, elements of DSD operations."""
+"""Compute on raw bits: float formats, register words, elements of DSD operations."""

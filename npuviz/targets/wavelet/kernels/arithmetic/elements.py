@@ -1,4 +1,4 @@
-"""What one element of a DSD operation computes, on raw bits."""
+"""Compute one element of a DSD operation, on raw bits."""
 
 import numpy as np
 
@@ -11,13 +11,14 @@ T_F32 = np.int64(isa.T_F32)
 
 @inlined
 def signed_16(word):
-    """A 16-bit word with its sign."""
+    """Return the signed value of a 16-bit word."""
     return ((word & 0xFFFF) ^ 0x8000) - 0x8000
 
 
 @kernel
 def operand_bytes(op, which):
-    """Bytes of an element of an operand: which 0 destination, 1 first source, 2 second source, 3 third.
+    """Return the bytes of an element of an operand: which 0 destination, 1 first source, 2 second source, 3
+    third.
 
     faddhs adds an f16 (first) to an f32 (second source); fmachs multiplies f16 (second) and adds to f32.
     """
@@ -40,7 +41,7 @@ def operand_bytes(op, which):
 
 @inlined
 def to_integer(value, low, high):
-    """A float truncated to an integer within bounds; not a number gives 0."""
+    """Return a float truncated to an integer within bounds; not a number gives 0."""
     if value != value:
         return 0
     if value <= low:
@@ -52,7 +53,7 @@ def to_integer(value, low, high):
 
 @kernel
 def leading_zeros(word):
-    """Zero bits in front of a 16-bit word."""
+    """Return the number of leading zero bits of a 16-bit word."""
     count = 16
     word &= 0xFFFF
     while word:
@@ -63,7 +64,7 @@ def leading_zeros(word):
 
 @inlined
 def integer_element(op, a, b):
-    """16-bit integer operations; bit 16 of the result of addc16 is the carry."""
+    """Return the result of a 16-bit integer operation; bit 16 of the result of addc16 is the carry."""
     if op == isa.D_ADD16:
         return (a + b) & 0xFFFF
     if op == isa.D_SUB16:
@@ -99,7 +100,7 @@ def integer_element(op, a, b):
 
 @kernel
 def scaled(value, exponent):
-    """A number times a power of two."""
+    """Return a number times a power of two."""
     while exponent > 0 and value - value == 0.0 and value != 0.0 and exponent < 5000:
         step = exponent if exponent < 500 else 500
         value *= 2.0**step
@@ -113,7 +114,7 @@ def scaled(value, exponent):
 
 @inlined
 def normal_exponent(value):
-    """Exponent e with 1 <= |value| / 2**e < 2; 0 for zero and what is not finite."""
+    """Return the exponent e with 1 <= |value| / 2**e < 2; 0 for zero, infinities and not a number."""
     if value == 0.0 or value - value != 0.0:
         return 0
     exponent = 0
@@ -130,7 +131,7 @@ def normal_exponent(value):
 
 @kernel
 def other_element(op, a, b, half):
-    """Conversions and the rare operations."""
+    """Return the bits of the result of a conversion or of a rare operation."""
     if op == isa.D_FH2S:
         return single_bits(value_of(a, half))
     if op == isa.D_FS2H:
@@ -166,9 +167,10 @@ def _single_element(op, a, b):
 
 @inlined
 def element(op, operands, half, is_fused):
-    """Bits of the result of one element from the bits of its three operands.
+    """Return the bits of the result of one element from the bits of its three operands.
 
-    half      16-bit float type of the program; is_fused  whether fmacs rounds once
+    half      16-bit float type of the program
+    is_fused  whether fmacs rounds once
     A sum of two f32 in 64 bits, rounded to 32, is the correctly rounded sum; so are difference and product.
     """
     a, b, c = operands

@@ -1,9 +1,10 @@
-"""Floating-point numbers as bits: conversions and exactly rounded arithmetic of 16-bit and 32-bit formats.
+"""Convert floating-point numbers to and from bits, with exactly rounded arithmetic of 16-bit and 32-bit
+formats.
 
-Formats by name of isa.py: f16 (5 exponent bits, 10 mantissa bits), bf16 (8, 7), cb16 (6, 9) and f32.
-A 16-bit result is computed in 64-bit arithmetic, where sums and products of two 16-bit numbers are exact,
-and rounded once to nearest even. What is not a number has one pattern of bits: which one processors and
-compilers choose depends on the order of operands.
+Formats by name of isa.py: f16 (5 exponent bits, 10 mantissa bits), bf16 (8, 7), cb16 (6, 9) and f32. A 16-bit
+result is computed in 64-bit arithmetic, where sums and products of two 16-bit numbers are exact, and rounded
+once to nearest even. Not a number always has the same bits here: on processors, its bits depend on the order
+of operands.
 """
 
 import struct
@@ -65,15 +66,16 @@ def _plain_single_bits(value: Any) -> int:
 
 
 double_of: Any = intrinsic_or(_double_of, _plain_double_of)
-"""The 64-bit float with these bits."""
+"""Return the 64-bit float that has the bits of a word."""
 
 bits_of: Any = intrinsic_or(_bits_of, _plain_bits_of)
-"""Bits of a 64-bit float, as a signed word."""
+"""Return the bits of a 64-bit float, as a signed word."""
 
 _single: Any = intrinsic_or(_single_of, _plain_single_of)
 _single_word: Any = intrinsic_or(_single_bits, _plain_single_bits)
 
-# Bits of exponent and mantissa, and bias. numpy numbers: plain ones would compile a kernel per format.
+# Bits of exponent and mantissa, and bias. With plain ints instead of numpy numbers, numba would compile a
+# kernel for each format.
 F16_EXPONENT, F16_MANTISSA, F16_BIAS = np.int64(5), np.int64(10), np.int64(15)
 BF16_EXPONENT, BF16_MANTISSA, BF16_BIAS = np.int64(8), np.int64(7), np.int64(127)
 CB16_EXPONENT, CB16_MANTISSA, CB16_BIAS = np.int64(6), np.int64(9), np.int64(42)
@@ -83,19 +85,19 @@ SINGLE_NAN = 0x7FC0_0000
 
 @inlined
 def single_of(word):
-    """The value of f32 bits, as a 64-bit float."""
+    """Return the value of f32 bits, as a 64-bit float."""
     return float64(_single(int64(word)))
 
 
 @inlined
 def single_bits(value):
-    """f32 bits of a number, rounded to nearest even."""
+    """Return the f32 bits of a number, rounded to nearest even."""
     return SINGLE_NAN if value != value else int64(_single_word(float32(value)))
 
 
 @kernel
 def widen(word, exponent_bits, mantissa_bits, bias):
-    """The value of a small float's bits."""
+    """Return the value of the bits of a 16-bit float."""
     sign = (word >> 15) & 1
     exponent = (word >> mantissa_bits) & ((1 << exponent_bits) - 1)
     mantissa = word & ((1 << mantissa_bits) - 1)
@@ -114,7 +116,8 @@ def widen(word, exponent_bits, mantissa_bits, bias):
 
 @kernel
 def narrow(value, exponent_bits, mantissa_bits, bias):
-    """Bits of a small float, rounded once to nearest even; too large becomes infinite."""
+    """Return the bits of a 16-bit float for a number, rounded once to nearest even; too large becomes
+    infinite."""
     if value != value:
         return ((1 << (exponent_bits + 1)) - 1) << (mantissa_bits - 1)
     bits = bits_of(value)
@@ -147,7 +150,7 @@ def narrow(value, exponent_bits, mantissa_bits, bias):
 
 @kernel
 def value_of(word, kind):
-    """The number that bits of a float type (T_...) stand for, exact."""
+    """Return the number that bits of a float type (T_...) stand for, exact."""
     if kind == T_F32:
         return single_of(word)
     if kind == T_F16:
@@ -159,7 +162,7 @@ def value_of(word, kind):
 
 @kernel
 def bits_for(value, kind):
-    """Bits of a number in a float type, rounded once to nearest even."""
+    """Return the bits of a number in a float type, rounded once to nearest even."""
     if kind == T_F32:
         return single_bits(value)
     if kind == T_F16:
@@ -171,13 +174,13 @@ def bits_for(value, kind):
 
 @inlined
 def is_float(kind):
-    """Whether a value type is a float."""
+    """Return whether a value type is a float."""
     return kind == T_F32 or kind == T_F16 or kind == T_BF16 or kind == T_CB16
 
 
 @kernel
 def fused(addend, left, right, kind):
-    """left * right + addend of numbers of one type, rounded once to bits of a type.
+    """Return the bits of left * right + addend for numbers of one type, rounded once.
 
     The product is exact in 64 bits. Where the sum is not, it is rounded to odd first, so that the second
     rounding is that of the exact sum.

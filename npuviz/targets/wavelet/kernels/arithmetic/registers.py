@@ -1,4 +1,5 @@
-"""Arithmetic of the scalar pipeline on register words: integers extended by their sign, floats as bits."""
+"""Compute operations of the scalar pipeline on register words: integers extended by their sign, floats as
+bits."""
 
 import math
 
@@ -10,12 +11,12 @@ from npuviz.targets.wavelet.kernels.memory import wrapped
 
 INFINITE = math.inf
 WHOLE = 2.0**52
-"""From here on numbers have no fraction."""
+"""Floats of this size and larger have no fraction."""
 
 
 @kernel
 def float_operation(op, left, right):
-    """A float operation on numbers; the result is rounded once by the caller."""
+    """Return the result of a float operation on numbers; the caller rounds it once."""
     if op == isa.OP_ADD:
         return left + right
     if op == isa.OP_SUB:
@@ -40,7 +41,7 @@ def float_operation(op, left, right):
 
 @kernel
 def integer_operation(op, left, right):
-    """An integer operation; the result is wrapped by the caller. Division by zero gives 0 (assumed)."""
+    """Return the result of an integer operation; the caller wraps it. Division by zero gives 0 (assumed)."""
     if op == isa.OP_ADD:
         return left + right
     if op == isa.OP_SUB:
@@ -75,7 +76,7 @@ def integer_operation(op, left, right):
 
 @kernel
 def binary(op, kind, left, right):
-    """OP_ADD .. OP_MAX on register words of a type."""
+    """Return the result of OP_ADD .. OP_MAX on register words of a type."""
     if is_float(kind):
         return bits_for(float_operation(op, value_of(left, kind), value_of(right, kind)), kind)
     return wrapped(integer_operation(op, left, right), kind)
@@ -83,7 +84,7 @@ def binary(op, kind, left, right):
 
 @kernel
 def unary(op, kind, word):
-    """OP_NEG .. OP_ABS."""
+    """Return the result of OP_NEG .. OP_ABS on a register word of a type."""
     if op == isa.OP_NOT:
         return 1 if word == 0 else 0
     if is_float(kind):
@@ -113,7 +114,7 @@ def _compared(op, a, b):
 
 @kernel
 def compare(op, kind, left, right):
-    """OP_EQ .. OP_GE: 1 or 0."""
+    """Return the result of OP_EQ .. OP_GE: 1 or 0."""
     if is_float(kind):
         return _compared(op, value_of(left, kind), value_of(right, kind))
     return _compared(op, left, right)
@@ -121,7 +122,10 @@ def compare(op, kind, left, right):
 
 @kernel
 def _truncated(value, kind):
-    """A float truncated to an integer type; beyond 64 bits and not a number give the nearest bound and 0."""
+    """Return a float truncated to an integer type.
+
+    Beyond 64 bits it gives about the nearest 64-bit bound, not a number gives 0.
+    """
     if value != value:
         return 0
     if value >= 9.2e18:
@@ -133,7 +137,7 @@ def _truncated(value, kind):
 
 @kernel
 def converted(word, source, target):
-    """A register word of one type as another type; floats to integers truncate."""
+    """Return a register word of one type as another type; floats to integers truncate."""
     if is_float(source):
         if is_float(target):
             return word if source == target else bits_for(value_of(word, source), target)
@@ -204,7 +208,7 @@ def _float_function(number, value, other):
 
 @kernel
 def power(base, exponent):
-    """base ** exponent with the special cases of C."""
+    """Return base ** exponent with the special cases of C."""
     if exponent == 0.0 or base == 1.0:
         return 1.0
     if base != base or exponent != exponent:
@@ -224,7 +228,8 @@ def power(base, exponent):
 
 @kernel
 def function_of(number, kind, word, other):
-    """OP_MATH: function `number` of register words of a type; computed in 64 bits and rounded once."""
+    """Return function `number` of OP_MATH of register words of a type; computed in 64 bits and rounded
+    once."""
     if number == isa.M_CLZ or number == isa.M_CTZ or number == isa.M_POPCOUNT:
         return _integer_function(number, word, kind)
     if not is_float(kind):

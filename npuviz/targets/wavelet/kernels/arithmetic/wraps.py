@@ -1,4 +1,4 @@
-"""Signed integers that their type does not hold: noted when they are computed. Others wrap on purpose."""
+"""Find signed integers that exceed their type when they are computed. Unsigned ones wrap on purpose."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
@@ -10,7 +10,7 @@ from npuviz.targets.wavelet.kernels.time.events import hazard
 
 @kernel
 def note_wrapped(wafer, pe, what, left, right):
-    """A sum, a difference or a product of signed integers that its type does not hold is a finding.
+    """Log a hazard if a sum, a difference or a product of signed integers exceeds its type.
 
     what  operation | type << 8
     """
@@ -26,7 +26,7 @@ def note_wrapped(wafer, pe, what, left, right):
 
 @kernel
 def note_wrapped_word(wafer, pe, thread, left, right):
-    """An element of an operation on i16 variables: a finding if its sum or difference is no i16."""
+    """Log a hazard if the sum or difference of an element of an operation on i16 variables is no i16."""
     is_sum = thread.op == isa.D_ADD16
     exact = signed_16(left) + signed_16(right) if is_sum else signed_16(left) - signed_16(right)
     if signed_16(exact) != exact:

@@ -1,1 +1,2 @@
-"""DSD operations: from the instruction over operands and FIFOs to the steps of a few elements."""
+"""Run DSD operations: start one from its instruction, move its operands and FIFOs, take steps of a few
+elements."""

@@ -1,9 +1,10 @@
-"""The end of a DSD operation, and what its completion activates or unblocks.
+"""End a DSD operation, and activate or unblock what its completion names.
 
 An operation ends with its last step. Its thread and its queues are free then; its completion acts when the
-results are there, `lag` cycles behind that step. The lag is that of a result (`complete`), less the cycles in
-which the operation waited for words: it lay in the pipe meanwhile. Assumed; measured (FAB) are both ends, the
-task of an operation that waits for its words, and the results of one that does not wait.
+results are there, `lag` cycles after that step. The lag is that of a result (`complete`), less the cycles in
+which the operation waited for words, because its earlier elements moved through the pipe meanwhile (assumed).
+Both extremes are measured (FAB): the task of an operation that waits for its words, and the results of one
+that does not wait.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -35,7 +36,7 @@ from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 
 @inlined
 def shorten_lag(thread, t):
-    """A thread takes a step at `t`, later than it could have: what it waited for words goes off its lag."""
+    """Shorten the lag of a thread by what it waited for words before its step at `t`."""
     if thread.why == WAIT_INPUT and thread.lag > 0:
         waited = t - thread.expected
         thread.lag -= waited if waited < thread.lag else thread.lag
@@ -69,7 +70,8 @@ def _clear_source(machine, pe, thread, t):
 
 @inlined
 def _take_control(thread):
-    """A control word ended an operation: what it activates or unblocks takes the place of the settings."""
+    """Replace the completion settings of an operation that a control word has ended by those of
+    `on_control`."""
     if thread.control == 2:
         thread.activate, thread.unblock = thread.control_id, -1
     elif thread.control == 3:
@@ -79,7 +81,10 @@ def _take_control(thread):
 
 @kernel
 def finish_operation(machine, pe, number, by_control, span):
-    """The end of an operation: its thread is free, its completion acts now or later. span: of a last step."""
+    """End an operation: free its thread, and let its completion act now or later.
+
+    span  (cycle of the last step, cycle at which it ends)
+    """
     wafer, program = machine.wafer, machine.program
     t, end = span
     thread = thread_of(program, pe, number)
@@ -96,7 +101,7 @@ def finish_operation(machine, pe, number, by_control, span):
     pe.threads &= ~(1 << number)
     if by_control:
         _take_control(thread)
-    # The trace ends with the cycle in which the last step was issued.
+    # In the trace the operation ends with the cycle in which its last step was issued.
     shown = t + 1
     if thread.start < shown:
         end_thread(machine, pe, number, thread, shown)
@@ -118,7 +123,7 @@ def finish_operation(machine, pe, number, by_control, span):
 
 @kernel
 def _complete(machine, pe, number, thread):
-    """What an operation that has ended activates and unblocks."""
+    """Activate and unblock what an operation that has ended names."""
     if thread.activate >= 0:
         activate(machine, pe, thread.activate, thread.line)
     if thread.unblock >= 0:
@@ -128,7 +133,7 @@ def _complete(machine, pe, number, thread):
 
 @kernel
 def complete_ended(machine, pe, t):
-    """Let completions act whose cycle has come; returns when to look again."""
+    """Let completions act whose cycle has come; return when to look again."""
     again = FAR
     mask = pe.timed >> ENDED
     while mask:
@@ -139,7 +144,7 @@ def complete_ended(machine, pe, t):
             continue
         pe.timed &= ~(1 << (k + ENDED))
         _complete(machine, pe, k, thread_of(machine.program, pe, k))
-        # It may have let a microthread go on.
+        # The completion may have unblocked a microthread.
         again = t + 1
     return again
 

@@ -1,4 +1,5 @@
-"""From an instruction to a DSD operation under way: operands, thread, settings; DSR loads; @map cursors."""
+"""Turn instructions into DSD operations under way: operands, thread, settings; load DSRs; move @map
+cursors."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
@@ -61,19 +62,20 @@ NUM_CURSORS = 8
 
 @inlined
 def register(registers, number):
-    """A register of the running function; -1 where the number says that there is none."""
+    """Return a register of the running function; -1 if its number is negative."""
     return registers[number] if number >= 0 else -1
 
 
 @inlined
 def level_of(priority):
-    """Level of a priority 0 high, 1 medium, 2 low and more; the main thread's levels lie between."""
+    """Return the level of a priority (0 high, 1 medium, 2 and more low); the main thread's levels lie
+    between."""
     return 4 - 2 * priority if priority < 2 else 0
 
 
 @kernel
 def _described(program, pe, word):
-    """The descriptor that a register word stands for: a DSR's contents, else the word itself."""
+    """Return the descriptor that a register word stands for: the contents of a DSR, else the word itself."""
     if field(word, 0, 7) != isa.KIND_DSR:
         return word
     file = field(word, isa.SHIFT_DSR_FILE, 3)
@@ -86,7 +88,8 @@ def _described(program, pe, word):
 
 @kernel
 def _dsr_at(machine, pe, operation, registers):
-    """Word of the DSR of the first fabric operand with settings, -1 if none; for `async` and the like."""
+    """Return the word of the DSR of the first fabric operand with settings (`async` and the like), -1 if
+    none."""
     layout = LAYOUT(machine.program, pe.layout)
     if layout.dsrs == 0:
         return -1
@@ -106,7 +109,10 @@ def _dsr_at(machine, pe, operation, registers):
 
 @kernel
 def _thread_number(machine, pe, operation, registers, dsr):
-    """The microthread of an asynchronous operation, `dsr` as `_dsr_at` says; wavelet-fabric.md section 5."""
+    """Return the microthread of an asynchronous operation; wavelet-fabric.md section 5.
+
+    dsr  word of its DSR with settings, as `_dsr_at` returns it
+    """
     wafer = machine.wafer
     if operation.ut >= 0:
         return registers[operation.ut] & 7
@@ -145,9 +151,10 @@ def _num_loads(operation, registers):
 
 @kernel
 def _settings(machine, pe, thread, operation, dsr_at):
-    """Completion settings of an operation: its own, or those of the DSR that holds its fabric descriptor.
+    """Set the completion of an operation: from its settings, or from those of the DSR with its fabric
+    descriptor.
 
-    Those were given to the load; that the operation may repeat them has no effect.
+    The DSR got its settings when it was loaded; repeating them in the operation has no effect.
     """
     program = machine.program
     registers = registers_of(machine.wafer, pe)
@@ -186,7 +193,8 @@ def _set_level(program, pe, thread, operation, number):
 
 @kernel
 def start_operation(machine, pe, operation, t):
-    """OP_DSD at cycle `t`. Returns False, having changed nothing, while its microthread is busy."""
+    """Start an operation (OP_DSD) at cycle `t`. While its microthread is busy, only note the wait and return
+    False."""
     wafer, program = machine.wafer, machine.program
     registers = registers_of(wafer, pe)
     dsr = _dsr_at(machine, pe, operation, registers)
@@ -231,7 +239,7 @@ def start_operation(machine, pe, operation, t):
     loads = _num_loads(operation, registers)
     dispatch = t + 1
     if loads:
-        # A load a cycle; the last one is usable `load_use` cycles later, less what branches cost just before.
+        # One load per cycle; the last one is usable `load_use` cycles later, less branches just before.
         wait = program.load_use - 1 - pe.bubble
         dispatch = t + loads + (wait if wait > 0 else 0)
     pe.bubble = 0
@@ -258,9 +266,10 @@ def start_operation(machine, pe, operation, t):
 
 @kernel
 def load_dsr(machine, pe, instruction, word):
-    """OP_DSR_LOAD: a DSR takes a descriptor and the settings of its row, with ids as they are now.
+    """Load a DSR (OP_DSR_LOAD) with a descriptor and the settings of its row, whose ids are read from
+    registers now.
 
-    With DSR_BASE for a row it goes on with what it has, from the base address `word`.
+    If the row is DSR_BASE, the DSR keeps what it has, but for its base address, which becomes `word`.
     """
     wafer, program = machine.wafer, machine.program
     file, number, settings = instruction.a, instruction.b, instruction.imm
@@ -291,13 +300,13 @@ def load_dsr(machine, pe, instruction, word):
 
 @inlined
 def cursor_of(program, pe, number):
-    """A cursor of @map."""
+    """Return a cursor of @map."""
     return OPERAND(pe, LAYOUT(program, pe.layout).cursors, number & (NUM_CURSORS - 1))
 
 
 @kernel
 def open_cursor(machine, pe, number, word, size):
-    """OP_MAP_OPEN."""
+    """Open a cursor of @map (OP_MAP_OPEN)."""
     operand = cursor_of(machine.program, pe, number)
     set_operand(machine, pe, operand, Given(isa.OPERAND_DSD, word, size, NONE))
     if has_fault(machine.wafer, pe):
@@ -312,7 +321,7 @@ def open_cursor(machine, pe, number, word, size):
 
 @kernel
 def cursors_go_on(machine, pe, count):
-    """OP_MAP_TEST: whether all of the first cursors have elements left; else they are closed."""
+    """Return whether all of the first cursors have elements left (OP_MAP_TEST); else close them."""
     wafer, program = machine.wafer, machine.program
     for i in range(count):
         if cursor_of(program, pe, i).left == 0:
@@ -328,7 +337,7 @@ def cursors_go_on(machine, pe, count):
 
 @kernel
 def cursor_ready(machine, pe, operand, reads, t):
-    """Whether an element can be read from or written to a cursor at cycle `t`."""
+    """Return whether an element can be read from or written to a cursor at cycle `t`."""
     wafer = machine.wafer
     kind = operand.kind
     if kind == KIND_INPUT:
@@ -342,7 +351,7 @@ def cursor_ready(machine, pe, operand, reads, t):
 
 @kernel
 def read_cursor(machine, pe, operand, t):
-    """OP_MAP_READ of a cursor that is ready."""
+    """Read an element of a cursor that is ready (OP_MAP_READ)."""
     kind = operand.kind
     operand.left -= 1
     if kind == KIND_INPUT:
@@ -356,14 +365,14 @@ def read_cursor(machine, pe, operand, t):
 
 @kernel
 def write_cursor(machine, pe, operand, value, t):
-    """OP_MAP_WRITE to a cursor that is ready."""
+    """Write an element of a cursor that is ready (OP_MAP_WRITE)."""
     kind = operand.kind
     operand.left -= 1
     if is_watched(machine):
         watch_target(machine, pe, operand, pe.line, t)
     if kind == KIND_OUTPUT:
         send_word(machine, pe, operand, Element(value, ZERO, operand.left == 0), t)
-        # It may have taken the room of a thread with the same color.
+        # The word may have taken the room of a thread with the same color.
         pe.tested |= pe.threads
     elif kind == KIND_FIFO:
         write_fifo(machine, pe, operand, value)

@@ -1,4 +1,4 @@
-"""FIFOs in PE memory: what happens when one is empty or full, and the tasks that pops and pushes activate.
+"""Handle FIFOs in PE memory: actions when one is empty or full, and tasks that pops and pushes activate.
 
 Ref: wavelet-fabric.md section 7.4 (DSD).
 """
@@ -28,7 +28,7 @@ ACTION_FAULT = 3
 
 @inlined
 def elements_free(machine, pe, operand):
-    """Elements that a FIFO can still take."""
+    """Return how many elements a FIFO can still take."""
     return (
         settings_of(machine.program, pe, operand).size - FIFO(machine.wafer, operand.record).fill
     ) // operand.bytes
@@ -36,13 +36,13 @@ def elements_free(machine, pe, operand):
 
 @inlined
 def elements_held(wafer, operand):
-    """Elements in a FIFO."""
+    """Return how many elements are in a FIFO."""
     return FIFO(wafer, operand.record).fill // operand.bytes
 
 
 @kernel
 def fifo_ready(machine, pe, thread, operand, place):
-    """Whether a FIFO operand lets its operation take a step: it goes on, waits, or ends.
+    """Return whether a FIFO operand lets its operation take a step: FIFO_GOES_ON, FIFO_WAITS or FIFO_ENDS.
 
     place  0: the operand is the destination
     """
@@ -76,7 +76,7 @@ def fifo_ready(machine, pe, thread, operand, place):
         fifo.read_length = thread.left
         destination = thread.operands[0]
         if destination.kind == KIND_LINE and destination.length < 0:
-            # A scalar is left as it was.
+            # A destination that is a scalar keeps its value.
             destination.address = destination.base
             write_memory(machine, pe, destination, thread.value)
     return FIFO_ENDS
@@ -84,7 +84,7 @@ def fifo_ready(machine, pe, thread, operand, place):
 
 @kernel
 def note_pop(machine, pe, operand):
-    """After a pop: if it made enough room for the push that met a full FIFO, activate `activate_pop`."""
+    """Activate `activate_pop` if a pop made enough room for the push that found the FIFO full."""
     fifo = FIFO(machine.wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
     fifo.by = ((machine.wafer.now + 1) << 4) | last_thread(pe)
@@ -96,7 +96,7 @@ def note_pop(machine, pe, operand):
 
 @kernel
 def note_push(machine, pe, operand):
-    """After a push: if there is enough for the pop that met an empty FIFO, activate `activate_push`."""
+    """Activate `activate_push` if a push added enough for the pop that found the FIFO empty."""
     fifo = FIFO(machine.wafer, operand.record)
     settings = settings_of(machine.program, pe, operand)
     fifo.by = ((machine.wafer.now + 1) << 4) | last_thread(pe)

@@ -1,4 +1,4 @@
-"""Operands of DSD operations: descriptors become cursors, cursors give and take elements."""
+"""Turn the descriptors of DSD operations into cursors, which give and take elements."""
 
 from typing import Any, NamedTuple
 
@@ -64,18 +64,18 @@ from npuviz.targets.wavelet.kernels.time.stops import mark_of, watch_bytes
 from npuviz.targets.wavelet.kernels.unset import note_written
 
 MARK = 0xC000_0000
-"""Assumed: what control_transform writes into the two top index bits of a control word."""
+"""The two top index bits, which control_transform sets for a control word (assumed)."""
 
 
 class Given(NamedTuple):
-    """How an operation names an operand."""
+    """An operand as an operation names it."""
 
     kind: Any
     """isa.OPERAND_..."""
     value: Any
-    """Its register."""
+    """Contents of its register."""
     bytes: Any
-    """Of an element."""
+    """Bytes of an element."""
     index: Any
     """The operation's .index, -1 if not given."""
 
@@ -92,13 +92,13 @@ class Element(NamedTuple):
 
 @inlined
 def field(word, shift, mask):
-    """A field of a descriptor word."""
+    """Return a field of a descriptor word."""
     return (word >> shift) & mask
 
 
 @inlined
 def dsr_of(pe, layout, number, file):
-    """A DSR by its file and its number in it."""
+    """Return a DSR by its file and its number in the file."""
     return DSR(pe, layout.dsrs, file * 16 + number)
 
 
@@ -164,7 +164,7 @@ def _fabric_operand(machine, pe, operand, word, given):
 
 @kernel
 def set_operand(machine, pe, operand, given):
-    """Make the cursor of an operand."""
+    """Set the cursor of an operand to its beginning."""
     wafer, program = machine.wafer, machine.program
     kind, value, element_bytes = given.kind, given.value, given.bytes
     for i in range(OPERAND.num_words):
@@ -261,7 +261,7 @@ def step_memory(program, operand):
 
 @kernel
 def step_shape(program, operand):
-    """Move a cursor over up to four dimensions: the stride of the outermost dimension that turned counts.
+    """Move a cursor over up to four dimensions by the stride of the outermost dimension that advances.
 
     Each outer stride already undoes the finished inner loops (csl.md section 4.2).
     """
@@ -277,14 +277,14 @@ def step_shape(program, operand):
 
 @inlined
 def is_inside(pe, address, size):
-    """Whether bytes lie in the memory of a PE."""
+    """Return whether bytes lie in the memory of a PE."""
     # Not `address + size`: an address may be any word, and the sum would be negative.
     return address >= 0 and address <= pe.bytes - size
 
 
 @kernel
 def read_memory(machine, pe, operand):
-    """The next element of a memory cursor; a fault outside the memory."""
+    """Read the next element of a memory cursor; a fault outside the memory."""
     wafer = machine.wafer
     address = operand.address
     size = operand.bytes
@@ -309,7 +309,7 @@ def write_memory(machine, pe, operand, value):
         store_16(wafer, pe.memory, address, value)
     else:
         store_32(wafer, pe.memory, address, value)
-    # What an operation in one dimension writes is noted when it starts.
+    # Writes of an operation in one dimension are noted when it starts.
     if machine.program.unset and operand.kind != KIND_LINE:
         note_written(machine, pe, address, address + size)
     step_memory(machine.program, operand)
@@ -317,7 +317,7 @@ def write_memory(machine, pe, operand, value):
 
 @inlined
 def read_line(wafer, pe, operand):
-    """`read_memory` of a cursor over equal steps."""
+    """Read the next element of a cursor with equal steps, as `read_memory` does."""
     address = operand.address
     size = operand.bytes
     if not is_inside(pe, address, size):
@@ -329,7 +329,7 @@ def read_line(wafer, pe, operand):
 
 @inlined
 def write_line(wafer, pe, operand, value):
-    """`write_memory` of a cursor over equal steps."""
+    """Write the next element of a cursor with equal steps, as `write_memory` does."""
     address = operand.address
     size = operand.bytes
     if not is_inside(pe, address, size):
@@ -344,16 +344,17 @@ def write_line(wafer, pe, operand, value):
 
 @inlined
 def has_word(queue, t):
-    """Whether the head of an input queue can be taken at cycle `t`."""
+    """Return whether the head of an input queue can be taken at cycle `t`."""
     return queue.count > 0 and head_entry(queue).ready <= t
 
 
 @kernel
 def pop_queue(wafer, pe, queue, number, t):
-    """Take the head of an input queue: payload | control mark. Lets the router see the free slot."""
+    """Take the head of an input queue and let the router see the free slot. Returns payload | control
+    mark."""
     count = queue.count
     if count <= 0:
-        # Two operands of an operation that read one queue, and one word.
+        # Two operands of an operation read the same queue, which holds one word.
         fault(wafer, pe.node, FAULT_EMPTY, number)
         return 0
     payload = head_entry(queue).payload
@@ -381,7 +382,7 @@ def read_fabric(wafer, pe, operand, t):
 
 @kernel
 def send_word(machine, pe, operand, element, t):
-    """Put a wavelet of a fabric destination on its way to the router."""
+    """Send a wavelet of a fabric destination to the router."""
     wafer, program = machine.wafer, machine.program
     flags = operand.flags
     payload = element.value & 0xFFFF_FFFF
@@ -413,7 +414,7 @@ def send_word(machine, pe, operand, element, t):
 
 @inlined
 def settings_of(program, pe, operand):
-    """The description of the FIFO of an operand."""
+    """Return the description of the FIFO of an operand."""
     return FIFO_SETTINGS(program, CODE(program, pe.code).fifos, operand.queue)
 
 
@@ -436,7 +437,7 @@ def read_fifo(machine, pe, operand):
 
 @kernel
 def target_of(machine, pe, operand):
-    """Address of the element that is written next to a memory or a FIFO, -1 for other operands."""
+    """Return the address of the element that is written next to a memory or a FIFO, -1 for other operands."""
     if operand.kind == KIND_FIFO:
         fifo = FIFO(machine.wafer, operand.record)
         settings = settings_of(machine.program, pe, operand)
@@ -473,16 +474,16 @@ def write_fifo(machine, pe, operand, value):
 
 @inlined
 def fifo_length(wafer, operand, is_source):
-    """Length that was set for a FIFO operand, 0 if none."""
+    """Return the length that was set for a FIFO operand, 0 if none."""
     fifo = FIFO(wafer, operand.record)
     return fifo.read_length if is_source else fifo.write_length
 
 
 @kernel
 def save_address(wafer, operand):
-    """Let the DSR of a memory operand go on behind what was done, if it was loaded with save_address.
+    """Move the DSR of a memory operand behind the elements done, if it was loaded with save_address.
 
-    A circular buffer's head is kept in any case.
+    The position in a circular buffer is kept in any case.
     """
     if operand.dsr < 0 or ((operand.flags & FLAG_SAVE) == 0 and operand.kind != KIND_RING):
         return

@@ -1,8 +1,8 @@
-"""Threads of one PE that touch the same memory while nothing orders them.
+"""Find threads of one PE that touch the same memory while nothing orders them.
 
-Looked at when an operation starts, or a scalar instruction touches memory, beside operations under way on
-other threads: what of these is left to read or to write. Operands in one dimension only; two with different
-strides are compared where one of them leaves no gaps.
+When an operation starts, or a scalar instruction touches memory, it is compared with what operations under
+way on other threads have left to read or to write. Only operands in one dimension are compared; two with
+different strides only if one of them leaves no gaps.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,8 @@ from npuviz.targets.wavelet.kernels.time.events import hazard
 
 
 class Row(NamedTuple):
-    """Equal elements in memory: address of the first, bytes from one to the next, how many, bytes of each."""
+    """Elements in memory at equal distances: address of the first, bytes from one to the next, how many,
+    bytes of each."""
 
     first: Any
     step: Any
@@ -30,7 +31,7 @@ class Row(NamedTuple):
 
 @kernel
 def meet(row, against):
-    """Whether two rows of elements share a byte."""
+    """Return whether two rows of elements share a byte."""
     first, step, count, size = row
     other, stride, number, width = against
     if count <= 0 or number <= 0:
@@ -63,7 +64,7 @@ def meet(row, against):
 
 @kernel
 def _meets_operand(thread, i, row):
-    """Whether a row of elements meets what is left of a memory operand of an operation under way."""
+    """Return whether a row of elements shares a byte with the rest of a memory operand under way."""
     operand = thread.operands[i]
     if operand.kind != KIND_LINE:
         return False
@@ -73,13 +74,15 @@ def _meets_operand(thread, i, row):
 
 @inlined
 def _found(operand, line):
-    """Value of a log row: where the memory begins that is shared, and the instruction of the other thread."""
+    """Return the value of a log row: the base address of the shared memory, and the instruction of the other
+    thread."""
     return operand.base | ((line + 1) << RACE_SHIFT)
 
 
 @kernel
 def _look_at_row(wafer, pe, live, row, writes):
-    """A row of elements is read or written: with what is left of an operation under way on another thread."""
+    """Log hazards if a row that is read or written shares bytes with the rest of an operation on another
+    thread."""
     if _meets_operand(live, ZERO, row):
         kind = LOG_TWO_WRITES if writes else LOG_EARLY_READ
         hazard(wafer, pe.node, kind, _found(live.operands[0], live.line), pe.line)
@@ -91,7 +94,7 @@ def _look_at_row(wafer, pe, live, row, writes):
 
 @kernel
 def look_for_races(machine, pe, thread, number):
-    """An operation starts on a thread: with what is left of those on the others."""
+    """Check an operation that starts on a thread against the rest of those on the other threads."""
     wafer, program = machine.wafer, machine.program
     mask = pe.threads & ~(1 << number)
     while mask:
@@ -109,7 +112,7 @@ def look_for_races(machine, pe, thread, number):
 
 @kernel
 def look_at_scalar(machine, pe, address, size, writes):
-    """A scalar instruction touches memory while microthreads have operations."""
+    """Check a scalar memory access against the rest of operations on microthreads."""
     wafer, program = machine.wafer, machine.program
     row = Row(address, ZERO, ONE, size)
     mask = pe.threads & ((1 << MAIN) - 1)

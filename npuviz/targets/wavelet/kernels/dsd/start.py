@@ -1,4 +1,4 @@
-"""A DSD operation before its first step: its thread, its length, its rate, the queues it claims."""
+"""Set up a DSD operation before its first step: its thread, its length, its rate, the queues it claims."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
 from npuviz.targets.wavelet.kernels import isa
@@ -44,13 +44,14 @@ from npuviz.targets.wavelet.kernels.unset import look_at_operands
 
 @inlined
 def thread_of(program, pe, number):
-    """A thread by its number."""
+    """Return a thread by its number."""
     return THREAD(pe, LAYOUT(program, pe.layout).threads, number)
 
 
 @kernel
 def _lanes(program, thread, group, cycles):
-    """Elements per step that the strides of the memory operands allow; wavelet-fabric.md section 2.2."""
+    """Return the elements per step that the strides of the memory operands allow; wavelet-fabric.md section
+    2.2."""
     lanes = group
     for i in range(4):
         operand = thread.operands[i]
@@ -80,7 +81,7 @@ def _lanes(program, thread, group, cycles):
 
 @kernel
 def _memory_sources(thread):
-    """Sources of an operation that are read from memory."""
+    """Return how many sources of an operation are read from memory."""
     count = 0
     for i in range(1, 4):
         kind = thread.operands[i].kind
@@ -91,10 +92,10 @@ def _memory_sources(thread):
 
 @kernel
 def _meetings(thread):
-    """Of two 32-bit elements how many are read from banks that are equal modulo 4: 0, 1 or 2.
+    """Return how many of two 32-bit elements are read from banks that are equal modulo 4: 0, 1 or 2.
 
-    Such an element lies in banks 0 and 1 or in 2 and 3 (modulo 4), the next one in the others. Sources that
-    walk in several dimensions are taken for sources that do not meet.
+    Such an element lies in banks 0 and 1 or in 2 and 3 (modulo 4), the next one in the others. Sources in
+    several dimensions are taken not to meet.
     """
     first = second = -1
     for i in range(1, 4):
@@ -115,7 +116,7 @@ def _meetings(thread):
 
 @kernel
 def _set_rate(program, thread):
-    """Elements per step and cycles per step of an operation."""
+    """Set the elements per step and the cycles per step of an operation."""
     op = thread.op
     rate = RATE(program, program.rates, op)
     group, cycles = rate.group, rate.cycles
@@ -157,10 +158,11 @@ def _set_rate(program, thread):
 
 @kernel
 def _count(wafer, pe, thread):
-    """Elements of an operation: of its first source that has a length, else of its destination.
+    """Return the number of elements of an operation: of its first source that has a length, else of its
+    destination.
 
-    A destination in memory that is shorter ends it: what lies behind is not written; so does the length that
-    was set for a FIFO. Where a control word may end the operation, it waits for that word.
+    A shorter destination in memory ends the operation, and nothing behind it is written; so does the length
+    that was set for a FIFO. If a control word may end the operation, it waits for that word.
     """
     length = -1
     for i in range(1, 4):
@@ -189,7 +191,7 @@ def _count(wafer, pe, thread):
 
 @kernel
 def test_always(program, pe, number):
-    """Let a thread be looked at before each step, whatever it waits for."""
+    """Let a thread be tested before each step, whatever it waits for."""
     thread_of(program, pe, number).fabric = SEVERAL
     pe.tested |= 1 << number
     pe.stalled &= ~((1 << number) | (1 << (number + STALLED_OUTPUT)))
@@ -199,7 +201,8 @@ def test_always(program, pe, number):
 def claim(machine, pe, operand, number):
     """Let the queue of an input operand feed a thread.
 
-    Of two threads on one queue no arrival tells which is meant: both are looked at in every event.
+    If two threads claim one queue, an arriving word does not tell which thread it is for: both are tested in
+    every event.
     """
     wafer, program = machine.wafer, machine.program
     other = QUEUE(wafer, operand.record).thread
@@ -232,7 +235,7 @@ def claim_queues(machine, pe, thread, number):
 
 @kernel
 def _note_kinds(program, pe, thread, number):
-    """What kinds of operands an operation has, and what of the fabric it has to wait for."""
+    """Note the kinds of an operation's operands, and which fabric operand it has to wait for."""
     kinds = 0
     fabric = 0
     is_plain = thread.reduces == 0 and thread.op != isa.D_DFILT and thread.op != isa.D_ADDC16
@@ -250,13 +253,14 @@ def _note_kinds(program, pe, thread, number):
     is_signed = _is_signed(program, pe, thread)
     thread.kinds = kinds | (IS_SIGNED if is_signed else IS_PLAIN if is_plain else 0)
     thread.fabric = fabric
-    # Nobody has looked yet whether it can start.
+    # Whether the operation can start has not been tested yet.
     pe.tested |= 1 << number
 
 
 @kernel
 def _look_for_output(machine, pe, thread, number):
-    """Two live operations on one output queue or color, and a queue that holds words of another color."""
+    """Log a hazard for two operations under way on one output queue or color, and for a queue with words of
+    another color."""
     wafer, program = machine.wafer, machine.program
     operand = thread.operands[0]
     if operand.kind != KIND_OUTPUT:
@@ -284,7 +288,7 @@ def _look_for_output(machine, pe, thread, number):
 
 @kernel
 def _variable_before(program, pe, address):
-    """Number of the last variable that begins at an address or before it, -1 if none does."""
+    """Return the number of the last variable that begins at an address or before it, -1 if none does."""
     code = CODE(program, pe.code)
     low, high = 0, code.num_symbols
     while low < high:
@@ -298,7 +302,7 @@ def _variable_before(program, pe, address):
 
 @kernel
 def _is_signed(program, pe, thread):
-    """Whether an operation adds or subtracts elements of i16 variables, and writes one."""
+    """Return whether an operation adds or subtracts elements of i16 variables, and writes one."""
     if (thread.op != isa.D_ADD16 and thread.op != isa.D_SUB16) or thread.operands[0].kind != KIND_LINE:
         return False
     for i in range(3):
@@ -316,7 +320,7 @@ def _is_signed(program, pe, thread):
 
 @kernel
 def _look_for_bounds(machine, pe, thread, count):
-    """Memory operands that begin in a variable and go beyond it; memory outside variables is not judged."""
+    """Log a hazard for memory operands that begin in a variable and exceed it; others are not checked."""
     program = machine.program
     for i in range(4):
         operand = thread.operands[i]
@@ -349,7 +353,7 @@ def set_up(machine, pe, thread, op, number):
             thread.reduces = 1
             thread.value = first.address
         elif first.kind == KIND_FIFO and is_inside(pe, destination.address, destination.bytes):
-            # What a FIFO that runs empty leaves in its place.
+            # The value that stays if the FIFO runs empty.
             thread.value = load_16(machine.wafer, pe.memory, destination.address)
             if destination.bytes == 4:
                 thread.value = load_32(machine.wafer, pe.memory, destination.address)

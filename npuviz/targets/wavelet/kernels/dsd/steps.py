@@ -1,4 +1,4 @@
-"""DSD operations under way: steps of a few elements. One step takes the datapath.
+"""Take steps of DSD operations under way, each of a few elements. One step occupies the datapath.
 
 An operation belongs to a thread: a microthread, or the main thread, which waits for its end.
 """
@@ -81,13 +81,14 @@ _PAIRS = FLAG_PAIR | FLAG_PAIR_ANY
 
 @inlined
 def _words_needed(thread, operand):
-    """Words of the fabric without which an operand takes no step."""
+    """Return how many fabric words an operand needs for a step."""
     return 2 if operand.flags & FLAG_PAIR and thread.left > 2 else 1
 
 
 @kernel
 def can_step(machine, pe, thread, t):
-    """Whether a thread can take a step at cycle `t`: 1 yes, 0 waits for others, -1 ends, c > 1: from c on."""
+    """Return whether a thread can take a step at cycle `t`: 1 yes, 0 it waits, -1 it ends, c > 1: from cycle
+    c on."""
     wafer = machine.wafer
     later = 0
     if thread.left <= 0:
@@ -115,7 +116,7 @@ def can_step(machine, pe, thread, t):
                 thread.wait = WAIT_OUTPUT
                 if channel.ports[0].count + needed > channel.limit_ramp:
                     return 0
-                # The word that left in this cycle makes room in the next one.
+                # A word that left in this cycle makes room in the next one.
                 later = t + 1
             elif machine.program.swap and not swap_has_room(machine.program, pe, channel, t):
                 thread.wait = WAIT_OUTPUT
@@ -179,7 +180,8 @@ def _write(machine, pe, operand, element, t):
 
 @kernel
 def _meets_control(wafer, pe, thread, t):
-    """Let a control word at an input act: 0 there is none, 1 it was consumed, 2 it ends the operation.
+    """Let a control word at an input act; return 0: there is none, 1: it was consumed, 2: it ends the
+    operation.
 
     A word that ends an operation by its `on_control` stays in the queue. Ref: a public program that reads it
     with the next operation.
@@ -246,7 +248,8 @@ def _elements(machine, pe, thread, count, t):
 
 @kernel
 def _watch_memory(machine, pe, thread, count, t):
-    """Test stop rows about memory read by a step, and lines it writes; `_elements` sees other writes."""
+    """Test stop rows about memory that a step reads, and about lines it writes; `_elements` tests other
+    writes."""
     mark = mark_of(thread.line)
     for i in range(4):
         operand = thread.operands[i]
@@ -264,7 +267,7 @@ def _watch_memory(machine, pe, thread, count, t):
 
 @kernel
 def _special_step(machine, pe, thread, number, t):
-    """A step that computes nothing: a control word, or a word that DFILT drops.
+    """Take a step that computes nothing: for a control word, or a word that DFILT drops.
 
     Returns its cycles, 0 if there is something to compute.
     """
@@ -288,7 +291,7 @@ def _special_step(machine, pe, thread, number, t):
 
 @kernel
 def _fifo_count(machine, pe, thread, count):
-    """Elements of a step that its FIFOs have or take, `count` at most."""
+    """Return the elements of a step, at most `count`, that its FIFOs hold or have room for."""
     for i in range(4):
         operand = thread.operands[i]
         if operand.kind == KIND_FIFO:
@@ -300,7 +303,8 @@ def _fifo_count(machine, pe, thread, count):
 
 @kernel
 def _pair_count(machine, thread, count, t):
-    """Elements of a step of two words an operand, `count` at most: of one where no second is at hand."""
+    """Return the elements of a step of two words per operand, at most `count`: of one word if a second is
+    missing."""
     wafer = machine.wafer
     for i in range(4):
         operand = thread.operands[i]
@@ -330,7 +334,8 @@ def _plain_read(wafer, pe, operand, kind, t):
 
 @inlined
 def _plain_elements(machine, pe, thread, count, t):
-    """`_elements` of a plain operation: memory in lines, constants, single words of the fabric."""
+    """Compute and store elements of a plain operation: memory in lines, constants, single words of the
+    fabric."""
     wafer, program = machine.wafer, machine.program
     op, kinds = thread.op, thread.kinds
     half = CODE(program, pe.code).half
@@ -351,14 +356,14 @@ def _plain_elements(machine, pe, thread, count, t):
         if to == KIND_LINE:
             write_line(wafer, pe, destination, value)
         elif to == KIND_OUTPUT:
-            # What few operations need is not read for the others: it lies on another line.
+            # Fields that few operations need are read only for these: they lie on another cache line.
             index = thread.index if destination.flags & FLAG_INDEX else ZERO
             send_word(machine, pe, destination, Element(value, index, i + 1 == thread.left), t)
 
 
 @spliced
 def step_operation(machine, pe, number, t):
-    """A step of an operation that can take one; returns the cycles of the datapath it takes."""
+    """Take a step of an operation that can take one; return the cycles of the datapath that it takes."""
     wafer, program = machine.wafer, machine.program
     thread = thread_of(program, pe, number)
     band = band_of(wafer, pe)

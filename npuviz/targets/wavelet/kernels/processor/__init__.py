@@ -1,1 +1,2 @@
-"""The processor of a node: who takes the datapath, tasks, the scalar pipeline, system calls."""
+"""Simulate the processor of a node: the choice of the next thread, tasks, the scalar pipeline, system
+calls."""

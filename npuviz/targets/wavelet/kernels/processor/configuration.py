@@ -1,4 +1,5 @@
-"""Configuration registers, for the library's functions, `@get_config`, and pointers: router, queues, timer.
+"""Read and write configuration registers: by library functions, `@get_config`, and pointers; router, queues,
+timer.
 
 On WSE-2 the words at 0x7f20 + color and 0x7f40 + color lie in the address space of the PE. Ref: the comments
 of spmv-hypersparse (EX). Route register: outputs in bits 0-4 (west, east, south, north, ramp), inputs in 5-9,
@@ -24,7 +25,7 @@ ROUTES, SWITCHES, INPUT_QUEUES = 0x7F20, 0x7F40, 0x7F58
 NUM_QUEUES = 8
 PRIORITY_BITS = 0x300
 TIMER, TIMER_CONTROL = 0x7E80, 0x7E84
-"""Word addresses of the time stamp counter (three words) and of what starts it. Assumed."""
+"""Word addresses of the time stamp counter (three words) and of the register that starts it. Assumed."""
 NUM_COLORS = 24
 PORT_OF = (4, 2, 3, 1, 0)
 """Bit or number in a register -> port."""
@@ -32,12 +33,13 @@ INVALID = 5
 VALID = 1 << 16
 TAKES_RECEIVE = 1 << 17
 TAKES_SEND = 1 << 18
-"""In a switch position: which half it gives itself, where a register says so."""
+"""Bits of a switch position that a register has set: which half of the route it gives itself."""
 
 
 @kernel
 def channel_of(machine, pe, color):
-    """Place of a color's channel in the block; a fault and 0 if the router has no room for the color."""
+    """Return the place of a color's channel in the block; a fault and 0 if the router has no room for the
+    color."""
     place = LAYOUT(machine.program, pe.layout).channel[color] if color >= 0 and color < NUM_COLORS else 0
     if place == 0:
         fault(machine.wafer, pe.node, FAULT_COLOR, color)
@@ -46,7 +48,11 @@ def channel_of(machine, pe, color):
 
 @kernel
 def keep_half(channel, position, before):
-    """A switch position that has a half from position 0 takes it from the new one; `before`: the old one."""
+    """Give a switch position the half of its route that it takes from position 0 again, after position 0 has
+    changed.
+
+    before  the old position 0
+    """
     word = channel.positions[position]
     if word >> 16 == 0:
         return
@@ -79,7 +85,7 @@ def _mask_of(bits):
 
 @kernel
 def _number_of(mask):
-    """The first port of a mask as a switch register numbers it."""
+    """Return the first port of a mask as a switch register numbers it."""
     bits = _bits_of(mask)
     for i in range(5):
         if (bits >> i) & 1:
@@ -89,14 +95,14 @@ def _number_of(mask):
 
 @kernel
 def _position_field(channel, k):
-    """Four bits of the switch register for position `k`."""
+    """Return the four bits of the switch register for position `k`."""
     word = channel.positions[k]
     if word >> 16 == 0:
         return INVALID | ((word & 1) << 3)
     before = channel.positions[k - 1]
     is_input = (word & TAKES_RECEIVE) != 0
     if word & (TAKES_RECEIVE | TAKES_SEND) == 0:
-        # A position of the layout does not say which half it gave: the one that differs.
+        # A position of the layout does not say which half it gives: it is the half that differs.
         is_input = (word & 0x1F) != (before & 0x1F) or (word & 0x1F00) == (before & 0x1F00)
     return 8 | _number_of(word & 0x1F) if is_input else _number_of((word >> 8) & 0x1F)
 
@@ -105,7 +111,7 @@ def _position_field(channel, k):
 def _set_position(channel, k, field):
     code = field & 7
     if code >= INVALID:
-        # No position, but the bit stays for programs that change the port alone.
+        # The position is invalid, but its bit 3 is kept for programs that change only the port.
         channel.positions[k] = field >> 3
         return
     gives = TAKES_RECEIVE if field & 8 else TAKES_SEND
@@ -126,7 +132,7 @@ def _set_position(channel, k, field):
 
 @inlined
 def is_register(program, address):
-    """Whether a byte address is that of a register that pointers reach."""
+    """Return whether a byte address is that of a register that pointers reach."""
     word = address >> 1
     is_route = word >= ROUTES and word < ROUTES + NUM_COLORS
     is_switch = word >= SWITCHES and word < SWITCHES + NUM_COLORS
@@ -137,7 +143,7 @@ def is_register(program, address):
 
 @kernel
 def _write_priority(machine, pe, queue, value):
-    """The priority of a queue's microthread, now and for operations that give none."""
+    """Set the priority of a queue's microthread, now and for operations that give none."""
     if value & ~PRIORITY_BITS:
         fault(machine.wafer, pe.node, FAULT_REGISTER, INPUT_QUEUES + queue)
         return
@@ -148,7 +154,7 @@ def _write_priority(machine, pe, queue, value):
 
 @kernel
 def _stamp(pe, t):
-    """The time stamp counter at cycle `t`."""
+    """Return the time stamp counter at cycle `t`."""
     return pe.tsc_stopped if pe.tsc_stopped >= 0 else t - pe.tsc
 
 
@@ -167,7 +173,7 @@ def _write_timer(pe, word, value, t):
 
 @kernel
 def read_register(machine, pe, word, t):
-    """A configuration register by its word address; a fault for one that is not simulated."""
+    """Return a configuration register by its word address; a fault for one that is not simulated."""
     if not is_register(machine.program, 2 * word):
         fault(machine.wafer, pe.node, FAULT_REGISTER, word)
         return 0
@@ -221,6 +227,6 @@ def write_register(machine, pe, word, value, t):
             _set_position(channel, k, (value >> (4 * (k - 1))) & 0xF)
         channel.is_ring = (value >> 12) & 1
         channel.position = (value >> 13) & 3
-    # It may send to others now.
+    # The channel may send to other routers now.
     pe.channels |= FRONTIER
     open_router(machine.wafer, pe, t + 1)

@@ -1,4 +1,4 @@
-"""Arithmetic on packed descriptors: instructions that change one field."""
+"""Change one field of a packed descriptor, for the instructions that do so."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
@@ -6,7 +6,7 @@ from npuviz.targets.wavelet.kernels import isa
 
 @kernel
 def descriptor_instruction(registers, instruction, op):
-    """OP_DSD_SET, OP_DSD_MOVE."""
+    """Run OP_DSD_SET or OP_DSD_MOVE."""
     imm, kind = instruction.imm, 0
     word = registers[instruction.b]
     value = registers[instruction.c]
@@ -21,7 +21,7 @@ def descriptor_instruction(registers, instruction, op):
 
 @kernel
 def field_place(field):
-    """(shift, mask) of a descriptor field; as FIELDS of isa.py, which a test compares."""
+    """Return (shift, mask) of a descriptor field; a test keeps them equal to FIELDS of isa.py."""
     if field == isa.F_BASE:
         return isa.SHIFT_BASE, isa.MASK_BASE
     if field == isa.F_EXTENT:

@@ -1,4 +1,4 @@
-"""What divisions cost: compilers make something cheaper of a constant divisor, floats take longer."""
+"""Compute the cycles of divisions: cheaper by a constant divisor, longer for floats."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.targets.wavelet.kernels import isa
@@ -6,10 +6,10 @@ from npuviz.targets.wavelet.kernels import isa
 
 @kernel
 def division(program, instruction):
-    """Cycles beyond the table's of OP_DIV and OP_REM.
+    """Return the cycles of OP_DIV and OP_REM beyond those of the cost table.
 
-    By a constant: shifts and masks, or a product with its inverse; of floats only powers of two have an exact
-    inverse. Other floats take what the math function `inverse` takes.
+    Division by a constant takes shifts and masks, or a product with its inverse; of floats only powers of two
+    have an exact inverse. Other float divisions take the cycles of the math function `inverse`.
     """
     op, kind, divisor = instruction.op, instruction.type, instruction.imm
     is_constant = instruction.c < 0

@@ -1,4 +1,4 @@
-"""The processor of a node in one cycle: who of the threads and the main thread takes the datapath."""
+"""Run the processor of a node for one cycle: choose which thread, or the main thread, takes the datapath."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, spliced, stay_apart, trailing_zeros
 from npuviz.targets.wavelet.kernels.causes import last_thread, note_let
@@ -53,13 +53,13 @@ from npuviz.targets.wavelet.kernels.time.events import (
 )
 
 RUN_MAIN = 9
-"""Number of the main thread's scalar instructions among what wants the datapath."""
+"""Number that stands for the main thread's scalar instructions in the choice of who takes the datapath."""
 MICROTHREADS = (1 << MAIN) - 1
 
 
 @kernel
 def _take_from_host(machine, pe, t):
-    """Words that the host sends to this processor enter its queues; returns when to look again."""
+    """Let words that the host sends to this processor enter its queues; return when to look again."""
     wafer, program, host = machine.wafer, machine.program, machine.host
     again = FAR
     mask = pe.streams_in
@@ -91,7 +91,7 @@ def _take_from_host(machine, pe, t):
 
 @kernel
 def _look_for_empty(program, pe, t):
-    """Queues with a flush under way that are empty now start their handler."""
+    """Let queues with a flush under way that are empty now start their handler."""
     mask = pe.flush & FLUSHES
     while mask:
         k = trailing_zeros(mask)
@@ -103,7 +103,7 @@ def _look_for_empty(program, pe, t):
 
 @kernel
 def _main_ready(machine, pe, t):
-    """Whether the main thread's next instruction can be tried at cycle `t`."""
+    """Return whether the main thread's next instruction can be tried at cycle `t`."""
     program = machine.program
     if pe.map_wait == 0:
         return True
@@ -116,9 +116,9 @@ def _main_ready(machine, pe, t):
 
 @kernel
 def _look_at_thread(machine, pe, number, t):
-    """Find out whether a thread can take a step: 1 yes, 0 it waits for others, c > 1: from cycle c on.
+    """Return whether a thread can take a step: 1 yes, 0 it waits for others, c > 1: from cycle c on.
 
-    A thread that waits is not looked at again before a word or room has come.
+    A thread that waits is not tested again before a word or room has come.
     """
     thread = thread_of(machine.program, pe, number)
     state = can_step(machine, pe, thread, t)
@@ -138,7 +138,8 @@ def _look_at_thread(machine, pe, number, t):
 
 @inlined
 def _note_wait(machine, pe, number):
-    """What a thread waits for after a step, if that is one queue or one output: it is woken when it comes."""
+    """Put a thread to sleep after a step if all it waits for is one queue or one output, which will wake
+    it."""
     wafer = machine.wafer
     thread = thread_of(machine.program, pe, number)
     if thread.fabric == KIND_INPUT:
@@ -157,7 +158,7 @@ def _note_wait(machine, pe, number):
 
 @kernel
 def _hold_blocked(program, pe, mask):
-    """Microthreads that are blocked wait for nothing else; they are looked at when they may go on."""
+    """Let blocked microthreads wait for nothing but their unblocking, after which they are tested again."""
     pe.tested |= mask
     pe.stalled &= ~(mask | (mask << STALLED_OUTPUT))
     while mask:
@@ -169,7 +170,8 @@ def _hold_blocked(program, pe, mask):
 
 @inlined
 def _first_in_turn(pe, ready):
-    """The thread of the highest priority, after the one served last, and its rank: number | rank << 8."""
+    """Return the thread of the highest priority that follows the one served last, and its rank: number | rank
+    << 8."""
     last = pe.last
     served = (1 << (last + 1)) - 1
     best, rank = -1, -1
@@ -189,13 +191,13 @@ def _first_in_turn(pe, ready):
 
 @inlined
 def rank_of(level, has_turn):
-    """Order of those that want the datapath: by priority, then behind the one that had it last."""
+    """Return the rank of a claim to the datapath: by priority, then those after the one that had it last."""
     return 2 * level + (1 if has_turn else 0)
 
 
 @kernel
 def processor_step(machine, seat, t):
-    """Cycle `t` of the processor with a seat."""
+    """Run cycle `t` of the processor with a seat."""
     wafer, program = machine.wafer, machine.program
     stay_apart()
     b = wafer[wafer.seats + seat]
@@ -243,7 +245,7 @@ def processor_step(machine, seat, t):
             if again < wake:
                 wake = again
     if pe.timed >> ENDED:
-        # A task that may start has started: what is activated now counts once more.
+        # A task that may start has started by now: a further activation counts again.
         again = complete_ended(machine, pe, t)
         _start_next(machine, pe, t)
         if again < wake:
@@ -294,21 +296,21 @@ def _start_next(machine, pe, t):
 
 @spliced
 def _run_main(machine, pe, threads, t):
-    """The main thread has the datapath; returns when to look again."""
+    """Give the main thread the datapath; return when to look again."""
     pe.last = -1
     scalar_step(machine, pe, t)
     pe.free = t + pe.stretch
     pe.busy += 1
     if pe.map_wait != 0:
         return FAR
-    # An operation that started may take its first step a cycle before the next instruction.
+    # An operation that has started may take its first step a cycle before the next instruction.
     again = pe.ready
     return again - 1 if pe.threads != threads and again > t + 1 else again
 
 
 @spliced
 def _run_thread(machine, pe, number, t):
-    """A thread has the datapath for a step; returns when to look again."""
+    """Give a thread the datapath for a step; return when to look again."""
     pe.last = number
     cycles = step_operation(machine, pe, number, t)
     pe.free = t + cycles * pe.stretch
@@ -322,7 +324,7 @@ def _run_thread(machine, pe, number, t):
 
 @kernel
 def _next_arrival(program, pe, t):
-    """Earliest cycle at which a word that is still on the ramp, or a launch, can be looked at."""
+    """Return the earliest cycle at which a word still on the ramp, or a launch, can be looked at."""
     from_queue = FAR
     if pe.launch >= 0 and pe.launch >> LAUNCH_SHIFT > t:
         from_queue = pe.launch >> LAUNCH_SHIFT

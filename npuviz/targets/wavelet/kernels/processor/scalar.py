@@ -1,4 +1,4 @@
-"""The scalar pipeline: one instruction in order, with what each costs.
+"""Run the scalar pipeline: one instruction at a time, in order, with the cycles of each.
 
 Instructions that cost nothing (immediates, register moves, arithmetic on descriptors: assumed to be part of
 the instruction that uses them) run together with the next one that costs something.
@@ -68,7 +68,7 @@ from npuviz.targets.wavelet.kernels.time.stops import element_of, mark_of, watch
 from npuviz.targets.wavelet.kernels.unset import look_for_unwritten, note_written
 
 SPLIT_RUN = 64
-"""Instructions without cost that may run at once: a loop of them would never end."""
+"""Most instructions without cost that run at once: a loop of them would never end."""
 
 
 @kernel
@@ -139,7 +139,7 @@ def _fill(machine, pe, target, value, instruction):
 
 @kernel
 def _call(machine, pe, function, instruction):
-    """Make a frame for a function and go on there."""
+    """Make a frame for a function and continue at its entry."""
     wafer, program = machine.wafer, machine.program
     result, first, count = instruction.a, instruction.b, instruction.c
     code = CODE(program, pe.code)
@@ -180,7 +180,7 @@ def _call(machine, pe, function, instruction):
 
 @kernel
 def _return(machine, pe, value, t):
-    """End of a function: back to the caller, or the end of the task."""
+    """End a function: return to the caller, or end the task."""
     wafer = machine.wafer
     frame = frame_of(wafer, pe)
     pe.depth -= 1
@@ -201,7 +201,7 @@ def _return(machine, pe, value, t):
 
 @kernel
 def _float_stall(pe, instruction, op, t):
-    """Cycles until the operands of an instruction are there."""
+    """Return the cycles until the operands of an instruction are there."""
     wait = pe.float_ready - t
     if wait <= 0:
         return 0
@@ -223,7 +223,7 @@ def _address(registers, base, offset):
 
 @kernel
 def _memory_instruction(machine, pe, registers, instruction, t):
-    """OP_LD .. OP_FILL; returns cycles beyond the table's."""
+    """Run OP_LD .. OP_FILL; return the cycles beyond those of the table."""
     op, r, base, index = instruction.op, instruction.a, instruction.b, instruction.c
     imm, aux, kind = instruction.imm, instruction.aux, instruction.type
     if is_watched(machine):
@@ -265,7 +265,7 @@ def _memory_instruction(machine, pe, registers, instruction, t):
 
 @kernel
 def _compute(machine, pe, registers, instruction, t):
-    """Arithmetic, comparisons, conversions; returns cycles beyond the table's."""
+    """Run arithmetic, comparisons and conversions; return the cycles beyond those of the table."""
     program = machine.program
     op, a, second = instruction.op, instruction.a, instruction.c
     left = registers[instruction.b] if instruction.b >= 0 else 0
@@ -297,7 +297,7 @@ def _compute(machine, pe, registers, instruction, t):
 
 @kernel
 def _skip(pe, registers, instruction):
-    """A jump over moves that are predicated."""
+    """Run a jump over moves that are predicated."""
     is_zero = registers[instruction.a] == 0
     if instruction.op == isa.OP_JMP or is_zero == (instruction.op == isa.OP_JZ):
         pe.pc = instruction.imm
@@ -305,13 +305,13 @@ def _skip(pe, registers, instruction):
 
 @kernel
 def _flow_instruction(machine, pe, registers, instruction, t):
-    """Jumps, calls, returns; returns cycles beyond the table's."""
+    """Run a jump, call or return; return the cycles beyond those of the table."""
     program = machine.program
     op, r, imm = instruction.op, instruction.a, instruction.imm
     code = CODE(program, pe.code)
     if op == isa.OP_JMP:
         pe.pc = imm
-        # The loop of @map is the hardware's.
+        # The hardware runs the loop of @map: its jumps cost nothing.
         if INSTRUCTION(program, code.instructions, imm).op == isa.OP_MAP_TEST:
             return 0
         pe.bubble += program.branch_taken - 1
@@ -336,7 +336,7 @@ def _flow_instruction(machine, pe, registers, instruction, t):
 
 @kernel
 def _map_instruction(machine, pe, registers, instruction, t):
-    """Cursors of @map. Returns -1, having done nothing but noted the cursor, while one has to wait."""
+    """Run an instruction on cursors of @map. While one has to wait, only note the cursor and return -1."""
     op, r, base = instruction.op, instruction.a, instruction.b
     if op == isa.OP_MAP_OPEN:
         open_cursor(machine, pe, r, registers[base], size_of(instruction.type))
@@ -367,7 +367,7 @@ def _map_instruction(machine, pe, registers, instruction, t):
 
 @kernel
 def _task_instruction(machine, pe, registers, instruction, t):
-    """OP_ACTIVATE, OP_BLOCK, OP_UNBLOCK, OP_SYS."""
+    """Run OP_ACTIVATE, OP_BLOCK, OP_UNBLOCK or OP_SYS."""
     op = instruction.op
     if op == isa.OP_ACTIVATE:
         activate(machine, pe, registers[instruction.a], pe.line)
@@ -392,7 +392,7 @@ def _task_instruction(machine, pe, registers, instruction, t):
 
 @kernel
 def _execute(machine, pe, instruction, op, t):
-    """One instruction; returns its cycles, -1 if it has to wait for the fabric."""
+    """Run one instruction; return its cycles, -1 if it has to wait for the fabric."""
     wafer, program = machine.wafer, machine.program
     registers = registers_of(wafer, pe)
     cycles = program[CODE(program, pe.code).cycles + pe.line - CODE(program, pe.code).first]
@@ -443,7 +443,7 @@ def _execute(machine, pe, instruction, op, t):
 
 @kernel
 def scalar_step(machine, pe, t):
-    """The next instruction of the main thread at cycle `t`, with those before it that cost nothing."""
+    """Run the next instruction of the main thread at cycle `t`, with those before it that cost nothing."""
     wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     for _ in range(SPLIT_RUN):

@@ -1,4 +1,5 @@
-"""OP_SYS: timers, random numbers, configuration of router and queues, prints, the host's command stream."""
+"""Run OP_SYS: timers, random numbers, configuration of router and queues, prints, the host's command
+stream."""
 
 from npuviz.sim.parts.bits_kernels import kernel
 from npuviz.sim.parts.watch_kernels import STOP_MEMORY_WRITE, is_watched
@@ -34,9 +35,9 @@ PRNG_MASK = (1 << 23) - 1
 
 @kernel
 def random_16(pe):
-    """The next u16 of the active generator: x^23 + x^18 + 1, 128 steps a use. Ref: BLT.
+    """Return the next u16 of the active generator: x^23 + x^18 + 1, 128 steps per number. Ref: BLT.
 
-    Assumed: the register shifts right and its low 16 bits come out; of the usual forms it is one with
+    Assumed: the register shifts right and its low 16 bits come out; among the usual forms this is one with
     which the published estimate of pi from 200 points is within its tolerance.
     """
     state = pe.prng_state[pe.prng]
@@ -84,7 +85,7 @@ def _router_system(machine, pe, number, arguments, t):
             keep_half(channel, k, before)
     elif number == isa.S_SWITCH_SET:
         if second >= 1 and second <= 3:
-            # The half that is not given is that of the position before.
+            # A half of the route that is not given is taken from the position before.
             last = second - 1
             while last > 0 and channel.positions[last] >> 16 == 0:
                 last -= 1
@@ -113,14 +114,14 @@ def _router_system(machine, pe, number, arguments, t):
             rule.max_counter = third
     elif number == isa.S_TEARDOWN_EXIT:
         channel.closed = 0
-    # It may send to others now.
+    # The channel may send to other routers now.
     pe.channels |= FRONTIER
     open_router(machine.wafer, pe, t + 1)
 
 
 @kernel
 def queue_level(program, pe, queue, is_output):
-    """Words in a queue; an output queue counts until they have left the router."""
+    """Return the words in a queue; words of an output queue count until they have left the router."""
     if is_output:
         color = pe.out[queue & 7]
         place = LAYOUT(program, pe.layout).channel[color] if color >= 0 else 0
@@ -131,7 +132,7 @@ def queue_level(program, pe, queue, is_output):
 
 @kernel
 def _move_words(pe, queue, target, old, new):
-    """Words of a color that wait in the queue it had so far go to the one it is bound to now."""
+    """Move waiting words of a color from its previous queue to the one that it is bound to now."""
     while queue.count > 0 and target.count < target.limit:
         head = head_entry(queue)
         push_queue(pe, target, head.payload, head.identity, head.ready)
@@ -172,7 +173,7 @@ def _queue_system(machine, pe, number, arguments, t):
             if old != third:
                 value = third | ((queue & 7) << 8) | ((1 if is_output else 0) << 16)
                 hazard(wafer, pe.node, LOG_REBOUND, value, pe.line)
-        # What a thread waits for may be another queue now.
+        # A waiting thread may have to wait for another queue now.
         pe.stalled = 0
         pe.tested |= pe.threads
         if is_output:
@@ -217,7 +218,8 @@ def _timer_system(machine, pe, number, first, t):
 
 @kernel
 def _color_of_filter(machine, pe, identity):
-    """The color of a filter by its id, the number of filters of lower colors; a fault if there is none."""
+    """Return the color of a filter by its id, the number of filters of lower colors; a fault if there is
+    none."""
     count = 0
     for color in range(NUM_COLORS):
         place = LAYOUT(machine.program, pe.layout).channel[color]
@@ -231,7 +233,7 @@ def _color_of_filter(machine, pe, identity):
 
 @kernel
 def _filter_field(machine, pe, color, field):
-    """What S_FILTER_SET sets; 0 where the color has no channel, which is a fault."""
+    """Return a field that S_FILTER_SET sets; 0 if the color has no channel, which is a fault."""
     place = channel_of(machine, pe, color)
     if place == 0:
         return 0
@@ -262,7 +264,7 @@ def _unblock_commands(wafer, pe, t):
 
 @kernel
 def system_call(machine, pe, number, arguments, t):
-    """A system function of three register words; those that are absent are 0. Returns the result."""
+    """Run a system function of three register words; those that are absent are 0. Returns the result."""
     wafer, program = machine.wafer, machine.program
     first, second, third = arguments
     node = pe.node

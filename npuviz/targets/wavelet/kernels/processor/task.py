@@ -1,4 +1,4 @@
-"""Tasks of a processor: activation, blocking, and the choice of the next one."""
+"""Activate and block tasks of a processor, and choose and start the next one."""
 
 import numpy as np
 
@@ -28,10 +28,10 @@ from npuviz.targets.wavelet.kernels.time.events import band_of, hazard, wake_pro
 
 TEARDOWN_ID = 29
 LAUNCH_ID = np.int64(28)
-"""Place of launched functions in the order of ids; the host library has it. Ref: TID."""
+"""Task id of the host library, which gives launched functions their place in the order of ids. Ref: TID."""
 LAUNCH_SHIFT = 20
-"""In what a PE is to launch: the function, and behind it the cycle from which on, where the wheel may be too
-short to wait for that."""
+"""Shift in BLOCK.launch of the first cycle at which a function may be launched, above the function; the
+cycle is kept because the wheel may be too short for the wait."""
 NO_TASK = -1
 PICK_LOCAL = 1
 PICK_DATA = 2
@@ -58,7 +58,7 @@ def activate(machine, pe, number, line):
 
 @kernel
 def block(pe, kind, number, blocks):
-    """Block or unblock what an id names: a microthread, or an entry of the table of task ids."""
+    """Block or unblock a microthread, or an entry of the table of task ids."""
     if number < 0 or number > 62:
         return
     word = BLOCK.ut_blocked if kind == isa.ID_UT else BLOCK.blocked
@@ -75,25 +75,27 @@ def _is_better(rank, best):
 
 @inlined
 def turn_of(number, after, behind):
-    """Rank of a task id: how long its turn is away, behind those of higher priority."""
+    """Return the rank of a task id: how many ids its turn is away, plus `behind` for lower priorities."""
     return ((number - after) & 63) + behind
 
 
 @inlined
 def may_start(pe):
-    """Whether it is worth while to ask `pick_task`."""
+    """Return whether `pick_task` may find a task."""
     tasks = (pe.active & ~pe.blocked) | pe.teardown | ((pe.flush >> FLUSH_TASK) & FLUSHES)
     return tasks != 0 or (pe.filled & ~pe.claimed) != 0 or pe.launch >= 0
 
 
 @kernel
 def pick_task(machine, pe, t):
-    """The task to run next: pick | what << 8, or -1. Higher priority first, then in turn: the first id after
-    that of the task that started last. Assumed; "the lowest id first" starves game-of-life (EX).
+    """Return the task to run next: pick | what << 8, or -1.
 
-    Words that are no task's business now stay in their queues. A control word starts the task of the id that
-    it names: a control task, or the data task of its own queue, since kinds share one table. Without one it
-    is a pick of its own, so that it is dropped.
+    Higher priority goes first, then the first id after that of the task that started last. Assumed; "the
+    lowest id first" starves game-of-life (EX).
+
+    Words that belong to no task now stay in their queues. A control word starts the task of the id that it
+    names: a control task, or the data task of its own queue, since kinds share one table. If there is no such
+    task, the word is a pick of its own, so that it is dropped.
     """
     program = machine.program
     if pe.code < 0:
@@ -161,19 +163,19 @@ def pick_task(machine, pe, t):
 
 @inlined
 def frame_of(wafer, pe):
-    """The frame of the running function."""
+    """Return the frame of the running function."""
     return FRAME(wafer, pe.frame - FRAME.num_words)
 
 
 @inlined
 def registers_of(wafer, pe):
-    """The registers of the running function."""
+    """Return the registers of the running function."""
     return frame_of(wafer, pe).registers
 
 
 @kernel
 def open_frame(machine, pe, function, frame):
-    """Make the frame of a function; its registers are 0."""
+    """Make the frame of a function the running one; its registers are 0."""
     program = machine.program
     called = FUNCTION(program, CODE(program, pe.code).functions, function)
     for i in range(called.registers):
@@ -186,7 +188,7 @@ def open_frame(machine, pe, function, frame):
 
 @kernel
 def _begin(machine, pe, function, task, t):
-    """Begin a task; returns the registers of its function."""
+    """Begin a task; return the registers of its function."""
     wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     frame = FRAME(pe, LAYOUT(program, pe.layout).registers)
@@ -215,7 +217,8 @@ def _begin(machine, pe, function, task, t):
 
 @kernel
 def _rotated(program, pe, number, function):
-    """The function a data task starts with: the alternate one when the counter of its rotation is full."""
+    """Return the function that a data task starts with: the alternate one when the counter of its rotation is
+    full."""
     code = CODE(program, pe.code)
     for i in range(code.num_rotations):
         rotation = ROTATION(program, code.rotations, i)
@@ -252,7 +255,7 @@ def _arguments(task, registers, payload, is_control):
 
 @kernel
 def start_task(machine, pe, pick, t):
-    """Start what `pick_task` chose."""
+    """Start the task that `pick_task` chose."""
     wafer, program = machine.wafer, machine.program
     code = CODE(program, pe.code)
     what = pick & 0xFF

@@ -1,1 +1,1 @@
-"""The router of a node: routes and buffers, links, switches, rings of words."""
+"""Simulate the router of a node: routes and buffers, links, switches, rings of words."""

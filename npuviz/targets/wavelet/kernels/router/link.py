@@ -1,4 +1,4 @@
-"""The links of a router: the nodes behind them, and what is counted of them."""
+"""Find the nodes behind the links of a router, and count and record the words on the links."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import word_of
@@ -14,12 +14,12 @@ from npuviz.targets.wavelet.kernels.time.events import band_of, block_of, fault_
 from npuviz.targets.wavelet.kernels.time.seats import are_sorted, block_behind
 
 LINKS = 0x1E
-"""Mask of the outputs that are links; the first one is the ramp."""
+"""Mask of the outputs that are links; bit 0 is the ramp."""
 CYCLE_BITS = 32
-"""Of a BLOCK's `linked`: the low ones hold a cycle, the others a count."""
+"""Low bits of a BLOCK's `linked`, which hold a cycle; the others hold a count."""
 CYCLE_MASK = (1 << CYCLE_BITS) - 1
 KIND_LINK = 100
-"""Interval kinds of links: this plus the color."""
+"""First interval kind of links: add the color."""
 
 
 @inlined
@@ -37,7 +37,7 @@ def count_load(program, pe, port, t):
 
 @inlined
 def note_link(machine, pe, port, color, t):
-    """Counts of a link and its interval in the trace."""
+    """Count a word on a link, and extend or begin the link's interval in the trace."""
     link = pe.links[port]
     count_load(machine.program, pe, port, t)
     linked, behind = pe.linked, (t + 1) & CYCLE_MASK
@@ -79,7 +79,7 @@ def find_neighbour(machine, pe, port):
 
 @kernel
 def make_targets(machine, pe):
-    """Give the nodes to which a router may send their blocks. Without new seats it leaves the frontier."""
+    """Make the blocks of the nodes that a router may send to. If no seat is new, it leaves the frontier."""
     wafer, program, node = machine.wafer, machine.program, pe.node
     layout = LAYOUT(program, pe.layout)
     links = 0
@@ -96,9 +96,9 @@ def make_targets(machine, pe):
 
 @kernel
 def find_target(machine, pe, channel, neighbour, port):
-    """Remember the channel that takes a channel's words behind an output port, with a fault if there is none.
+    """Remember the channel that takes a channel's words behind an output port; a fault if there is none.
 
-    Returns its word, 0 without.
+    Returns the word of that channel, 0 without one.
     """
     wafer = machine.wafer
     place = LAYOUT(machine.program, neighbour.layout).channel[channel.color]

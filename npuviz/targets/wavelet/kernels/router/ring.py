@@ -1,8 +1,8 @@
-"""Rings of words: the buffers of a router's ports and the input queues behind its ramp.
+"""Keep words in rings: the buffers of a router's ports and the input queues behind its ramp.
 
-A ring that has been empty begins again at its first entry: most hold a word at a time, and keep to one line.
-One that a port's sender fills in the cycle in which it becomes empty does not: which of both comes first in a
-cycle decides nothing, nor where its words lie.
+A ring that has been empty starts again at its first entry: most rings hold one word at a time, and so stay on
+one cache line. A ring that its sender fills in the very cycle in which it becomes empty does not start again:
+the order of both within the cycle must not decide where words lie.
 """
 
 from typing import Any, NamedTuple
@@ -22,10 +22,10 @@ from npuviz.targets.wavelet.kernels.time.events import fault, step_from
 
 
 class Word(NamedTuple):
-    """A word on its way."""
+    """A word under way."""
 
     payload: Any
-    """With its marks."""
+    """The 32 bits with their marks."""
     identity: Any
     ready: Any
     """Cycle from which it may go on."""
@@ -33,32 +33,33 @@ class Word(NamedTuple):
 
 @inlined
 def entry_of(channel, port, place):
-    """A word in a port's ring."""
+    """Return a word in a port's ring."""
     before = 4 * channel.slots if port == 0 else (port - 1) * channel.slots
     return ENTRY(channel, CHANNEL.num_words, before + place)
 
 
 @inlined
 def head_of(channel, port):
-    """The word at the head of a port's ring."""
+    """Return the word at the head of a port's ring."""
     return entry_of(channel, port, channel.ports[port].head)
 
 
 @inlined
 def ring_size(channel, port):
-    """Entries of a port's ring."""
+    """Return entries of a port's ring."""
     return channel.limit_ramp if port == 0 else channel.slots
 
 
 @inlined
 def opposite(port):
-    """The port on the other end of a link: NORTH and SOUTH, EAST and WEST."""
+    """Return the port on the other end of a link: NORTH and SOUTH, EAST and WEST."""
     return ((port + 1) & 3) + 1
 
 
 @kernel
 def visible_count(channel, port, t):
-    """Words that a sender sees in a port's ring at cycle `t`: one taken in this cycle still counts."""
+    """Return how many words a sender sees in a port's ring at cycle `t`: one taken in this cycle still
+    counts."""
     ring = channel.ports[port]
     count = ring.count
     return count + 1 if ring.last == t else count
@@ -66,21 +67,21 @@ def visible_count(channel, port, t):
 
 @inlined
 def is_full(channel, port):
-    """Whether a port's ring has no room for another word, not even in the next cycle."""
+    """Return whether a port's ring has no room for another word, not even in the next cycle."""
     limit = channel.limit_ramp if port == 0 else channel.limit
     return channel.ports[port].count >= limit
 
 
 @inlined
 def room_for(channel, port, t):
-    """Words that a port's ring takes at cycle `t`."""
+    """Return how many words a port's ring takes at cycle `t`."""
     limit = channel.limit_ramp if port == 0 else channel.limit
     return limit - visible_count(channel, port, t)
 
 
 @inlined
 def has_room(channel, port, t):
-    """Whether a port's ring takes another word at cycle `t`."""
+    """Return whether a port's ring takes another word at cycle `t`."""
     return room_for(channel, port, t) > 0
 
 
@@ -88,7 +89,7 @@ def has_room(channel, port, t):
 def push_word(wafer, pe, channel, port, word):
     """Put a word into a port's ring of a channel of a block; the caller has checked the room.
 
-    An operation that packs two elements into a word may have one word more than was looked for: a fault.
+    A step that packs two elements into a word may need room for one word more than was checked: a fault.
     """
     ring = channel.ports[port]
     size = ring_size(channel, port)
@@ -112,7 +113,7 @@ def push_word(wafer, pe, channel, port, word):
 
 @inlined
 def drop_head(machine, pe, channel, port, t):
-    """Take the head of a port's ring away at cycle `t`."""
+    """Remove the head of a port's ring at cycle `t`."""
     ring = channel.ports[port]
     head = ring.head + 1
     count = ring.count - 1
@@ -129,7 +130,7 @@ def drop_head(machine, pe, channel, port, t):
 
 @kernel
 def _let_writers_go_on(program, pe, ch, t):
-    """Threads that waited for room in the output of a channel see it in the next cycle."""
+    """Let threads that waited for room in the output of a channel continue in the next cycle."""
     mask = pe.stalled >> STALLED_OUTPUT
     while mask:
         k = trailing_zeros(mask)
@@ -143,7 +144,7 @@ def _let_writers_go_on(program, pe, ch, t):
 
 @inlined
 def routes_now(channel):
-    """Receive mask | transmit mask << 8 of the position in force."""
+    """Return receive mask | transmit mask << 8 of the present switch position."""
     return channel.positions[channel.position]
 
 
@@ -170,20 +171,20 @@ def push_queue(pe, queue, payload, identity, ready):
 
 @inlined
 def head_entry(queue):
-    """The word at the head of an input queue."""
+    """Return the word at the head of an input queue."""
     return ENTRY(queue, QUEUE.ring, queue.head)
 
 
 @inlined
 def entry_behind(queue, count):
-    """The word so many places behind the head of an input queue, which has fewer than its length."""
+    """Return the word `count` places behind the head of an input queue, less than the queue's length."""
     place = queue.head + count
     return ENTRY(queue, QUEUE.ring, place - queue.limit if place >= queue.limit else place)
 
 
 @inlined
 def drop_queue_head(queue):
-    """Take the head of an input queue away."""
+    """Remove the head of an input queue."""
     head = queue.head + 1
     count = queue.count - 1
     queue.head = head if count > 0 and head < queue.limit else 0
@@ -192,7 +193,7 @@ def drop_queue_head(queue):
 
 @inlined
 def queue_has_room(queue, t):
-    """Whether an input queue takes another word at cycle `t`."""
+    """Return whether an input queue takes another word at cycle `t`."""
     count = queue.count
     if queue.last == t:
         count += 1

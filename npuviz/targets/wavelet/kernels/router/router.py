@@ -1,4 +1,5 @@
-"""The router of a node: buffers per color and port, routes, switches, filters, one word per link and cycle.
+"""Simulate the router of a node: buffers per color and port, routes, switches, filters, one word per link and
+cycle.
 
 A word that leaves a router at cycle t can leave the next one at t + hop. A slot that becomes free at t is
 seen by the sender at t + 1. Among colors that want one output in one cycle the one that was served the
@@ -72,7 +73,7 @@ LATER, OPEN, BUSY, FULL = 0, 1, 2, 3
 
 @kernel
 def _swapped(program, neighbour, color, port):
-    """Mask of the channels (1: same color, 2: the other of the pair) that take an arrival."""
+    """Return a mask of the channels (1: same color, 2: the other of the pair) that take an arrival."""
     axis = 1 if port == 2 or port == 4 else 2
     own = LAYOUT(program, neighbour.layout).channel[color]
     other = LAYOUT(program, neighbour.layout).channel[color ^ 1]
@@ -84,7 +85,7 @@ def _swapped(program, neighbour, color, port):
 
 @kernel
 def _swap_has_room(program, neighbour, color, port, t):
-    """`_is_open` for a link behind which colors of a pair may be swapped."""
+    """Return whether a link behind which colors of a pair may be swapped has room for a word."""
     mask = _swapped(program, neighbour, color, port)
     for k in range(2):
         if (mask >> k) & 1:
@@ -96,7 +97,7 @@ def _swap_has_room(program, neighbour, color, port, t):
 
 @inlined
 def _is_open(machine, pe, channel, outputs, payload):
-    """Whether all outputs of a word can take it now: OPEN, LATER, BUSY (a link is) or FULL."""
+    """Return whether all outputs of a word can take it now: OPEN, LATER, BUSY (a link is busy) or FULL."""
     wafer, program = machine.wafer, machine.program
     t = wafer.now
     links = outputs & LINKS
@@ -153,7 +154,8 @@ def _watch_arrival(machine, pe, channel, payload, t):
 
 @inlined
 def _to_processor(machine, pe, channel, word, t):
-    """Hand a word to the input queue of its color, unless a filter or its own mark keeps it away."""
+    """Hand a word to the input queue of its color, unless a filter or the ignore bit of its command drops
+    it."""
     wafer, program = machine.wafer, machine.program
     payload, identity = word.payload, word.identity
     is_ignored = (payload & MARK_CONTROL) != 0 and ((payload >> 24) & 1) != 0
@@ -210,7 +212,7 @@ def _send_over(machine, pe, channel, port, word):
 
 @kernel
 def _leave_fabric(wafer, pe, color, port, word):
-    """A word that a route sends over the edge of the fabric is dropped, with a hazard."""
+    """Drop a word that a route sends over the edge of the fabric, with a hazard."""
     hazard(wafer, pe.node, LOG_LEFT, color | (port << 8), NONE)
     band_of(wafer, pe).dropped += 1
     stage = Stage(TRAIL_DROPPED, ZERO, color, ZERO)
@@ -233,7 +235,7 @@ def _move(machine, pe, channel, port, outputs):
         watch_part(machine, element_of(machine.program, pe.node), PART_ROUTER, ZERO, t)
     going_on = payload & ~MARK_ADVANCE
     if t > ready:
-        # What a word was held for is told beside its payload.
+        # The cycles that a word was held, and why, are kept beside its payload.
         held = (t - ready) << HELD_SHIFT
         payload, going_on = payload + held, going_on + held
     if payload & MARK_CONTROL:
@@ -273,13 +275,14 @@ def _move(machine, pe, channel, port, outputs):
 
 @inlined
 def _has_turn(port, outputs):
-    """Whether a word that comes in by a port changes its direction."""
+    """Return whether a word that comes in by a port changes its direction."""
     return port > 0 and (outputs & 0x1E & ~(1 << opposite(port))) != 0
 
 
 @inlined
 def _head_port(wafer, channel):
-    """The port whose head is to go next and the cycle from which it may: port | cycle << 3, -1 if none."""
+    """Return the port whose head goes next and the first cycle at which it may: port | cycle << 3, -1 if
+    none."""
     routes = routes_now(channel)
     best = FAR
     found = -1
@@ -298,7 +301,8 @@ def _head_port(wafer, channel):
 
 @inlined
 def _due(wafer, channel):
-    """When to look at a channel with a route: the cycle from which its head may go, FAR if it cannot."""
+    """Return when to look at a channel with a route: the cycle from which its head may go, FAR if it
+    cannot."""
     if channel.closed:
         return FAR
     head = _head_port(wafer, channel)
@@ -307,7 +311,7 @@ def _due(wafer, channel):
 
 @kernel
 def _to_host(machine, pe, channel, t):
-    """Let the host take a word of a color without a route; returns when it looks again, FAR if never."""
+    """Let the host take a word of a color without a route; return when it looks again, FAR if never."""
     wafer = machine.wafer
     if channel.ports[0].count == 0 or channel.out_left == 0:
         return FAR
@@ -336,7 +340,7 @@ def _to_host(machine, pe, channel, t):
 
 @kernel
 def router_step(machine, seat, t):
-    """Cycle `t` of the router with a seat: every color moves at most one word."""
+    """Run cycle `t` of the router with a seat: every color moves at most one word."""
     wafer, program = machine.wafer, machine.program
     pe = BLOCK(wafer, wafer[wafer.seats + seat])
     if pe.channels & FRONTIER:
@@ -404,7 +408,7 @@ def router_step(machine, seat, t):
 
 @kernel
 def _look_for_two(wafer, channel, port, node):
-    """Two arrivals of a color in one cycle are undefined: log them. Words that wait are none."""
+    """Log two arrivals of a color in one cycle, which are undefined; words that wait do not count."""
     routes = routes_now(channel)
     ready = head_of(channel, port).ready
     for other in range(5):

@@ -1,4 +1,4 @@
-"""Colors that are swapped in pairs for words of the processor itself."""
+"""Swap colors in pairs for words that the processor itself sends."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels.program_records import LAYOUT
@@ -10,9 +10,10 @@ BOTH_AXES = 3
 
 @inlined
 def _swapped(program, pe, color):
-    """Mask of the channels (1: same color, 2: the other of the pair) that take a word of the processor.
+    """Return a mask of the channels (1: same color, 2: the other of the pair) that take a word of the
+    processor.
 
-    Only a swap on both axes is for its words too. Ref: ADV.
+    Only a swap on both axes applies to words of the processor. Ref: ADV.
     """
     layout = LAYOUT(program, pe.layout)
     own, other = layout.channel[color], layout.channel[color ^ 1]
@@ -22,7 +23,8 @@ def _swapped(program, pe, color):
 
 @kernel
 def swap_has_room(program, pe, channel, t):
-    """Whether all channels that take a word of the processor have room for it, where colors are swapped."""
+    """Return whether all channels that take a word of the processor have room for it, where colors are
+    swapped."""
     mask = _swapped(program, pe, channel.color)
     for k in range(2):
         if (mask >> k) & 1:

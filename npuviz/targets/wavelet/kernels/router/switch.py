@@ -1,4 +1,4 @@
-"""Switch positions, commands of control words, and the filters in front of a processor."""
+"""Move switch positions, act on commands of control words, and filter words in front of a processor."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.targets.wavelet.kernels import isa
@@ -9,7 +9,8 @@ from npuviz.targets.wavelet.kernels.time.events import hazard, wake_processor
 
 @kernel
 def advance_switch(wafer, node, channel):
-    """SWITCH_ADV: the next valid position, or the first in ring mode. Returns whether it moved."""
+    """Move a switch to the next valid position, or to the first in ring mode (SWITCH_ADV). Returns whether it
+    moved."""
     position = channel.position
     following = position + 1
     if following > 3 or (channel.positions[following] >> 16) == 0:
@@ -23,7 +24,7 @@ def advance_switch(wafer, node, channel):
 
 @inlined
 def pop_command(payload):
-    """The payload of a control word without its first command; see wavelet-fabric.md section 3.4."""
+    """Return the payload of a control word without its first command; see wavelet-fabric.md section 3.4."""
     ring = ((payload >> 22) & 0xFF) | ((payload & 0xFFFF) << 8)
     ring >>= 3
     return (payload & 0xC03F_0000) | ((ring & 0xFF) << 22) | ((ring >> 8) & 0xFFFF)
@@ -31,7 +32,7 @@ def pop_command(payload):
 
 @kernel
 def command_effect(wafer, pe, channel, payload, t):
-    """Let the first command of a passing control word act; returns the payload that goes on."""
+    """Let the first command of a passing control word act; return the payload that continues."""
     command = (payload >> 22) & 3
     has_moved = False
     if command == isa.CMD_ADVANCE:
@@ -53,7 +54,8 @@ def command_effect(wafer, pe, channel, payload, t):
 
 @inlined
 def filter_takes(channel, payload, commit):
-    """Whether the filter of a channel lets a word through to the processor; `commit` counts it."""
+    """Return whether the filter of a channel lets a word through to the processor; `commit` counts the
+    word."""
     rule = channel.filters[0]
     kind = channel.filter_kind - 1
     is_control = (payload & MARK_CONTROL) != 0
@@ -82,7 +84,8 @@ def filter_takes(channel, payload, commit):
 
 @inlined
 def reaches_processor(channel, payload):
-    """Whether a word that goes to RAMP is for the processor: not filtered, its command not to be ignored."""
+    """Return whether a word that goes to RAMP reaches the processor: not filtered, its command not to be
+    ignored."""
     if (payload & MARK_CONTROL) and ((payload >> 24) & 1):
         return False
     return channel.filter_kind == 0 or filter_takes(channel, payload, ZERO)

@@ -1,9 +1,10 @@
-"""Wakes, the heap of node blocks, faults and the log: what every other kernel of the machine stands on.
+"""Wake actors, make the blocks of nodes, and note faults and log rows; all other kernels of the machine use
+this.
 
 A node has two actors: its router and its processor. A bit in the slot of a cycle wakes an actor; it may find
 nothing to do. What one node does to another takes effect a cycle later at the earliest, so that the order of
 the actors of a cycle decides nothing but how often one wakes in vain. Threads may run parts side by side
-(bands.py): what they share is read only, set to one value whoever comes first, or theirs by band.
+(bands.py): words that they share are only read, are set to the same value by all, or belong to a band.
 """
 
 from typing import Any, NamedTuple
@@ -61,7 +62,7 @@ def step_from(pe, number, t):
 
 @inlined
 def band_number(wafer, pe):
-    """Number of the band of a block; new seats behind the last band are counted with it."""
+    """Return the number of the band of a block; new seats behind the last band are counted with it."""
     number = pe.seat >> wafer.band_shift
     last = wafer.bands_count - 1
     return number if number < last else last
@@ -69,19 +70,19 @@ def band_number(wafer, pe):
 
 @inlined
 def band_of(wafer, pe):
-    """The band of a block."""
+    """Return the BAND of a block."""
     return BAND(wafer, wafer.bands, band_number(wafer, pe))
 
 
 @kernel
 def fault(wafer, node, code, value):
-    """The chip cannot go on after this cycle: something a node did."""
+    """Stop the machine after this cycle because of something that a node did."""
     fault_of(wafer, band_of(wafer, BLOCK(wafer, wafer[wafer.nodes + node])), node, code, value)
 
 
 @kernel
 def fault_of(wafer, band, node, code, value):
-    """A fault that is seen at a node, by a node of a band; the first one of a band counts."""
+    """Note a fault at a node, caused by a node of a band; the first fault of a band in a cycle counts."""
     if band.fault:
         return
     wafer.faults = 1
@@ -94,13 +95,13 @@ def fault_of(wafer, band, node, code, value):
 
 @inlined
 def has_fault(wafer, pe):
-    """Whether the band of a block met a fault in this cycle."""
+    """Return whether the band of a block met a fault in this cycle."""
     return band_of(wafer, pe).fault != 0
 
 
 @inlined
 def look_for_fault(wafer):
-    """Take over the first fault of this cycle, if there was one."""
+    """Stop the run with the first fault of this cycle, if there was one."""
     if wafer.faults == 0:
         return
     for i in range(wafer.bands_count):
@@ -115,7 +116,8 @@ def look_for_fault(wafer):
 
 @kernel
 def end_part(wafer, command, t):
-    """A PE has done its part of a host command; the last one lets the host look at it in the next cycle."""
+    """Note that a PE has done its part of a host command; the last PE lets the host look in the next
+    cycle."""
     left = wafer.commands + command * COMMAND_STATE.num_words + COMMAND_STATE.left
     if add_word(wafer, left, NONE) == 1 and wafer.host_at > t + 1:
         wafer.host_at = t + 1
@@ -143,7 +145,7 @@ def _make_block(wafer, program, node):
 
 @inlined
 def block_of(wafer, program, node):
-    """Word of a node's block, made on first use."""
+    """Return the word of a node's block, which is made on first use."""
     b = wafer[wafer.nodes + node]
     if b == 0:
         b = _make_block(wafer, program, node)
@@ -178,7 +180,8 @@ def log(wafer, node, kind, value, instruction):
 
 @kernel
 def hazard(wafer, node, kind, value, instruction):
-    """Log what the hardware leaves to the programmer; what was logged lately is not logged again."""
+    """Log a hazard: a rule that the hardware leaves to the programmer was broken. Recent ones are not logged
+    again."""
     if wafer.aside:
         _keep_aside(wafer, node, kind, value, instruction)
         return
@@ -193,7 +196,7 @@ def hazard(wafer, node, kind, value, instruction):
 
 @kernel
 def _keep_aside(wafer, node, kind, value, instruction):
-    """Keep a row for the log until the cycle is over: threads come here in any order."""
+    """Keep a row for the log until the cycle is over, because threads call this in any order."""
     row = ASIDE_ROW(wafer, wafer.aside + 1, add_word(wafer, wafer.aside, ONE))
     row.node = node
     row.kind = kind
@@ -203,7 +206,7 @@ def _keep_aside(wafer, node, kind, value, instruction):
 
 @kernel
 def log_aside(wafer, aside):
-    """Log the rows kept aside, band by band, as one thread would have done. Those of a band are in order."""
+    """Log the rows kept aside, band by band, as one thread would have done. Rows of one band are in order."""
     rows = wafer[aside]
     for number in range(wafer.bands_count):
         for i in range(rows):
@@ -219,21 +222,21 @@ def log_aside(wafer, aside):
 
 
 class Stage(NamedTuple):
-    """What happens to a word at a node."""
+    """An event in the life of a word at a node."""
 
     kind: Any
     """A TRAIL_ number."""
     port: Any
     color: Any
     waited: Any
-    """Cycles."""
+    """Cycles that the word waited."""
 
 
 @kernel
 def leave_trail(wafer, pe, identity, stage, extra):
-    """Remember a stage of a word's way at a node, by its block.
+    """Remember a stage of a word's way at the node of a block.
 
-    extra  the instruction that sent it (-1 unknown), else the payload with its control mark
+    extra  the instruction that sent the word (-1 unknown), for other stages its payload with the control mark
     """
     kind, port, color, waited = stage
     band = band_of(wafer, pe)

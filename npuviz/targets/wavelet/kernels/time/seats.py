@@ -1,12 +1,13 @@
-"""Seats: in which order nodes that have work lie in the time wheel, and which of them may run side by side.
+"""Give nodes that have work a seat in the time wheel, and cut the seats into bands that may run side by side.
 
 A node takes the next seat when something first happens there. With it come two actors: its router, 2 seat,
-and its processor, 2 seat + 1. So what has work lies side by side however far apart it is on the wafer. When
-many new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into bands.
+and its processor, 2 seat + 1. So nodes with work lie side by side however far apart they are on the wafer.
+When many new nodes have come, or none for long, the seats are sorted by node and the sorted ones cut into
+bands.
 
-A node at the frontier has a neighbour whose seat is not sorted, or may send to one that has no block yet.
-Its router runs after all others of a cycle, when nothing runs beside it, and so does what has a new seat: a
-thread that runs a band never comes near that, and only what runs alone makes blocks.
+A node is at the frontier if a neighbour's seat is not sorted, or if it may send to a node that has no block
+yet. Its router runs after all others of a cycle, with nothing beside it, and so do nodes with a new seat: a
+thread that runs a band never touches these, and only what runs alone makes blocks.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -23,16 +24,16 @@ from npuviz.targets.wavelet.kernels.records import (
 from npuviz.targets.wavelet.kernels.time.wheel import end_slot, set_bit
 
 SEATS_SHIFT = FAN_SHIFT - 1
-"""A word of the wheel has 1 << this seats."""
+"""A word of the wheel has 1 << SEATS_SHIFT seats."""
 GROWTH = 8
-"""Seats are sorted when one in so many is new."""
+"""Seats are sorted when at least one in GROWTH is new."""
 QUIET = 256
-"""Cycles without a new seat after which they are sorted."""
+"""Cycles without a new seat after which the seats are sorted."""
 
 
 @kernel
 def take_seat(wafer, program, pe, node):
-    """Give a node with a new block its seat; it and its neighbours are at the frontier now."""
+    """Give a node with a new block its seat; the node and its neighbours are at the frontier from now on."""
     place = NODE(program, program.nodes, node)
     seat = place.seat
     if seat < 0:
@@ -50,26 +51,27 @@ def take_seat(wafer, program, pe, node):
 
 @inlined
 def block_behind(wafer, program, node, port):
-    """Word of the block of the node behind a port; 0 if it has none yet, -1 if there is no node."""
+    """Return the word of the block of the node behind a port; 0 if it has none yet, -1 if there is no
+    node."""
     neighbour = NODE(program, program.nodes, node).neighbour[port]
     return wafer[wafer.nodes + neighbour] if neighbour >= 0 else -1
 
 
 @inlined
 def words_of(seats):
-    """Words of the wheel for so many seats."""
+    """Return the words of the wheel that hold this many seats."""
     return ((seats - 1) >> SEATS_SHIFT) + 1
 
 
 @inlined
 def are_sorted(wafer):
-    """Whether there is no new seat."""
+    """Return whether all seats are sorted."""
     return wafer.sorted == wafer.seats_count
 
 
 @inlined
 def words_of_sorted(wafer):
-    """Words of the wheel without a new seat."""
+    """Return how many words of the wheel hold sorted seats only."""
     if wafer.sorted < wafer.seats_count:
         return wafer.sorted >> SEATS_SHIFT
     return words_of(wafer.sorted)
@@ -77,14 +79,14 @@ def words_of_sorted(wafer):
 
 @inlined
 def have_to_be_sorted(wafer):
-    """Whether it is time to sort the seats."""
+    """Return whether it is time to sort the seats."""
     new = wafer.seats_count - wafer.sorted
     return new > 0 and (new * GROWTH >= wafer.seats_count or wafer.now - wafer.seated_at >= QUIET)
 
 
 @kernel
 def sort_seats(machine, aside):
-    """Give the nodes that have seats those in the order of nodes, and cut them into bands.
+    """Give the nodes that have seats new ones in the order of nodes, and cut these into bands.
 
     aside  word behind the heap; three words a node and some are 0 from there on, and will be again
     """
@@ -120,7 +122,7 @@ def sort_seats(machine, aside):
 
 @kernel
 def _widest(machine):
-    """The largest distance between the seats of two neighbours."""
+    """Return the largest distance between the seats of two neighbours."""
     wafer = machine.wafer
     found = 1
     for seat in range(wafer.sorted):
@@ -134,9 +136,9 @@ def _widest(machine):
 
 @kernel
 def _cut_bands(wafer, widest):
-    """Cut the seats into bands. Without borders no two have a neighbour or a word of the wheel in common.
+    """Cut the seats into bands. Without their borders, no two bands share neighbours or a word of the wheel.
 
-    widest  how far the seats of neighbours are apart at most
+    widest  largest distance between the seats of neighbours
     """
     border = (2 * words_of(widest)) << SEATS_SHIFT
     shift = SEATS_SHIFT

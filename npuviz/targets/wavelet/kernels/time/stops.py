@@ -1,8 +1,9 @@
-"""Stop rows that a fabric of elements has: instructions and parts of an element, its memory, words it gets.
+"""Test the stop rows of a fabric of elements: instructions and parts of an element, its memory, words it
+gets.
 
 The hit word of a row tells what made it hit: 2 + the element in its low bits, and above them 1 + an
-instruction, 1 + a command of the host under MARK_HOST, or a word under MARK_WORD: its 32 bits, its color
-and whether it is a control word.
+instruction, 1 + a command of the host under MARK_HOST, or a word under MARK_WORD: its 32 bits, its color and
+whether it is a control word.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
@@ -54,14 +55,15 @@ def watch_instruction(machine, element, depth, index, cycle):
 
 @inlined
 def element_of(program, node):
-    """Number of the element of a node: row * columns + column of the whole grid."""
+    """Return the number of the element of a node: row * columns + column of the whole grid."""
     place = NODE(program, program.nodes, node)
     return place.row * program.columns + place.column
 
 
 @kernel
 def watch_part(machine, element, part, mark, cycle):
-    """Test rows about a part of an element that begins something; `mark` tells what, above the element."""
+    """Test rows about a part of an element that begins something; `mark` is what the hit word adds to the
+    element."""
     if not may_watch(machine, STOP_PART, element + 1):
         return
     for i in range(machine.call.stops):
@@ -72,7 +74,10 @@ def watch_part(machine, element, part, mark, cycle):
 
 @kernel
 def watch_bytes(machine, node, test, touched, cycle):
-    """Test rows about bytes of a node's memory; touched: from, to before, and what tells who touches them."""
+    """Test rows about bytes of a node's memory.
+
+    touched  first byte, the byte behind the last, and what the hit word says about who touches them
+    """
     low, high, mark = touched
     program = machine.program
     memory = TRACKS(program, program.tracks, node).memory
@@ -86,7 +91,7 @@ def watch_bytes(machine, node, test, touched, cycle):
 
 @inlined
 def mark_of(instruction):
-    """What a hit word says of an instruction, above the element."""
+    """Return the part of a hit word that names an instruction."""
     return (instruction + 1) << ELEMENT_BITS
 
 

@@ -1,12 +1,13 @@
-"""The time wheel: who wakes in which of the next cycles.
+"""Keep a time wheel: which actors wake in which of the next cycles.
 
 A tree of bits over the actors: a word has a bit for each of 32 actors, a mark of a group one for each of 32
-words, a top mark one for each of 32 groups; each of them once per slot. What sleeps is passed over unseen.
-The slots of a word lie side by side, because an actor is woken for cycles near to now, and so do the marks
-of a slot, because a cycle reads them all.
+words, a top mark one for each of 32 groups; each of them once per slot. Sleeping actors are skipped without
+being read. The slots of a word lie side by side, because an actor is woken for cycles near to now, and so do
+the marks of a slot, because a cycle reads them all.
 
-Threads that run bands side by side share no word, but marks. They set all bits of a mark, the same whoever
-comes first; `exact_marks` puts that right. To set one bit atomically would wait for every write under way.
+Threads that run bands side by side share no words of the wheel, but marks. They set all bits of a mark, which
+is the same whichever thread does it first; `exact_marks` corrects that later. Setting one bit atomically
+would wait for every write under way.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel, trailing_zeros
@@ -15,7 +16,8 @@ from npuviz.targets.wavelet.kernels.records import EVERY_BIT, FAN_MASK, FAN_SHIF
 
 @inlined
 def schedule(wafer, actor, t):
-    """Wake an actor at cycle `t`, later than now; far ones look again when the wheel has turned."""
+    """Wake an actor at cycle `t`, at the earliest the next; for a far `t` it wakes within the wheel's turn
+    and looks again."""
     now = wafer.now
     if t > now + SLOTS - 1:
         t = now + SLOTS - 1
@@ -26,7 +28,7 @@ def schedule(wafer, actor, t):
 
 @inlined
 def set_bit(wafer, actor, slot):
-    """Let an actor be awake in a slot."""
+    """Wake an actor in a slot."""
     word = actor >> FAN_SHIFT
     at = word_at(wafer, word, slot)
     before = wafer[at]
@@ -37,25 +39,25 @@ def set_bit(wafer, actor, slot):
 
 @inlined
 def word_at(wafer, word, slot):
-    """Where a word of a slot lies in the state."""
+    """Return where a word of a slot lies in the state."""
     return wafer.wheel + (word << SLOT_SHIFT) + slot
 
 
 @inlined
 def group_at(wafer, group, slot):
-    """Where the mark of a group lies."""
+    """Return where the mark of a group lies in the state."""
     return wafer.wheel_groups + ((slot * wafer.wheel_tops_count) << FAN_SHIFT) + group
 
 
 @inlined
 def top_at(wafer, top, slot):
-    """Where a top mark lies."""
+    """Return where a top mark lies in the state."""
     return wafer.wheel_tops + slot * wafer.wheel_tops_count + top
 
 
 @inlined
 def _mark(wafer, word, slot):
-    """Note that a word is no longer 0."""
+    """Set the marks above a word that is no longer 0."""
     group = word >> FAN_SHIFT
     mark = group_at(wafer, group, slot)
     top = top_at(wafer, group >> FAN_SHIFT, slot)
@@ -63,7 +65,7 @@ def _mark(wafer, word, slot):
         wafer[mark] |= 1 << (word & FAN_MASK)
         wafer[top] |= 1 << (group & FAN_MASK)
     else:
-        # To write them again would take their lines from other threads.
+        # Writing them again would take their cache lines from other threads.
         if wafer[mark] != EVERY_BIT:
             wafer[mark] = EVERY_BIT
         if wafer[top] != EVERY_BIT:
@@ -74,7 +76,8 @@ def _mark(wafer, word, slot):
 
 @inlined
 def next_word(wafer, slot, word):
-    """The first word from `word` on that may have actors in a slot; `wheel_end` or more if there is none."""
+    """Return the first word from `word` on that may have actors in a slot; `wheel_end` or more if there is
+    none."""
     while word < wafer.wheel_end:
         group = word >> FAN_SHIFT
         marks = wafer[group_at(wafer, group, slot)] >> (word & FAN_MASK)
@@ -96,7 +99,7 @@ def postpone(wafer, actor):
 
 @kernel
 def end_slot(wafer, slot):
-    """Take away the marks of a slot whose actors have run."""
+    """Clear the marks of a slot whose actors have run."""
     wafer.slots[slot] = 0
     for top in range(wafer.wheel_tops_count):
         at = top_at(wafer, top, slot)
@@ -110,7 +113,7 @@ def end_slot(wafer, slot):
 
 @kernel
 def exact_marks(wafer):
-    """Take away what marks say too much: the words alone decide."""
+    """Clear marks above words that are 0."""
     for slot in range(SLOTS):
         end_slot(wafer, slot)
     for word in range(wafer.wheel_end):
@@ -121,7 +124,7 @@ def exact_marks(wafer):
 
 @inlined
 def next_event(wafer):
-    """Cycle of the next wake after now, -1 if there is none."""
+    """Return the cycle of the next wake after now, -1 if there is none."""
     first = wafer.now + 1
     for t in range(first, first + SLOTS):
         if wafer.slots[t & (SLOTS - 1)]:
