@@ -1,5 +1,5 @@
-"""What the commands of the window do, grouped by menu: file, run, view, help.
+"""The window around the panels: application, docks, toolbars, palette, start page, and all commands.
 
-May import bridge, dialogs, widgets, theme and the workbench. A new command is one `Command` in the
-function of its menu; keys follow docs/keys.md.
+May import bridge, dialogs, kit, theme and the workbench. A new command is one `Command` in the `all` method
+of its file in `commands`; keys follow docs/keys.md.
 """

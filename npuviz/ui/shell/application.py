@@ -24,15 +24,15 @@ from npuviz.workbench.resources import resource_path
 from npuviz.workbench.settings import Settings
 
 REST_MS = 3000
-"""So long after a file was opened, the objects that it brought are left out of the search for garbage."""
+"""Milliseconds after a file was opened at which its objects are excluded from garbage collection."""
 
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """What to show at the start.
+    """What the window shows when it starts.
 
-    go_to, run_until  where to be after the first file is open
-    conditions        breakpoints of the first file
+    go_to, run_until  cycle to go to, or to run until, once the first file is open
+    conditions        breakpoints to set in the first file
     is_safe           ignore stored layout, settings and recent files, and store none
     """
 
@@ -45,7 +45,7 @@ class WindowOptions:
 
 
 class Application:
-    """Makes windows and keeps what they share."""
+    """Makes windows and owns what they share: the Qt application, settings and theme."""
 
     def __init__(self, settings: Settings, theme: Theme | None = None) -> None:
         scale_everything(settings)
@@ -60,7 +60,7 @@ class Application:
         self._rest.timeout.connect(self._set_aside)
 
     def new_window(self) -> MainWindow:
-        """An empty window; the caller shows it."""
+        """Make an empty window; the caller shows it."""
         window = MainWindow(self.theme, self.settings, self._open_other)
         self.windows.append(window)
         window.model.session_changed.connect(self._rest.start)
@@ -74,7 +74,7 @@ class Application:
         self.qt.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
     def _set_aside(self) -> None:
-        """Leave what open files brought out of the search for garbage, once nothing is under way."""
+        """Exclude the objects of open files from garbage collection, once no work is under way."""
         if any(window.model.is_busy for window in self.windows):
             self._rest.start()
         else:
@@ -97,20 +97,20 @@ class Application:
 
 
 def scale_everything(settings: Settings) -> None:
-    """Have Qt draw everything in the size the user prefers; only before there is an application."""
+    """Have Qt draw everything in the size the user prefers; call this before the Qt application is made."""
     percent = preferred(settings, SCALE)
     if percent != SCALE.default:
         os.environ.setdefault("QT_SCALE_FACTOR", str(percent / 100))
 
 
 def qt_application() -> QApplication:
-    """The Qt application of this process, made if needed."""
+    """Return the Qt application of this process, and make it if there is none."""
     existing = QApplication.instance()
     if isinstance(existing, QApplication):
         return existing
     app = QApplication(["npuviz"])
-    # PySide looks into the source of every module that is imported, for its `__feature__` switches, which
-    # nobody here uses: a tenth of the time that opening a first file takes.
+    # PySide replaces `__import__` to search the source of every imported module for `__feature__` switches,
+    # which npuviz does not use; that takes a tenth of the time of opening a first file.
     builtins.__import__ = getattr(builtins, "__orig_import__", builtins.__import__)
     app.setApplicationName("npuviz")
     app.setApplicationDisplayName("npuviz")
@@ -120,7 +120,7 @@ def qt_application() -> QApplication:
 
 
 def run_window(options: WindowOptions) -> int:
-    """Show the window until it is closed; returns the exit code."""
+    """Show the window until it is closed; return the exit code."""
     application = Application(Settings(None) if options.is_safe else Settings.of_user())
     window = application.new_window()
     window.show()
@@ -135,7 +135,7 @@ def run_window(options: WindowOptions) -> int:
 
 
 def _prepare(window: MainWindow, options: WindowOptions) -> None:
-    """Set breakpoints and go to a place once the first file is open."""
+    """Set the breakpoints of the options and go to their cycle, once the first file is open."""
 
     def opened() -> None:
         window.model.session_changed.disconnect(opened)
@@ -153,7 +153,7 @@ def _prepare(window: MainWindow, options: WindowOptions) -> None:
 
 
 def _report_exceptions(application: Application) -> None:
-    """Show a bug in the window instead of losing it on a terminal nobody sees."""
+    """Show uncaught exceptions in the first visible window, besides writing them to standard error."""
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Which arrangement of docks a window shows for what is open, and where it is kept."""
+"""Choose the arrangement of docks for the open file, and store how the user changed it."""
 
 from typing import Any, cast
 
@@ -8,15 +8,15 @@ from npuviz.workbench.layouts import Layout, layout_for, layout_named
 from npuviz.workbench.settings import Settings
 
 KEY = "layouts"
-"""Setting: kind of machine -> what `Docks.save` gave."""
+"""Name of the setting {name of a usual layout: what `Docks.save` returned}."""
 RESULTS = "sweep"
-"""Results have a page of their own, and leave no trace in the layouts of machines."""
+"""Name of the layout for results of a sweep, whose arrangement is never stored."""
 
 
 class Arrangement:
-    """Arranges the docks when something is opened, and remembers where the user put them.
+    """Arranges the docks when a file is opened, and remembers where the user put them.
 
-    Fabrics, recorded profiles and all other machines have an arrangement each.
+    One arrangement is stored for each usual layout: that of fabrics, of recorded profiles, of other machines.
     """
 
     def __init__(self, docks: Docks, model: SessionModel, settings: Settings) -> None:
@@ -24,7 +24,7 @@ class Arrangement:
         self._kind = ""
 
     def show(self, *, is_first: bool) -> None:
-        """Show the docks for what is open now; `is_first` after the start page."""
+        """Show the docks for the open file; `is_first`: the start page was shown before, not another file."""
         usual = self._usual()
         if is_first or usual.name != self._kind:
             if not is_first:
@@ -32,29 +32,29 @@ class Arrangement:
             self._kind = usual.name
             self._arrange(usual)
         self._docks.follow_machine()
-        # Not before: panels see the session at the size they are shown with, so that they fit it.
+        # Only now, because panels fit their contents to the size at which they are created.
         self._docks.make_seen()
         self._docks.make_listening()
         self._docks.focus_first("timeline", "sweep")
 
     def remember(self) -> None:
-        """Keep the docks as they are for the next time that a machine of this kind is open."""
+        """Store the docks as they are for the next machine with this usual layout."""
         if self._docks.panels and self._kind not in ("", RESULTS):
             self._settings.set(KEY, {**self._kept(), self._kind: self._docks.save()})
 
     def forget(self) -> None:
-        """Begin with the layout as it is declared the next time."""
+        """Delete the stored arrangement, so that the next file begins with the layout as declared."""
         kept = {kind: stored for kind, stored in self._kept().items() if kind != self._kind}
         self._settings.set(KEY, kept or None)
 
     def _usual(self) -> Layout:
-        """What a machine of this kind is shown in when nobody chose."""
+        """Return the layout in which the open machine is shown by default."""
         model, description = self._model, self._model.description
         is_estimated = description is not None and description.features.get("estimated") is True
         return layout_for(model.features, is_recorded=model.session is None or is_estimated)
 
     def _arrange(self, usual: Layout) -> None:
-        """Put the docks where they were the last time that such a machine was open."""
+        """Restore the stored arrangement of this layout, or apply the layout if there is none."""
         stored = self._kept().get(usual.name) if usual.name != RESULTS else None
         if self._docks.restore(stored):
             return

@@ -1,4 +1,4 @@
-"""Lets a file that starts programs be opened only if the user named it, trusts it, or says so now."""
+"""Ask the user before a file is opened that starts programs, unless it is trusted."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from npuviz.workbench.trust import is_trusted, scripts_to_run, trust
 
 
 class Consent:
-    """Asks once for each content of a folder.
+    """Asks for permission to open a path, unless the user has chosen "always" for its contents.
 
-    ask  gets the path and the scripts that opening it would start
+    ask  called with the path and the scripts that opening it would start
     """
 
     def __init__(self, settings: Settings, ask: Callable[[Path, Sequence[Path]], Answer]) -> None:
@@ -20,7 +20,7 @@ class Consent:
         self.ask = ask
 
     def may_open(self, path: Path, options: OpenOptions) -> bool:
-        """Whether a path may be opened that the user has not named on the command line."""
+        """Return whether a path may be opened that the user has not named on the command line; may ask."""
         scripts = scripts_to_run(path, options)
         if not scripts or is_trusted(self._settings, path):
             return True

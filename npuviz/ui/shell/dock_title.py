@@ -1,4 +1,4 @@
-"""The title bar of a dock: one quiet line with float and close."""
+"""The title bar of a dock: its name and the buttons Float and Close."""
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QDockWidget, QLabel, QToolButton, QWidget
@@ -30,7 +30,7 @@ class DockTitle(QWidget):
         self.refresh_icons()
 
     def set_collapsed(self, collapsed: bool) -> None:
-        """Take no room, for a dock whose tab already says its name."""
+        """Take no room, or the usual height again: collapse for a dock whose tab already shows its name."""
         if collapsed == self._is_collapsed:
             return
         self._is_collapsed = collapsed

@@ -1,4 +1,4 @@
-"""Docks: one per panel, arranged by a layout, remembered between starts."""
+"""The docks of a window, one per panel: arrange them by a layout, save and restore them."""
 
 import base64
 import binascii
@@ -16,16 +16,19 @@ from npuviz.ui.shell.panel_place import PanelPlace
 from npuviz.workbench.layouts import DEFAULT_LAYOUT, LAYOUTS, Layout, Row, layout_named
 
 STATE_VERSION = 2
-"""Raised when docks are renamed or rearranged so that older stored states no longer fit."""
+"""Version of stored states; incremented when renamed or rearranged docks make older states unusable."""
 _TOP = Qt.DockWidgetArea.TopDockWidgetArea
 _BOTTOM = Qt.DockWidgetArea.BottomDockWidgetArea
 
 
 @dataclass(frozen=True)
 class Arranged:
-    """Where the docks are: the layout it began with, what Qt takes back, and what people see of it.
+    """An arrangement of the docks, for undo.
 
-    shape  (dock, is hidden, floats, area, tabs beside it) of every dock; sizes and fronts are not in it
+    layout  name of the layout that was applied last
+    state   what Qt's `saveState` returned
+    shape   (dock, is hidden, floats, area, tabs beside it) of every dock; without sizes and which tab is in
+            front
     """
 
     layout: str
@@ -34,9 +37,9 @@ class Arranged:
 
 
 class Docks:
-    """Makes the docks of a window and applies layouts to them. A panel is made when it is seen first.
+    """Makes the docks of a window and applies layouts to them. A panel is created when first seen.
 
-    panels   panels made so far, by id
+    panels   panels created so far, by id
     settled  calls its listeners after docks came, went or moved
     """
 
@@ -46,12 +49,13 @@ class Docks:
         self._specs = {spec.id: spec for spec in specs}
         self._docks: dict[str, QDockWidget] = {}
         self._places: dict[str, PanelPlace] = {}
-        # Kept states of panels that were not made yet.
+        # Stored states of panels that are not created yet.
         self._kept: dict[str, dict[str, Any]] = {}
         self.panels: dict[str, Panel] = {}
         self.settled: Notifier[()] = Notifier()
         self.layout_name = DEFAULT_LAYOUT
-        # Panels that the user could have closed: those are not opened again by another model.
+        # Panels that the last machine offered: if hidden, the user closed them, and another file does not
+        # open them.
         self._was_offered: set[str] = set()
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self._titles_soon = QTimer(window, singleShot=True)
@@ -61,7 +65,7 @@ class Docks:
 
     @property
     def window(self) -> QMainWindow:
-        """The window they belong to."""
+        """The window that the docks belong to."""
         return self._window
 
     @property
@@ -70,16 +74,16 @@ class Docks:
         return self._docks
 
     def spec(self, panel_id: str) -> PanelSpec:
-        """The declaration of a panel."""
+        """Return the declaration of a panel."""
         return self._specs[panel_id]
 
     def is_offered(self, panel_id: str) -> bool:
-        """Whether the machine that is open has what the panel needs."""
+        """Return whether the open machine has the features that a panel needs."""
         features = self._context.model.features
         return all(name in features for name in self._specs[panel_id].features)
 
     def layouts(self) -> list[Layout]:
-        """The layouts that make sense for the machine that is open."""
+        """Return the layouts that fit the open machine or results."""
         model = self._context.model
         found = [layout for layout in LAYOUTS if all(name in model.features for name in layout.features)]
         if model.opened is not None and model.reader is None:
@@ -88,7 +92,7 @@ class Docks:
         return found
 
     def panel(self, panel_id: str) -> Panel:
-        """The panel, made if it was never on the screen. It has seen the session that is open."""
+        """Return a panel, and create it if needed, showing the open session."""
         if panel_id not in self.panels:
             spec = self._specs[panel_id]
             panel = self.panels[panel_id] = spec.create(self._context)
@@ -100,13 +104,13 @@ class Docks:
         return self.panels[panel_id]
 
     def make_listening(self) -> None:
-        """Make the panels that hear of things while they are hidden."""
+        """Create the panels that must hear of changes while hidden (`PanelSpec.listens`)."""
         for panel_id, spec in self._specs.items():
             if spec.listens:
                 self.panel(panel_id)
 
     def make_seen(self) -> None:
-        """Make the panels whose places have come to the screen by now."""
+        """Create the panels whose places are visible now."""
         layout = self._window.layout()
         if layout is not None:
             layout.activate()
@@ -115,7 +119,7 @@ class Docks:
                 self.panel(panel_id)
 
     def apply(self, layout: Layout) -> None:
-        """Arrange the docks."""
+        """Arrange the docks by a layout, without panels that the machine does not offer."""
         self.layout_name = layout.name
         offered = [panel_id for panel_id in self._docks if self.is_offered(panel_id)]
         fitted = layout.restricted_to(offered)
@@ -130,7 +134,7 @@ class Docks:
         self.refresh_titles()
 
     def follow_machine(self) -> None:
-        """Another machine is open: hide what it does not have, show what it has beside its neighbours."""
+        """Hide panels that the newly opened machine does not offer, and show newly offered ones as tabs."""
         layout = layout_named(self.layout_name)
         places = [cell.panels for row in layout.rows for cell in row.cells] if layout else []
         for panel_id, dock in self._docks.items():
@@ -151,7 +155,7 @@ class Docks:
         self.refresh_titles()
 
     def hide_all(self) -> None:
-        """Show none of them, for the start page."""
+        """Hide all docks, for the start page."""
         for dock in self._docks.values():
             dock.hide()
 
@@ -164,13 +168,13 @@ class Docks:
         panel = self.panel(panel_id)
         panel.setFocus(Qt.FocusReason.ShortcutFocusReason)
         if self.focused_panel() != panel_id:
-            # What usually takes the keys is hidden, for example because there is nothing to show.
+            # The widget that usually takes the focus is hidden, for example because there is nothing to show.
             inside = (each for each in panel.findChildren(QWidget) if each.isVisible() and each.isEnabled())
             taking = (each for each in inside if each.focusPolicy() & Qt.FocusPolicy.TabFocus)
             next(taking, dock).setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def focus_first(self, *panel_ids: str) -> None:
-        """Give the keys to the first of these panels that exists and is shown."""
+        """Focus the first of these panels that exists and is shown."""
         for panel_id in panel_ids:
             panel = self.panels.get(panel_id)
             if panel is not None and not self._docks[panel_id].isHidden():
@@ -178,7 +182,9 @@ class Docks:
                 return
 
     def in_reading_order(self) -> list[str]:
-        """The panels that are shown, from left to right and down, with those behind a tab after its front."""
+        """Return the ids of the shown panels from top to bottom and left to right; tabs of one place
+        together.
+        """
         shown = [panel_id for panel_id, dock in self._docks.items() if not dock.isHidden()]
         corners: dict[str, tuple[int, int]] = {}
         for panel_id in shown:
@@ -189,7 +195,7 @@ class Docks:
         return sorted(shown, key=lambda panel_id: corners[panel_id])
 
     def focus_next(self, step: int) -> None:
-        """Give the keys to the panel after (1) or before (-1) the one that has them."""
+        """Focus the panel after (1) or before (-1) the focused one, in reading order."""
         order = self.in_reading_order()
         if order:
             focused = self.focused_panel()
@@ -197,7 +203,7 @@ class Docks:
             self.show_panel(order[place % len(order)])
 
     def focused_panel(self) -> str:
-        """The panel that has the keys, or one of whose parts has; "" when none has."""
+        """Return the id of the panel that has the focus, itself or in a child; "" if none has."""
         focused = self._window.focusWidget()
         for panel_id, dock in self._docks.items():
             if dock is focused or dock.isAncestorOf(focused):
@@ -213,7 +219,7 @@ class Docks:
             self._docks[panel_id].raise_()
 
     def arranged(self) -> Arranged:
-        """Where the docks are now."""
+        """Return the present arrangement of the docks."""
         window = self._window
         shape = tuple(
             (
@@ -228,13 +234,15 @@ class Docks:
         return Arranged(self.layout_name, bytes(window.saveState(STATE_VERSION).data()), shape)
 
     def rearrange(self, wanted: Arranged) -> None:
-        """Put the docks where they were at another moment of this window."""
+        """Restore an arrangement that `arranged` returned for this window."""
         self.layout_name = wanted.layout
         self._window.restoreState(QByteArray(wanted.state), STATE_VERSION)
         self.refresh_titles()
 
     def describe(self) -> dict[str, Any]:
-        """Which layout and panels are shown, in words that fit any window and screen."""
+        """Return plain values that name layout and shown panels, without sizes, for other windows and
+        screens.
+        """
         return {
             "name": self.layout_name,
             "shown": [panel_id for panel_id, dock in self._docks.items() if not dock.isHidden()],
@@ -242,7 +250,7 @@ class Docks:
         }
 
     def follow_description(self, described: Mapping[str, Any]) -> None:
-        """Arrange the docks as `describe` told of another window; names that nobody knows are ignored."""
+        """Arrange the docks as `describe` said of another window; ignore unknown names."""
         layout = layout_named(str(described.get("name", "")))
         shown = described.get("shown", ())
         if layout is None or not shown:
@@ -254,7 +262,7 @@ class Docks:
         self.refresh_titles()
 
     def save(self) -> dict[str, Any]:
-        """Plain values that `restore` takes back."""
+        """Return plain values (JSON) for `restore`."""
         state = bytes(self._window.saveState(STATE_VERSION).data())
         return {
             "layout": self.layout_name,
@@ -264,7 +272,10 @@ class Docks:
         }
 
     def restore(self, stored: object) -> bool:
-        """Take back what `save` gave; returns False, with the docks as they were, if it does not fit."""
+        """Restore what `save` returned; return whether docks are shown now.
+
+        False without a change if the value cannot be used.
+        """
         if not isinstance(stored, dict):
             return False
         layout = layout_named(str(stored.get("layout", "")))
@@ -286,7 +297,7 @@ class Docks:
         return any(not dock.isHidden() for dock in self._docks.values())
 
     def refresh_titles(self) -> None:
-        """Hide titles of docks that have a tab; make panels that came to the front, or let them catch up."""
+        """Hide titles of docks that have a tab; create panels that came to the front, or update them."""
         for dock in self._docks.values():
             title = dock.titleBarWidget()
             if isinstance(title, DockTitle):
@@ -321,7 +332,7 @@ class Docks:
         dock.setAccessibleName(spec.title)
         dock.setTitleBarWidget(DockTitle(dock, self._context.theme))
         self._places[spec.id] = place = PanelPlace(dock)
-        # Not while it is drawn: making a panel changes what there is to draw.
+        # Queued, because creating a panel while its place is painted would change what is painted.
         place.missed.connect(self._moved, Qt.ConnectionType.QueuedConnection)
         dock.setWidget(place)
         self._window.addDockWidget(_TOP, dock)
@@ -374,7 +385,7 @@ class Docks:
             front.raise_()
 
     def _park_others(self, layout: Layout) -> None:
-        """Hide panels that a layout does not name, each where it will be a tab of the widest lower place."""
+        """Hide panels that a layout does not name; when shown, they become tabs of the widest lower place."""
         placed = {panel for row in layout.rows for cell in row.cells for panel in cell.panels}
         widest = max(layout.rows[-1].cells, key=lambda cell: cell.weight) if len(layout.rows) > 1 else None
         for panel_id, dock in self._docks.items():

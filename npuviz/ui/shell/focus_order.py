@@ -1,4 +1,4 @@
-"""Where Tab leads: only to what can be seen, from the top of a panel to its bottom."""
+"""Move the focus by Tab: only to visible widgets, from the top of a panel to its bottom."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 ROW = 14
-"""Widgets whose middles are no further apart than this stand in one row."""
+"""Pixels: widgets whose centres differ by at most this in height count as one row."""
 
 
 def go_to_next_stop(window: QMainWindow, is_next: bool) -> bool:
-    """Give the focus to the next widget in the window that takes it by Tab and can be seen.
+    """Focus the next (or previous) visible widget of the window that takes the focus by Tab.
 
-    Returns whether there is another one.
+    Return whether there is one other than the present.
     """
     start = window.focusWidget() or window
     order = _order(window, start)
@@ -27,10 +27,10 @@ def go_to_next_stop(window: QMainWindow, is_next: bool) -> bool:
 
 
 def _order(window: QMainWindow, start: QWidget) -> list[QWidget]:
-    """All stops, and `start` where it is none: the bars, then panel after panel, each from top to bottom.
+    """Return all widgets that take Tab, and `start`: the bars, then each panel, from top to bottom.
 
-    Qt's own chain is not asked: PySide makes the wrapper of each widget that it gives a child of the one
-    before, and so takes both away, menus too, when the first is deleted.
+    Qt's focus chain is not used: PySide makes the wrapper of each widget in it a child of the one before, so
+    that deleting the first deletes the others too, even menus.
     """
     groups: dict[QWidget, list[QWidget]] = {}
     for widget in window.findChildren(QWidget):
@@ -42,7 +42,7 @@ def _order(window: QMainWindow, start: QWidget) -> list[QWidget]:
 
 
 def _read(window: QWidget, group: Sequence[QWidget]) -> list[QWidget]:
-    """Widgets as one reads a page."""
+    """Sort widgets in reading order: by rows from the top, each from left to right."""
     places = {
         widget: widget.mapTo(window, QPoint(widget.width() // 2, widget.height() // 2)) for widget in group
     }

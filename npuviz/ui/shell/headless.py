@@ -1,4 +1,4 @@
-"""The real window without a display: driven from code, waited for, and made into a picture."""
+"""Drive the real window from code without a display, wait for it, and take pictures of it."""
 
 import os
 import sys
@@ -29,20 +29,21 @@ _POLL_MS = 5
 
 
 class HeadlessWindow:
-    """A main window that is never on a screen. Every method returns when what it asked for is done and drawn.
+    """A main window that is never on a screen. Every method returns when its work is done.
 
     theme   "dark" or "light"
     size    pixels
     widget  the `MainWindow`, for clicks and keys of pytest-qt
 
-    Raises UsageError for an unknown theme; the methods raise NpuvizError for what the window would have told
-    the user. Stored settings are neither read nor written. Close it: threads end with it.
+    Raises UsageError for an unknown theme; the methods raise NpuvizError for errors that the window would
+    show.
+    Stored settings are neither read nor written. Call `close`, which ends the threads.
     """
 
     def __init__(self, theme: str = "dark", size: tuple[int, int] = (1600, 1000)) -> None:
         if theme not in ("dark", "light"):
             raise UsageError(f"theme {theme}: expected dark or light")
-        # Whatever display there is; without effect in a process that has a Qt application.
+        # Even if there is a display; without effect in a process that already has a Qt application.
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
         qt_application()
         self._application = Application(Settings(None), Theme(theme))
@@ -54,7 +55,7 @@ class HeadlessWindow:
 
     @property
     def cycle(self) -> int:
-        """Where the session is; 0 without one."""
+        """The cycle of the session; 0 without one."""
         return self.widget.model.cycle
 
     def open(self, path: Path, opening: OpenOptions) -> None:
@@ -63,19 +64,22 @@ class HeadlessWindow:
         self.wait()
 
     def run(self) -> None:
-        """Run to the end, past breakpoints; nothing happens to a trace."""
+        """Run to the end, past breakpoints; do nothing for a recorded trace."""
         if self.widget.model.session is not None:
             self.widget.model.run_through()
             self.wait()
 
     def go_to(self, cycle: int) -> None:
-        """Go to a cycle, ignoring breakpoints; nothing happens to a trace."""
+        """Go to a cycle, ignoring breakpoints; do nothing for a recorded trace."""
         if self.widget.model.session is not None:
             self.widget.model.go_to(cycle)
             self.wait()
 
     def arrange(self, layout: str = "stepping", panels: Sequence[str] = ()) -> None:
-        """Arrange the panels by a layout's name, or show some alone, by id. Raises UsageError."""
+        """Arrange the panels by a layout's name; if `panels` (ids) are given, show only those.
+
+        Raises UsageError for an unknown name.
+        """
         found = layout_named(layout)
         if found is None:
             raise UsageError(f"layout {layout}: expected one of {', '.join(known.name for known in LAYOUTS)}")
@@ -85,11 +89,11 @@ class HeadlessWindow:
         self.widget.docks.apply(found)
         if panels:
             self.widget.docks.show_only(list(panels))
-        # Else the first button of the tool bar has the ring of the focus.
+        # Otherwise the first button of the tool bar would have the focus, and be drawn so.
         self.widget.docks.focus_first(*panels, "timeline", "sweep")
 
     def wait(self, is_done: Callable[[], bool] | None = None) -> None:
-        """Let the event loop run until a condition holds; by default until no verb runs."""
+        """Run the event loop until a condition holds; by default until no work is under way."""
         condition = is_done or (lambda: not self.widget.model.is_busy)
         loop = QEventLoop()
         poll = QTimer(interval=_POLL_MS)
@@ -107,14 +111,16 @@ class HeadlessWindow:
             raise NpuvizError(text)
 
     def settle(self) -> None:
-        """Wait until all that is shown has been filled in and drawn."""
+        """Wait until all panels have their contents and are drawn."""
         self.widget.status.work.end()
         self._pause()
         self.wait(lambda: all(panel.is_settled for panel in self.widget.docks.panels.values()))
         self._pause()
 
     def picture(self, form: str = "png") -> bytes:
-        """What the window shows now, as an image file. Raises UsageError for an unknown format."""
+        """Return a picture of the window as the bytes of an image file. Raises UsageError for an unknown
+        format.
+        """
         self.settle()
         data = QByteArray()
         buffer = QBuffer(data)
@@ -124,7 +130,7 @@ class HeadlessWindow:
         return bytes(data.data())
 
     def close(self) -> None:
-        """Close it and end its threads."""
+        """Close the window and end its threads."""
         self._application.close()
 
     def _pause(self) -> None:
@@ -133,14 +139,14 @@ class HeadlessWindow:
 
 
 def pause(milliseconds: int) -> None:
-    """Let the event loop run; `QTest.qWait` would keep Python's lock from threads that work for panels."""
+    """Run the event loop for a time; unlike `QTest.qWait` this leaves Python's lock to other threads."""
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()
 
 
 def drop_platform_noise() -> None:
-    """Keep from standard error what the offscreen platform tells at each resize; everything else is shown."""
+    """Write Qt's messages to standard error, except debug messages and the offscreen platform's noise."""
 
     def show(kind: QtMsgType, _context: QMessageLogContext, text: str) -> None:
         if "This plugin does not support" not in text and kind != QtMsgType.QtDebugMsg:

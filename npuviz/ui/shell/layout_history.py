@@ -1,4 +1,4 @@
-"""Undo and redo of what the user does to the docks: layouts, panels that come, go, move or float."""
+"""Undo and redo changes of the docks: layouts, and panels shown, hidden, moved or floated."""
 
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QUndoStack
@@ -9,7 +9,7 @@ from npuviz.ui.shell.docks import Arranged, Docks
 
 
 class LayoutHistory(QObject):
-    """Puts arrangements of docks on a stack. What opening a file does to them is no change."""
+    """Puts changes of the arrangement of docks on the undo stack, except those made by opening a file."""
 
     def __init__(self, docks: Docks, model: SessionModel, stack: QUndoStack) -> None:
         super().__init__(stack)

@@ -1,4 +1,4 @@
-"""The window: puts the declared commands and panels together and keeps them in step with the session."""
+"""The main window: builds commands, docks and bars, and updates them when the session changes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -156,7 +156,7 @@ class MainWindow(QMainWindow):
             dock.visibilityChanged.connect(lambda _shown: self.actions_by_id.refresh_later())
 
     def _show_hazards(self) -> None:
-        """Bring the list of hazards to the front; it asks the machine if nobody has."""
+        """Show the list of hazards, and look for them now."""
         self.docks.show_panel("hazards")
         self.hazards.look()
 
@@ -192,7 +192,7 @@ class MainWindow(QMainWindow):
         self.start_page.refresh()
 
     def _look_for_samples(self) -> None:
-        # Targets bring compilers and kernels along: loaded by the worker, while the user looks around.
+        # Importing targets loads compilers and kernels, so the worker does it while the user looks around.
         def found(entries: list[SampleEntry]) -> None:
             self.start_page.show_samples(entries)
             if self.model.opened is None and self.model.opening is None:

@@ -1,4 +1,4 @@
-"""Says in the middle of the window what is being opened, and how long that took the last time."""
+"""A card in the middle of the window: which file is being opened, and how long that took the last time."""
 
 import time
 from pathlib import Path
@@ -15,14 +15,14 @@ from npuviz.workbench.sessions.last_times import last_seconds
 from npuviz.workbench.settings import Settings
 
 DELAY_MS = 300
-"""What is open sooner shows no card."""
+"""Milliseconds of opening before the card appears."""
 TICK_MS = 200
 WIDTH = 460
 STEPS = 1000
 
 
 class OpeningCard(QFrame):
-    """An overlay of the window while a file is being opened; Cancel or Esc stops that."""
+    """An overlay of the window while a file is being opened; Cancel or Esc stops the opening."""
 
     def __init__(self, theme: Theme, model: SessionModel, settings: Settings, parent: QWidget) -> None:
         super().__init__(parent)
@@ -47,7 +47,7 @@ class OpeningCard(QFrame):
         self.hide()
 
     def place(self) -> None:
-        """Keep to the middle of the window; the window calls this when it changes size."""
+        """Move to the middle of the window; the window calls this when its size changes."""
         room = self.window().size()
         self.adjustSize()
         self.move((room.width() - self.width()) // 2, (room.height() - self.height()) // 3)

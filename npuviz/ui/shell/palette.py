@@ -1,4 +1,4 @@
-"""The palette: one line to type in, and what it may mean below, best first."""
+"""The palette: a line to type in, with a list of matching entries below, best first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ TOP = 48
 
 @dataclass(frozen=True)
 class PaletteEntry:
-    """One line of the palette: what it is, a muted detail, keys at the right, and what choosing it does."""
+    """One line of the palette: title, function to run when chosen, muted detail, keys shown at the right."""
 
     title: str
     run: Callable[[], object]
@@ -106,7 +106,7 @@ class _Delegate(QStyledItemDelegate):
 
 
 class Palette(QFrame):
-    """An overlay of a window. `open` shows it with a provider that answers each change of the text."""
+    """An overlay of a window; `open` shows it with a provider that returns the entries for a typed text."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
@@ -133,7 +133,7 @@ class Palette(QFrame):
 
     @property
     def entries(self) -> list[PaletteEntry]:
-        """What is listed now."""
+        """The entries in the list."""
         return list(self._model.rows)
 
     def open(self, provider: Provider, hint: str, text: str = "") -> None:
@@ -161,7 +161,7 @@ class Palette(QFrame):
             self._before = None
 
     def place(self) -> None:
-        """Keep to the middle of the window's upper part; the window calls this when it changes size."""
+        """Move to the top middle of the window; the window calls this when its size changes."""
         parent = self.parentWidget()
         if parent is None:
             return

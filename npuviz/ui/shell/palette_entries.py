@@ -1,4 +1,4 @@
-"""What the palette offers: commands, recent files, and everything that has a name."""
+"""Fill the palette: with commands, recent files, and everything in the program that has a name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ LIMIT = 60
 
 @dataclass(frozen=True, eq=False)
 class Palettes:
-    """Opens the palette of a window with one question or another."""
+    """Opens the palette of a window with commands, places or recent files."""
 
     _palette: Palette
     _commands: CommandRegistry
@@ -29,19 +29,19 @@ class Palettes:
     _open_file: Callable[[Path, OpenOptions], None]
 
     def show_commands(self) -> None:
-        """All commands by name."""
+        """Open the palette to run a command by name."""
         self._palette.open(self._command_entries, "Type a command")
 
     def show_finder(self) -> None:
-        """Units, tracks, operators and tensors by name."""
+        """Open the palette to select a unit, track, operator or tensor by name."""
         self._palette.open(self._place_entries, "Find a unit, track, operator or tensor")
 
     def show_go_to(self) -> None:
-        """A cycle, a time or a name to go to."""
+        """Open the palette to go to a cycle, a time or a name."""
         self._palette.open(self._place_entries, "Go to cycle 182340, 1.5 us, 40 %, #instruction or a name")
 
     def show_recent(self) -> None:
-        """Files opened lately."""
+        """Open the palette to open a recent file."""
         self._palette.open(self._recent_entries, "Open a recent file")
 
     def _command_entries(self, text: str) -> list[PaletteEntry]:
@@ -105,4 +105,4 @@ class Palettes:
 
 
 def _nothing() -> None:
-    """A line that only tells."""
+    """Do nothing: for an entry that is only a message."""

@@ -1,4 +1,4 @@
-"""Finds the panels. A panel that cannot be loaded costs the user that panel, never the window."""
+"""Load the declarations of panels from entry points; a panel that fails to load does not stop the window."""
 
 import traceback
 from functools import cache
@@ -10,7 +10,7 @@ from npuviz.ui.kit.panel import PanelSpec
 
 @cache
 def load_panel_specs() -> tuple[tuple[PanelSpec, ...], tuple[str, ...]]:
-    """All panels in order, and one text for each that could not be loaded. Later windows have the same."""
+    """Return all panels in order, and an error text for each that could not be loaded; cached."""
     specs: dict[str, PanelSpec] = {}
     failures: list[str] = []
     for entry in sorted(entry_points(group=PANELS), key=lambda e: (e.name, e.value)):

@@ -1,4 +1,4 @@
-"""Where a panel goes inside its dock."""
+"""The widget inside a dock that holds the panel, or its place until the panel is created."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QPaintEvent
@@ -7,13 +7,13 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from npuviz.ui.kit.panel import Panel
 
 MIN_PANEL = (160, 72)
-"""Pixels below which no panel shrinks."""
+"""Smallest width and height of a panel in pixels."""
 
 
 class PanelPlace(QWidget):
-    """Keeps the room of a panel that may not have been made yet.
+    """Holds a panel, or its place while the panel is not created yet.
 
-    missed  the room is being drawn, and there is no panel in it
+    missed  the place was painted without a panel in it
     """
 
     missed = Signal()
@@ -27,11 +27,11 @@ class PanelPlace(QWidget):
 
     @property
     def is_seen(self) -> bool:
-        """Whether it is on the screen. Behind a tab it is "visible" for Qt, but nothing of it is seen."""
+        """Whether the place is on the screen, and not behind another tab, where Qt calls it visible too."""
         return self.isVisible() and not self.visibleRegion().isEmpty()
 
     def put(self, panel: Panel) -> None:
-        """Fill it with its panel, which belongs to it from now on."""
+        """Put the panel into its place, which owns it from now on."""
         panel.setMinimumSize(*MIN_PANEL)
         self._room.addWidget(panel)
         self._room.activate()

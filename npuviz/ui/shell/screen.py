@@ -1,4 +1,4 @@
-"""How large a window is at first."""
+"""Choose the first size of a window."""
 
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QGuiApplication
@@ -6,10 +6,10 @@ from PySide6.QtWidgets import QWidget
 
 DEFAULT_SIZE = QSize(1440, 900)
 FRAME = QSize(16, 48)
-"""What a window manager may put around a window."""
+"""Pixels reserved for the frame that a window manager adds."""
 
 
 def first_size(window: QWidget) -> QSize:
-    """The default size, or what of it the screen has room for."""
+    """Return the default size, reduced to fit the screen."""
     screen = window.screen() or QGuiApplication.primaryScreen()
     return DEFAULT_SIZE.boundedTo(screen.availableSize() - FRAME)

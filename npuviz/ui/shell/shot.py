@@ -1,4 +1,4 @@
-"""A picture of the real window, written to a file."""
+"""Write a picture of the real window to a file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from npuviz.ui.shell.headless import HeadlessWindow, drop_platform_noise
 from npuviz.workbench.opening import OpenOptions
 
 DEFAULT_SHARE = 0.4
-"""Where in the run the picture is taken when no cycle is given: something is in flight there."""
+"""Share of the run after which the picture is taken if no cycle is given: work is under way there."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ShotOptions:
 def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
     """Open a file, run it to the end, go to a cycle, and write the picture.
 
-    Raises NpuvizError, also what opening and running told the window.
+    Raises NpuvizError, also for errors of opening and running that the window would show.
     """
     if not shot.out.parent.is_dir():
         raise UsageError(f"{shot.out}: the folder does not exist")
@@ -40,7 +40,8 @@ def take_shot(path: Path, opening: OpenOptions, shot: ShotOptions) -> None:
     window = HeadlessWindow(shot.theme, shot.size)
     try:
         panels = [name.removeprefix("panel.") for name in shot.panels]
-        # Wrong names are told before the file is opened, which then chooses an arrangement of its own.
+        # Before opening to reject wrong names early; again afterwards, because opening arranges the panels
+        # anew.
         window.arrange(shot.layout, panels)
         window.open(path, opening)
         window.arrange(shot.layout, panels)

@@ -1,4 +1,4 @@
-"""What the window shows before anything is open: one sample a machine, recent files, three keys to know."""
+"""The page shown before a file is open: one sample for each machine, recent files, three keys."""
 
 import math
 from collections.abc import Sequence
@@ -97,7 +97,7 @@ class StartPage(QWidget):
         self._place_cards()
 
     def _place_cards(self) -> None:
-        """Lay the cards in rows of equal length, as few as there is width for."""
+        """Lay the cards out in as few rows as the width allows, all of about equal length."""
         if not self._cards:
             return
         room = min(self.width(), WIDTH) - 2 * MARGIN + SPACING
@@ -174,7 +174,7 @@ class StartPage(QWidget):
 
 
 class SampleCard(QPushButton):
-    """A machine: a picture of it at work, its name, and what there is to see."""
+    """A button that opens the sample of a machine: picture, name, and a text on what there is to see."""
 
     def __init__(self, entry: SampleEntry, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)

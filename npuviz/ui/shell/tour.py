@@ -1,4 +1,4 @@
-"""Leads through the window: a ring around what a step is about, and a card that tells of it."""
+"""The guided tour of the window: for each step a ring around a part of it and a card with text."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _BACK = (Qt.Key.Key_Left, Qt.Key.Key_Backspace, Qt.Key.Key_PageUp)
 
 
 class TourRing(QWidget):
-    """A line around a part of the window; clicks go through it."""
+    """A ring drawn around a part of the window; clicks go through it."""
 
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
@@ -42,8 +42,8 @@ class TourRing(QWidget):
 class TourCard(QFrame):
     """The text of a step, with its number and three buttons; keys do the same.
 
-    moved  by so many steps: 1 or -1
-    ended  the user has seen enough
+    moved  the user goes on by 1 or -1 steps
+    ended  the user ends the tour
     """
 
     moved = Signal(int)
@@ -71,7 +71,7 @@ class TourCard(QFrame):
         self.hide()
 
     def show_step(self, number: int, count: int, text: str) -> None:
-        """Tell of a step; numbers begin with 0."""
+        """Show the text of a step; numbers begin with 0."""
         self.text.setText(text)
         self.number.setText(f"{number + 1} of {count}")
         self.back.setEnabled(number > 0)
@@ -112,17 +112,17 @@ class Tour(QObject):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a step is on show."""
+        """Whether a step is shown."""
         return bool(self._steps)
 
     def begin(self, steps: Sequence[TourStep]) -> None:
-        """Show the first step; those about panels that the machine does not have are left out."""
+        """Show the first step; steps about panels that the machine does not offer are left out."""
         self._steps = tuple(step for step in steps if self._is_there(step))
         if self._steps:
             self._show(0)
 
     def end(self) -> None:
-        """Take ring and card away; the window stays as it is."""
+        """Hide ring and card; the window stays as it is."""
         if not self._steps:
             return
         self._steps = ()
@@ -161,7 +161,7 @@ class Tour(QObject):
         self.card.show_step(number, len(self._steps), step.text)
         self._place()
         self.card.setFocus(Qt.FocusReason.OtherFocusReason)
-        # Docks that come to the front find their places a moment later.
+        # Docks that are raised get their geometry only when control returns to the event loop.
         self._place_soon.start()
 
     def _go_to(self, share: float) -> None:
@@ -176,7 +176,7 @@ class Tour(QObject):
             self._context.selection.set(found)
 
     def _place(self) -> None:
-        """Put ring and card where they belong now."""
+        """Move ring and card to the part of the window that the step is about."""
         if not self._steps:
             return
         area = self._area(self._steps[self._number])
@@ -187,7 +187,7 @@ class Tour(QObject):
             part.raise_()
 
     def _area(self, step: TourStep) -> QRect:
-        """What the step is about, in pixels of the window."""
+        """Return the rectangle that the step is about, in pixels of the window."""
         dock = self._docks.all.get(step.show)
         shown = dock if dock is not None else self._window.findChild(QWidget, step.show)
         assert shown is not None
@@ -195,7 +195,7 @@ class Tour(QObject):
 
 
 def _beside(area: QRect, card: QWidget, window: QWidget) -> QPoint:
-    """Where the card covers least of an area, and is nearest to it."""
+    """Return the position at which the card covers the least of an area, and among those the nearest one."""
     room = window.rect().adjusted(MARGIN, 3 * MARGIN, -MARGIN, -3 * MARGIN)
     size = card.size()
     across = (room.left(), area.left() - size.width() - MARGIN, area.center().x() - size.width() // 2,

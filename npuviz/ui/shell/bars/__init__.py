@@ -1,1 +1,1 @@
-"""The lines around the panels: toolbar, status bar, progress, errors and notes."""
+"""The bars around the panels: toolbar, status bar, error bar, note banner."""

@@ -1,4 +1,4 @@
-"""Says in the status bar that kernels are being compiled beside the window, and for how long already."""
+"""Show in the status bar which kernels are being compiled in the background, and for how long."""
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QLabel
@@ -9,7 +9,7 @@ TICK_MS = 1000
 
 
 class CompilingDisplay(QObject):
-    """Looks once a second at what is awaited; the label is empty while that is nothing."""
+    """Updates the label once a second; it is empty while no kernel is being compiled."""
 
     def __init__(self, label: QLabel, parent: QObject) -> None:
         super().__init__(parent)
@@ -20,7 +20,7 @@ class CompilingDisplay(QObject):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show what is awaited now."""
+        """Show which kernels are being compiled now, and the seconds of the longest wait."""
         found = awaited()
         seconds = max(found.values(), default=0.0)
         text = f"compiling kernels ({', '.join(sorted(found))}): {seconds:.0f} s" if found else ""

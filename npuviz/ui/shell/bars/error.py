@@ -1,4 +1,4 @@
-"""One quiet line over the lower edge of the window for what went wrong or was found; it moves nothing."""
+"""A line over the lower edge of the window that shows errors, notices and answers."""
 
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -14,14 +14,14 @@ from npuviz.workbench.advice import Failure
 
 Severity = Literal["error", "notice"]
 MAX_LINES = 10
-"""Lines of details that are shown at once."""
+"""Most lines of details that are visible without scrolling."""
 PADDING = 2
 
 
 class ErrorBar(QFrame):
     """Shows the latest message until it is dismissed.
 
-    It lies over the last line of the panels, as high as its text; details unfold upwards.
+    It covers the last line of the panels, so that nothing moves when it appears; details unfold upwards.
     """
 
     def __init__(self, theme: Theme, window: QMainWindow) -> None:
@@ -53,7 +53,7 @@ class ErrorBar(QFrame):
 
     @property
     def details(self) -> str:
-        """What the fold holds."""
+        """The text that the button Details unfolds."""
         return self._details.toPlainText()
 
     def show_message(
@@ -65,9 +65,9 @@ class ErrorBar(QFrame):
         report: str = "",
         is_offer: bool = False,
     ) -> None:
-        """Replace the message; `action` is a title and what it does, `report` what "Copy report" copies.
+        """Replace the message; `action` is a button's title and function, `report` what "Copy report" copies.
 
-        An offer goes when the user does something else: see `end_offer`.
+        is_offer  hide the message when the user does something else: see `end_offer`
         """
         self._is_offer = is_offer
         self.setProperty("severity", severity)
@@ -95,19 +95,19 @@ class ErrorBar(QFrame):
         *,
         is_offer: bool = False,
     ) -> None:
-        """Show a notice; an offer goes as soon as the machine moves."""
+        """Show a notice; `is_offer`: hide it as soon as the machine moves."""
         self.show_message(text, details, "notice", action, is_offer=is_offer)
 
     def show_failure(self, failure: Failure) -> None:
-        """Show an error: what it means behind the fold, a report only of faults of npuviz."""
+        """Show an error with foldable details, and with a report if it is a fault of npuviz."""
         self.show_message(failure.text, failure.details, report=failure.report)
 
     def show_answer(self, text: str, details: str, title: str, act: Callable[[], object] | None) -> None:
-        """Show the answer to a question of the user; `act`, if any, is what the button `title` does."""
+        """Show the answer to a question of the user; `act`, if any, is run by a button called `title`."""
         self.show_message(text, details, "notice", (title, act) if act is not None else None)
 
     def stay_above(self, docks: Iterable[QWidget]) -> None:
-        """Lie over these docks also when one of them comes to the front."""
+        """Keep the bar above these docks when one of them is raised."""
         for dock in docks:
             dock.installEventFilter(self)
 
@@ -117,19 +117,19 @@ class ErrorBar(QFrame):
         return super().eventFilter(watched, event)
 
     def dismiss(self) -> None:
-        """The message is done with; the keys go back to the window."""
+        """Hide the message; if it had the focus, give that to the window."""
         had_focus = self.isAncestorOf(self._window.focusWidget())
         self.hide()
         if had_focus:
             self._window.setFocus()
 
     def end_offer(self) -> None:
-        """The user is at work: what was only offered is in nobody's way any more."""
+        """Hide the message if it is only an offer, because the user has started something else."""
         if self._is_offer:
             self.dismiss()
 
     def place(self) -> None:
-        """Lie over the lowest line above the status bar; the window calls this when it changes size."""
+        """Move to the lowest line above the status bar; the window calls this when its size changes."""
         if self.isHidden():
             return
         window, status = self._window, self._window.statusBar()

@@ -1,4 +1,4 @@
-"""A quiet line over the panels that says what of a program is not simulated, or only estimated."""
+"""A banner over the panels that says what of a program is not simulated, or only estimated."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from npuviz.ui.kit.strip import Strip
 from npuviz.ui.theme.theme import Theme
 
 CODES = ("not-simulated", "estimated")
-"""Codes of notes that concern everything the window shows."""
+"""Codes of the notes that the banner shows, the most important first."""
 HEIGHT = 28
 LINE_HEIGHT = 18
 MAX_LINES = 2
@@ -21,15 +21,15 @@ MARK = "\u2248"
 
 
 def banner_notes(notes: Sequence[Note]) -> list[Note]:
-    """The notes that belong into the banner: what is not simulated first."""
+    """Return the notes for the banner, those about no single node; what is not simulated comes first."""
     found = [note for note in notes if note.code in CODES and note.node < 0]
     return sorted(found, key=lambda note: CODES.index(note.code))
 
 
 class NoteBanner(Strip):
-    """A line or two of text that shrink to the room there is, and two buttons.
+    """One or two lines of text, shortened to the room there is, and two buttons.
 
-    shown, closed  it has something to say, or nothing any more
+    shown, closed  the banner has something to show, or is dismissed or empty
     details_asked  the user wants to see all notes
     """
 
@@ -50,7 +50,7 @@ class NoteBanner(Strip):
         theme.changed.connect(self.update)
 
     def show_notes(self, notes: Sequence[Note]) -> None:
-        """Say what the notes of a program say; nothing, and no banner, without any."""
+        """Show the notes of a program; without any that concern the banner, close it."""
         found = banner_notes(notes)
         self.lines = [note.text for note in found[:MAX_LINES]]
         self.setToolTip(plain_tip("\n\n".join(note.text for note in found)))
@@ -61,7 +61,7 @@ class NoteBanner(Strip):
         self.update()
 
     def dismiss(self) -> None:
-        """The user knows."""
+        """Close the banner."""
         self.closed.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -87,7 +87,7 @@ class NoteBanner(Strip):
 
 
 def add_bar(window: QMainWindow, title: str, name: str, content: NoteBanner) -> None:
-    """Give a message a line of its own below the bars that are there."""
+    """Add the banner to the window as a separate tool bar below the others."""
     window.addToolBarBreak(Qt.ToolBarArea.TopToolBarArea)
     bar = QToolBar(title, window, movable=False)
     bar.setObjectName(name)

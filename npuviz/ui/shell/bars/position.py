@@ -1,4 +1,4 @@
-"""Keeps toolbar and status bar in step with the session: cycle, time, stop, speed, progress, hazards."""
+"""Keep toolbar and status bar up to date: cycle, time, stop, speed, progress, hazards."""
 
 import textwrap
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from npuviz.ui.theme.theme import Theme
 
 TOOLTIP_WIDTH = 88
 QUIET_MS = 120
-"""Verbs that end sooner than this do not make the toolbar flicker."""
+"""Milliseconds a verb must last before the toolbar shows it, so that short ones do not make it flicker."""
 
 
 class PositionDisplay(QObject):
-    """Follows a session model.
+    """Shows the state of a session model in toolbar and status bar.
 
-    refresh_actions  asked when enablement may have changed because work began or ended
+    refresh_actions  called when work began or ended, which may enable or disable actions
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class PositionDisplay(QObject):
         self._status.faults.setText(_broken_text(stop.kind) if stop is not None else "")
 
     def _hit_names(self, hits: tuple[int, ...]) -> str:
-        """The breakpoints that hit as the user wrote them, with their numbers."""
+        """Return the breakpoints that were hit, with numbers and as the user wrote them."""
         session = self._model.session
         points = [session.breakpoints.get(hit) for hit in hits] if session is not None else []
         return "; ".join(f"{point.id} {point.text}" for point in points if point is not None)
@@ -122,21 +122,21 @@ class PositionDisplay(QObject):
 
 
 def _broken_text(kind: StopKind) -> str:
-    """What is wrong with the simulated chip, "" if nothing is."""
+    """Return what is wrong with the simulated chip, "" if nothing is."""
     if kind not in BROKEN:
         return ""
     return "1 fault" if kind is StopKind.FAULT else kind.value
 
 
 def _wrapped(text: str) -> str:
-    """Lines of readable length for a tooltip; a circle of waiting units one by one."""
+    """Wrap a text to readable lines for a tooltip, and begin a line at each unit of a circle of waits."""
     return "\n".join(line for part in text.split(" -> ") for line in textwrap.wrap(part, TOOLTIP_WIDTH))
 
 
 class HazardDisplay(QObject):
-    """Follows a hazard watch.
+    """Shows the number of hazards in the status bar.
 
-    show_list  what a click on the label does
+    show_list  called when the label is clicked
     """
 
     def __init__(

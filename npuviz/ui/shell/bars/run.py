@@ -1,4 +1,4 @@
-"""The toolbar: open, the verbs in both directions, where the machine is, and search."""
+"""The toolbar: open, run and step in both directions, the position of the machine, and search."""
 
 from collections.abc import Callable
 
@@ -16,9 +16,9 @@ SEARCH_WIDTH = 220
 
 
 class RunBar(QToolBar):
-    """Buttons in the order of time: the past at the left of Run, the future at its right.
+    """Buttons in the order of time: those that go back at the left of Run, forward at its right.
 
-    go_to, search  what a click on the position and on the search field does
+    go_to, search  called when the position, or the search field, is clicked
     """
 
     def __init__(
@@ -69,7 +69,9 @@ class RunBar(QToolBar):
         self.refresh_icons()
 
     def show_position(self, cycle: int | None, end: int | None, time: str) -> None:
-        """Show where the machine is; None when nothing is open."""
+        """Show the machine's cycle, the last known cycle and the time; hide the position if `cycle` is
+        None.
+        """
         self.position.setVisible(cycle is not None)
         if cycle is None:
             self.position.setText("")
@@ -84,7 +86,7 @@ class RunBar(QToolBar):
         if shown is self._shown:
             return
         self._shown = shown
-        # A button that knows two actions would show the arrow of a menu.
+        # Qt draws the arrow of a menu on a button with two actions.
         self._run_button.removeAction(hidden)
         self._run_button.setDefaultAction(shown)
 

@@ -1,4 +1,4 @@
-"""The status bar: where the machine is, why it stopped, how fast it went, what was recorded."""
+"""The status bar: cycle, reason of the stop, speed, recorded events, hazards, faults."""
 
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent
@@ -14,15 +14,15 @@ COMPILING_MEANS = (
 )
 
 GAP = 8
-"""Pixels beside each label, at least."""
+"""Pixels that are reckoned at each side of a label."""
 LEAST_STOP = 80
-"""Pixels that the reason of a stop has before other labels go."""
+"""Pixels kept for the reason of a stop; other labels are hidden rather than take them."""
 
 
 class ClickLabel(QLabel):
-    """A text that does something when it is clicked, or chosen with the keyboard.
+    """A label that acts as a button.
 
-    clicked  with the left button, Return or Space
+    clicked  by the left button, Return or Space
     """
 
     clicked = Signal()
@@ -44,7 +44,7 @@ class ClickLabel(QLabel):
 
 
 class StatusLine(QStatusBar):
-    """Labels by name, so that scripts and tests find them: status.cycle, status.stop, ..."""
+    """A status bar whose labels have object names for scripts and tests: status.cycle, status.stop, ..."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -70,17 +70,17 @@ class StatusLine(QStatusBar):
         self.faults = self._label("status.faults", "Faults of the simulated chip", theme, at_right=True)
 
     def minimumSizeHint(self) -> QSize:
-        """No width: a line of texts never widens the window."""
+        """Return a size of no width, so that long texts never widen the window."""
         return QSize(0, super().minimumSizeHint().height())
 
     def event(self, event: QEvent) -> bool:
-        """As Qt has it; what has no room any more goes first."""
+        """Hide labels without room, or show them again, before a layout or resize is handled."""
         if event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
             self._make_room()
         return super().event(event)
 
     def _make_room(self) -> None:
-        """Hide what matters least as long as the rest would be cut."""
+        """Hide the least important labels where the rest would be cut; show them again when there is room."""
         needed = [self.cycle, self.faults, self.hazards, self.time, self.events, self.speed, self.compiling]
         room = self.width() - LEAST_STOP
         if not self.work.isHidden():
@@ -88,7 +88,7 @@ class StatusLine(QStatusBar):
         for label in needed:
             if not label.text():
                 continue
-            # What somebody else has hidden stays so.
+            # A label that other code has hidden stays hidden.
             if label.isHidden() and label not in self._dropped:
                 continue
             room -= label.sizeHint().width() + 2 * GAP
@@ -101,7 +101,7 @@ class StatusLine(QStatusBar):
                 label.show()
 
     def clear_all(self) -> None:
-        """Nothing is open."""
+        """Clear all labels, because nothing is open."""
         for label in (self.cycle, self.time, self.stop, self.speed, self.events, self.hazards, self.faults):
             label.clear()
 

@@ -1,1 +1,1 @@
-"""What the commands of the window do, a file per menu, and the actions made from them."""
+"""The commands of the window, grouped by menu or subject, and the Qt actions made from them."""

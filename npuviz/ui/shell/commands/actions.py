@@ -1,4 +1,4 @@
-"""Turns commands into actions: menus, toolbar and keys come from the same declarations."""
+"""Turn commands into Qt actions, from which menus, toolbar and keys are made."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,7 +19,7 @@ MENUS: tuple[tuple[str, str], ...] = (
     ("Trace", "&Trace"),
     ("Help", "&Help"),
 )
-"""Top-level menus in order; a command names its menu by the first word of its path."""
+"""Top-level menus in order, (name, title with mnemonic); a command's path begins with the name."""
 
 
 class Actions:
@@ -43,11 +43,11 @@ class Actions:
         )
 
     def action(self, command_id: str) -> QAction:
-        """The action of a command."""
+        """Return the action of a command."""
         return self._actions[command_id]
 
     def menu(self, path: str) -> QMenu:
-        """The menu at a path such as "View/Layout", made if needed."""
+        """Return the menu at a path such as "View/Layout", and make it if needed."""
         if path not in self._menus:
             parent, _, name = path.rpartition("/")
             if parent:
@@ -60,7 +60,7 @@ class Actions:
         return self._menus[path]
 
     def refresh(self) -> None:
-        """Ask every command whether it is enabled and checked."""
+        """Update which actions are enabled and checked."""
         for command in self._commands.all():
             action = self._actions.get(command.id)
             if action is None:
@@ -70,7 +70,7 @@ class Actions:
                 action.setChecked(command.is_checked())
 
     def refresh_later(self) -> None:
-        """Refresh once, after all changes of this moment."""
+        """Refresh once when control returns to the event loop, however often this is called before."""
         if not self._refresh_soon.isActive():
             self._refresh_soon.start(0)
 
@@ -81,7 +81,7 @@ class Actions:
                 self._actions[command.id].setIcon(icon(command.icon, self._theme))
 
     def forget(self, command_id: str) -> None:
-        """Take the action of a command away, and its menu out of sight if it was the last one in it."""
+        """Remove the action of a command, and hide its submenu if that is empty now."""
         action = self._actions.pop(command_id, None)
         if action is None:
             return

@@ -1,4 +1,4 @@
-"""Commands of the menu Run that mark places and lead from one to the next."""
+"""Commands of the menu Run that set bookmarks and go to the next or previous one."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from npuviz.workbench.commands import Command
 from npuviz.workbench.finding.places import bookmark_of, selection_of
 
 LIST = "breakpoints"
-"""The panel that lists bookmarks."""
+"""Id of the panel that lists bookmarks."""
 
 
 @dataclass(frozen=True, eq=False)
 class BookmarkCommands:
-    """Mark the selection or the cycle, and go to the neighbours of where the machine is."""
+    """Bookmarks the selection or the cycle, and goes to the bookmarks next to the current cycle."""
 
     _context: PanelContext
     _docks: Docks
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         return [
             Command("debug.bookmark", "Bookmark or Note ...", self._mark, self._has_trace, ("Ctrl+M",), "Run",
                     4, 0, "mdi6.bookmark-outline", doc="Mark the selected slice or range, or this cycle"),

@@ -1,4 +1,4 @@
-"""Commands that compare what is open with another run; the panel Compare shows what came of it."""
+"""Commands that compare what is open with another run; the panel Compare shows the result."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ PANEL = "compare"
 
 
 class CompareCommands:
-    """Asks what to compare with, for one window."""
+    """The compare commands of one window: ask for a model or bundle and pass it to the panel."""
 
     def __init__(self, window: QWidget, context: PanelContext, docks: Docks, files: FileCommands) -> None:
         self._window, self._context, self._docks, self._files = window, context, docks, files
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         return [
             Command("trace.compare", "Compare with ...", self._show, self._has_trace, ("Ctrl+Shift+D",),
                     "Trace", 0, 1, "mdi6.compare-horizontal",
@@ -33,7 +33,7 @@ class CompareCommands:
         ]  # fmt: skip
 
     def compare(self, path: Path, options: OpenOptions) -> None:
-        """Compare what is open with a file that is opened in this way."""
+        """Compare what is open with a file opened with these options."""
         if PANEL in self._docks.all:
             self._docks.show_panel(PANEL)
             self._context.requests.comparison_asked.emit(path, options)

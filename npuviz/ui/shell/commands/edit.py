@@ -1,4 +1,4 @@
-"""Commands of the menu Edit: take changes back, and make them again."""
+"""Commands of the menu Edit: undo and redo."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class EditCommands:
     _registry: CommandRegistry
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         stack, when_free = self._stack, self._model.when_free
         stack.indexChanged.connect(lambda _index: self._registry.state_changed.notify())
         return [

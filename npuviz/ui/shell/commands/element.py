@@ -20,7 +20,7 @@ class ElementCommands:
     _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         lines = (
             ("over", "Step Over Line", "F8", "mdi6.debug-step-over",
              "To the next line of the selected element or unit, past the calls in this one"),
@@ -54,7 +54,7 @@ class ElementCommands:
         return made
 
     def _once_free(self, step: Callable[..., None], *asked: str | bool) -> Callable[[], None]:
-        """A step that waits for the verb under way: only then is it known which element is meant."""
+        """Return a function that makes the step once no verb runs: only then the focused element is known."""
         return partial(self._model.when_free, partial(step, *asked))
 
     def _can_step(self) -> bool:
@@ -80,7 +80,7 @@ class ElementCommands:
             self._model.step_line(subject, how, is_back)
 
     def _unit(self) -> int | None:
-        """The unit that steps; it is selected, so that the next step is its own, too."""
+        """Return the unit to step, None if there is none; select it, so that the next step takes the same."""
         unit = focused_unit(self._model, self._selection.current)
         if unit is None:
             self._tell("No unit has an instruction to go to.")

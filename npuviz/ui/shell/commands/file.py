@@ -28,7 +28,7 @@ from npuviz.workbench.settings import Settings
 
 
 class Tell(Protocol):
-    """Shows a notice: a line, an optional action (title, what it does), details behind a fold."""
+    """A function that shows a notice: a line, an optional button (title, function), foldable details."""
 
     def __call__(
         self, text: str, action: tuple[str, Callable[[], object]] | None = None, details: str = ""
@@ -38,8 +38,8 @@ class Tell(Protocol):
 class FileCommands:
     """Opens and closes files for one window.
 
-    window    parent of dialogs
-    open_other  opens a further file in a window of its own
+    window      parent of dialogs
+    open_other  opens a further file in another window
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FileCommands:
         model.session_changed.connect(self._session_changed)
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         is_open = self._is_open
         return [
             Command("file.open", "Open Model ...", self.ask_to_open, shortcuts=("Ctrl+O",), menu="File",
@@ -85,7 +85,7 @@ class FileCommands:
     def open_paths(
         self, paths: Sequence[Path], options: OpenOptions | None = None, *, is_named: bool = False
     ) -> None:
-        """Open the first file here, the others in windows of their own; see SessionModel.open."""
+        """Open the first file here and each other one in another window; see SessionModel.open."""
         chosen = options or OpenOptions()
         for index, path in enumerate(paths):
             if index == 0:
@@ -94,21 +94,23 @@ class FileCommands:
                 self._open_other(path, chosen, is_named)
 
     def reload(self) -> None:
-        """Open the same file again; breakpoints and the cycle come back."""
+        """Open the same file again, and restore breakpoints and cycle."""
         opened = self._model.opened
         if opened is None:
             return
         self.open_as(opened.path, opened.options)
 
     def reopen(self, settings: Mapping[str, str]) -> None:
-        """Open the same file with other settings; breakpoints and the cycle come back."""
+        """Open the same file with other settings, and restore breakpoints and cycle."""
         opened = self._model.opened
         if opened is not None:
             chosen = {**opened.options.settings, **settings}
             self.open_as(opened.path, replace(opened.options, settings=chosen))
 
     def open_as(self, path: Path, options: OpenOptions, *, is_named: bool = False) -> None:
-        """Open a path in a way the user chose; of the file that is open, breakpoints and cycle come back."""
+        """Open a path with options of the user; if that file is open already, restore breakpoints and
+        cycle.
+        """
         opened = self._model.opened
         if opened is None or opened.path.resolve() != path.resolve():
             self.open_paths([path], options, is_named=is_named)
@@ -119,12 +121,12 @@ class FileCommands:
         self._model.open(opened.path, self._budgeted(options), is_named=True)
 
     def open_then(self, path: Path, options: OpenOptions, after: Callable[[], None]) -> None:
-        """Open a path that the user has not named, and call something once it is open."""
+        """Open a path that the user has not named, and call `after` once it is open."""
         self._after = after
         self._model.open(path, self._budgeted(options))
 
     def restore(self, cycle: int, marks: Sequence[tuple[str, bool]]) -> None:
-        """Set breakpoints (condition, is enabled) and go to a cycle of what is open."""
+        """Set breakpoints, given as (condition, is enabled), and go to a cycle of the open program."""
         session, lost = self._model.session, 0
         for text, is_enabled in marks:
             try:
@@ -164,7 +166,7 @@ class FileCommands:
         self._model.submit(f"Exporting {path.name}", work, done)
 
     def _tell_later(self, text: str) -> None:
-        # A window that shows something else now takes its messages away first.
+        # Later, because the window dismisses its message when it shows another session.
         QTimer.singleShot(0, self._window, lambda: self._tell(text))
 
     def _open_here(self, path: Path, options: OpenOptions, is_named: bool) -> None:
@@ -175,7 +177,7 @@ class FileCommands:
             self._model.open(path, self._budgeted(options), is_named=is_named)
 
     def _budgeted(self, options: OpenOptions) -> OpenOptions:
-        """The options, with the memory for going back that the user prefers."""
+        """Return the options with the user's preferred memory for checkpoints."""
         size = preferred(self._settings, CHECKPOINTS)
         if size == CHECKPOINTS.default:
             return options
@@ -212,7 +214,9 @@ class FileCommands:
             self.export_to(*chosen)
 
     def folder(self) -> Path:
-        """Where people probably want to look for files."""
+        """Return the folder in which file dialogs begin: that of the open file, else of the last recent
+        one.
+        """
         opened = self._model.opened
         if opened is not None:
             return opened.path.parent

@@ -1,4 +1,4 @@
-"""Commands that save arrangements of docks under a name, bring them back and delete them."""
+"""Commands that save arrangements of docks under a name, apply them and delete them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,15 +14,15 @@ DELETE = "View/Delete Layout"
 
 
 def ask_name(parent: QWidget, known: list[str]) -> str:
-    """Let the user type a name or pick one that is known; "" when dismissed."""
+    """Let the user type a name or pick a known one; return "" if dismissed."""
     name, is_given = QInputDialog.getItem(parent, "Save layout as", "Name", known, -1, True)
     return name.strip() if is_given else ""
 
 
 class OwnLayoutCommands:
-    """Keeps two commands a saved layout registered: show it, delete it.
+    """Keeps two commands registered for each saved layout: show it, delete it.
 
-    forget  takes an entry of a command out of the menus, before the command goes
+    forget  removes the menu entry of a command, before the command is removed
     """
 
     def __init__(self, docks: Docks, context: PanelContext, forget: Callable[[str], None]) -> None:
@@ -36,7 +36,7 @@ class OwnLayoutCommands:
         self.refresh()
 
     def refresh(self) -> None:
-        """Register commands for the layouts that are kept now."""
+        """Register commands for the layouts that are saved now, instead of the earlier ones."""
         found = list(own_layouts(self._settings))
         for name in self._known:
             for command_id in (_show_id(name), _delete_id(name)):

@@ -1,4 +1,4 @@
-"""The command that shows the preferences, and what puts them into effect."""
+"""The command that shows the preferences, and the functions that apply them."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -22,7 +22,7 @@ def apply_looks(theme: Theme, settings: Settings) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PreferenceCommands:
-    """Shows the dialog of one window."""
+    """Shows the preferences dialog of one window and applies what changes in it."""
 
     _window: QWidget
     _theme: Theme
@@ -30,7 +30,7 @@ class PreferenceCommands:
     _registry: CommandRegistry
 
     def all(self) -> list[Command]:
-        """The command; from now on the registry gives the keys that the user prefers."""
+        """Return the command; from now on the registry uses the keys that the user prefers."""
         self._registry.keys_of = Keymap(self._settings).keys_of
         return [
             Command("edit.preferences", "Preferences ...", self._show, shortcuts=("Ctrl+,",), menu="Edit",

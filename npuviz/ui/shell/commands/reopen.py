@@ -1,4 +1,4 @@
-"""Commands that open the same file again with another value of a setting the machine offers a choice of."""
+"""Commands that open the same file again with another value of a setting that the machine offers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -9,16 +9,16 @@ from npuviz.ui.bridge.session_model import SessionModel
 from npuviz.workbench.commands import Command, CommandRegistry
 
 FEATURE = "choices"
-"""The feature of a description that lists settings worth comparing: {setting: [value, ...]}."""
+"""Feature of a machine's description that lists settings worth comparing: {setting: [value, ...]}."""
 MENU = "Run/Reopen With"
 MAX_CHOICES = 32
 
 
 class ReopenCommands:
-    """Keeps one command a choice registered, for the machine that is open.
+    """Keeps one command registered for each choice of the open machine.
 
-    reopen  opens the file again with settings beside those it has
-    forget  takes an entry of a command out of the menus, before the command goes
+    reopen  opens the file again with settings in addition to its present ones
+    forget  removes the menu entry of a command, before the command is removed
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ReopenCommands:
 
 
 def choices_of(description: MachineDescription | None) -> Iterator[tuple[str, str]]:
-    """Every (setting, value) that a machine offers, in its order."""
+    """Yield every (setting, value) that a machine offers, in the machine's order."""
     offered: object = description.features.get(FEATURE) if description is not None else None
     if not isinstance(offered, Mapping):
         return

@@ -1,4 +1,4 @@
-"""Commands of the menu Run: the keys of a debugger, forward and back."""
+"""Commands of the menu Run: run, step, go to and breakpoints, forward and back in time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ from npuviz.workbench.selection import SelectionModel
 
 @dataclass(frozen=True, eq=False)
 class RunCommands:
-    """What the verbs need beside the session: the selection, a way to ask for a cycle, a way to tell."""
+    """The commands of the menu Run, for the open session and the selection.
+
+    _ask_cycle, _tell  ask the user for a cycle to go to, show a notice
+    """
 
     _model: SessionModel
     _selection: SelectionModel
@@ -22,7 +25,7 @@ class RunCommands:
     _tell: Callable[[str], None]
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         model = self._model
 
         def forward() -> bool:
@@ -125,7 +128,7 @@ class RunCommands:
 
 
 def stop_text(kind: StopKind, detail: str) -> str:
-    """Why the machine stopped, for people."""
+    """Return why the machine stopped as a short text, without saying the kind of stop twice."""
     words = {
         StopKind.UNTIL: "stopped",
         StopKind.BREAKPOINT: "breakpoint",

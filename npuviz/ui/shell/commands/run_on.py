@@ -1,4 +1,4 @@
-"""Commands that choose what a model runs on before it is opened."""
+"""Commands that choose machine, preset and settings for a model before it is opened."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from npuviz.workbench.settings import Settings
 
 
 class RunOnCommands:
-    """Shows the dialog for the model that is open, or for another one."""
+    """Shows the dialog "Run on" for the open model or for another one."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class RunOnCommands:
         model.settings_needed.connect(self._ask_settings)
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         return [
             Command("file.open_on", "Open on ...", self._open_on, shortcuts=("Ctrl+Alt+O",), menu="File",
                     order=1, doc="Open a model and choose machine, preset, dimensions and settings for it"),
@@ -61,7 +61,7 @@ class RunOnCommands:
             self._show(opened.path, replace(opened.options, target=target))
 
     def _ask_settings(self, path: Path, options: OpenOptions) -> None:
-        """Ask for what a file needs, beginning with what it was given the last time."""
+        """Ask for the settings that a file needs, with those of the last time filled in."""
         target = options.target or choose_target(path).id
         entries = (entry for entry in recent_files(self._settings) if entry.path == path.resolve())
         known = next((dict(entry.options.settings) for entry in entries), {})
@@ -69,7 +69,7 @@ class RunOnCommands:
         self._show(path, replace(options, target=target, settings=settings), is_agreed=True)
 
     def _show(self, path: Path, options: OpenOptions, *, is_agreed: bool = False) -> None:
-        """Show the dialog; `is_agreed`: the user has agreed to this path's being opened."""
+        """Show the dialog; `is_agreed`: the user has already agreed to open this path."""
         dialog = RunOnDialog(self._theme, self._ask_file, self._last_time, self._window)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.chosen.connect(

@@ -1,4 +1,4 @@
-"""Commands that keep what one looks at in a file, and the opening of such files."""
+"""Save what the window shows to a session file, and open such files."""
 
 from dataclasses import replace
 from functools import partial
@@ -29,7 +29,11 @@ from npuviz.workbench.sessions.file import (
 
 
 class _Found(NamedTuple):
-    """A session that was read: its model and description file now, and how they differ from what it says."""
+    """A session file that was read.
+
+    path, config  where its model and its machine's description file are now, None: not found, or none needed
+    differs       how they differ from when the session was saved, "" if they do not
+    """
 
     saved: SavedSession
     path: Path | None
@@ -50,7 +54,7 @@ class SessionCommands:
         files.open_session = self.open
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         return [
             Command("file.save_session", "Save Session ...", self._ask_to_save, self._can_save,
                     ("Ctrl+Shift+S",), "File", 1, 3, "mdi6.content-save-outline",
@@ -84,7 +88,7 @@ class SessionCommands:
         self._context.model.submit(f"Saving {path.name}", work, done)
 
     def open(self, path: Path) -> None:
-        """Open what a session file is about, and put everything back as it says."""
+        """Open the model of a session file, then restore cycle, breakpoints, bookmarks and layout."""
 
         def work(_progress: Progress) -> _Found:
             saved = read_session(path)
@@ -130,7 +134,7 @@ class SessionCommands:
         for bookmark in saved.bookmarks:
             context.bookmarks.add(bookmark)
         self._files.restore(saved.cycle, saved.breakpoints)
-        # The window arranges its docks, and takes its messages away, when it hears that something is open.
+        # Later, because the window arranges its docks and dismisses its message when a session opens.
         QTimer.singleShot(0, self._window, partial(self._arrange, path, found))
 
     def _arrange(self, path: Path, found: _Found) -> None:

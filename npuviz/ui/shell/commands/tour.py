@@ -1,4 +1,4 @@
-"""The command of the menu Help that leads through a sample, and the offer to do so."""
+"""The command of the menu Help that starts the guided tour, and the offer of it for new samples."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,11 +14,11 @@ from npuviz.workbench.samples import sample_entries
 from npuviz.workbench.tours import tour_of
 
 OFFERED = "tours_offered"
-"""Setting: the targets whose tours were offered."""
+"""Name of the setting that lists the targets whose tours were offered."""
 
 
 class TourCommands:
-    """Begins tours. A sample that is opened for the first time offers its own.
+    """Begins tours, and offers one when a sample of a machine is opened for the first time.
 
     tell  shows a notice with a button
     """
@@ -32,7 +32,7 @@ class TourCommands:
         context.model.session_changed.connect(self._soon.start)
 
     def all(self) -> list[Command]:
-        """The command."""
+        """Return the command."""
         return [
             Command("help.tour", "Tour", self.begin, self._can_begin, menu="Help", order=-1,
                     icon="mdi6.map-marker-path",
@@ -40,7 +40,7 @@ class TourCommands:
         ]  # fmt: skip
 
     def begin(self) -> None:
-        """Lead through what is open; without that, open a sample first."""
+        """Begin the tour of the open machine; if nothing is open, open a sample first."""
         if self._context.model.opened is not None:
             self.tour.begin(tour_of(self._target()))
             return
@@ -50,7 +50,7 @@ class TourCommands:
             self._context.model.open(entry.path, entry.options)
 
     def _can_begin(self) -> bool:
-        """Nothing that is open is replaced by a sample."""
+        """Return whether nothing is open, or a session of a machine with a tour: no open file is replaced."""
         model = self._context.model
         return model.opened is None or (model.session is not None and bool(tour_of(self._target())))
 
@@ -59,7 +59,7 @@ class TourCommands:
         return opened.target.id if opened is not None and opened.target is not None else ""
 
     def _opened(self) -> None:
-        """Something else is open: begin if that was asked for, or offer the tour of a new sample."""
+        """Begin the tour if the user asked for it, or offer that of a sample opened for the first time."""
         was_asked, self._is_asked = self._is_asked, False
         opened, target = self._context.model.opened, self._target()
         if opened is None or opened.session is None or not tour_of(target):
@@ -71,7 +71,7 @@ class TourCommands:
         stored: Any = settings.get(OFFERED)
         offered = [str(name) for name in stored] if isinstance(stored, list) else []
         is_sample = opened.path.resolve().is_relative_to(sample_models_path().resolve())
-        # Settings that are not kept would offer it every time.
+        # If settings are not stored, the tour would be offered every time.
         if settings.is_kept and is_sample and target not in offered:
             settings.set(OFFERED, [*offered, target])
             text = "New here? A tour of two minutes shows what there is to see."

@@ -21,12 +21,12 @@ from npuviz.workbench.layouts import LAYOUTS, Layout, layout_named
 from npuviz.workbench.preferences.choices import THEMES
 
 PANEL_KEYS = ("Alt+", "Alt+Shift+", "Ctrl+Alt+Shift+")
-"""What is held with a digit for the first ten panels, the next ten and so on."""
+"""Modifier keys that, with a digit, show one of the first ten panels, of the next ten and so on."""
 
 
 @dataclass(frozen=True, eq=False)
 class ViewCommands:
-    """Arranges and styles one window."""
+    """The commands of the menus View and Help of one window."""
 
     _docks: Docks
     _arrangement: Arrangement
@@ -35,7 +35,7 @@ class ViewCommands:
     _tell: Callable[..., None]
 
     def all(self) -> list[Command]:
-        """The commands, in menu order."""
+        """Return the commands, in menu order."""
         is_open = self._is_open
         return [
             Command("view.palette", "Command Palette", self._palettes.show_commands,
@@ -115,7 +115,7 @@ class ViewCommands:
         return made
 
     def reset_layout(self) -> None:
-        """Apply the present layout afresh, forgetting what was moved."""
+        """Apply the present layout again, and delete the stored arrangement."""
         self._arrangement.forget()
         self._apply(layout_named(self._docks.layout_name) or LAYOUTS[0])
 
