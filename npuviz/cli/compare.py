@@ -39,7 +39,7 @@ def command(
     of_b = replace(
         given,
         target=target_b or given.target,
-        # What names a preset or a target of its own shall not get those of another machine.
+        # With its own target, B must not get the preset of A, which may belong to another machine.
         preset=preset_b or ("" if target_b else given.preset),
         kernel=kernel_b or given.kernel,
         settings=[*(given.settings or ()), *(settings_b or ())],

@@ -1,4 +1,4 @@
-"""npuviz compile: a model as a target's own file."""
+"""npuviz compile: compiles a model to a file of the target's own format."""
 
 import json
 from pathlib import Path

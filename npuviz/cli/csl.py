@@ -1,4 +1,4 @@
-"""npuviz csl: the tools with which CSL programs and their host scripts run unchanged."""
+"""npuviz csl: tools that run unchanged CSL programs and their host scripts."""
 
 from typing import Annotated
 

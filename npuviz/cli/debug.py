@@ -58,7 +58,7 @@ def command(
 
 
 def _exit_code(debugger: "TextDebugger", name: str) -> int:
-    """What a script's exit code is; says on stderr why it is no success."""
+    """Return the exit code of a script, and print the reason on stderr if it is no success."""
     from npuviz.workbench.headless.exit_codes import (
         EXIT_INTERRUPTED,
         EXIT_MISBEHAVED,
@@ -71,7 +71,7 @@ def _exit_code(debugger: "TextDebugger", name: str) -> int:
     stop = debugger.misbehaved or session.stop
     hazards = run_hazards(stop, findings_at(session, stop))
     code, reason = exit_of(stop, None, hazards, session.program.notes)
-    if code == EXIT_INTERRUPTED:  # somebody else's tool stopped the machine and went on asking
+    if code == EXIT_INTERRUPTED:  # another tool interrupted the machine, and the script went on
         code, reason = 0, ""
     if reason:
         what = "the simulated chip misbehaved" if code == EXIT_MISBEHAVED else "failed"
@@ -98,7 +98,7 @@ def _usage(text: str) -> Exception:
 
 
 def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
-    """Execute the script up to Ctrl+C, or what is typed until `quit` or the end of the input."""
+    """Execute the lines of a script, or typed lines, until `quit` or the end; Ctrl+C also ends a script."""
     from npuviz.sim.stop import StopKind
 
     if lines is not None:
@@ -124,7 +124,8 @@ def _converse(debugger: "TextDebugger", lines: list[str] | None) -> None:
 
 
 def _execute(debugger: "TextDebugger", line: str) -> bool:
-    """One command; Ctrl+C stops the machine, not the debugger."""
+    """Execute one command, in which Ctrl+C stops the machine. Returns False for the command that ends the
+    debugger."""
     from npuviz.cli.kit.terminal import TerminalProgress, interruptible
 
     with interruptible() as interrupter, TerminalProgress() as progress:

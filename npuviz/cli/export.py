@@ -1,4 +1,4 @@
-"""npuviz export: a trace bundle as another tool's file."""
+"""npuviz export: converts a trace bundle to a file of another tool."""
 
 from pathlib import Path
 from typing import Annotated

@@ -40,7 +40,7 @@ SUBCOMMANDS = (
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 LONGEST_LINE = 1000
-"""Characters of an error; names that somebody made absurdly long are cut in the middle."""
+"""Most characters of an error; longer lines are cut in the middle."""
 TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 """Set it to see the traceback of a bug on the terminal."""
 
@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code: 0 done, 1 check failed, 2 bad input, 3 the simulated chip
     misbehaved, 130 interrupted.
 
-    argv  None: those of the program, which ends when this does; Ctrl+C has no effect any more then
+    argv  arguments; None: those of the process, which must end afterwards, as Ctrl+C then has no effect any
+    more
     """
     interrupts = None
     try:
@@ -161,7 +162,7 @@ def _os_error_text(error: OSError) -> str:
 
 
 def _bug_text(error: Exception) -> str:
-    """What to tell about a bug of npuviz; the traceback goes to a report file."""
+    """Write a report file about a bug of npuviz, and return the line to print."""
     from npuviz.workbench.crash_report import write_report
 
     report = write_report(error, sys.argv)

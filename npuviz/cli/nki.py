@@ -1,4 +1,4 @@
-"""npuviz nki: what people's own scripts and test suites with NKI kernels run under."""
+"""npuviz nki: runs users' scripts and test suites with NKI kernels."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""npuviz races: runs with other latencies that read other values."""
+"""npuviz races: runs a program with varied latencies, and finds reads of other values."""
 
 import json
 from typing import Annotated

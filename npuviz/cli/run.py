@@ -97,7 +97,7 @@ def command(
 
 
 def _decode(path: Path, chosen: "RunOptions", count: int, prompt: Path | None, as_json: bool) -> None:
-    """Run a language model token by token, and print what it gave and cost."""
+    """Run a language model token by token, and print the tokens and the cost of each phase."""
     from npuviz.base.errors import UsageError
     from npuviz.cli.kit.terminal import TerminalProgress, interruptible
     from npuviz.workbench.arguments import read_array

@@ -1,1 +1,1 @@
-"""What subcommands share: options, progress on a terminal, and whether there is a display."""
+"""Shared code of subcommands: options, progress on a terminal, and the check for a display."""

@@ -1,4 +1,4 @@
-"""Says in one line why a window cannot be shown, before Qt ends the process over it."""
+"""Checks whether a window can be shown, since Qt ends the process with no error line if it cannot."""
 
 import ctypes
 import os
@@ -38,9 +38,9 @@ WITHOUT = "`npuviz shot` writes a picture and `npuviz debug` works without a win
 
 
 def check_display() -> None:
-    """Raise UsageError when Qt could not show a window here, with what is missing and what to do.
+    """Raise UsageError if Qt cannot show a window here; it says what is missing and what to do.
 
-    Looks only at Linux, where Qt ends the process instead of raising; QT_QPA_PLATFORM is respected.
+    Checks on Linux only, where Qt ends the process instead of raising; QT_QPA_PLATFORM is respected.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -73,7 +73,7 @@ def _is_there(library: str) -> bool:
 
 
 def _answers() -> bool:
-    """Whether a connection to the X server of DISPLAY can be made."""
+    """Return whether the X server of DISPLAY accepts a connection."""
     xcb = ctypes.CDLL("libxcb.so.1")
     xcb.xcb_connect.restype = ctypes.c_void_p
     connection = ctypes.c_void_p(xcb.xcb_connect(None, None))

@@ -1,4 +1,4 @@
-"""Options that several subcommands share, in groups, and what they mean together."""
+"""Groups of options that several subcommands share, and their conversion to OpenOptions."""
 
 import inspect
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 
 @dataclass(frozen=True, kw_only=True)
 class MachineOptions:
-    """Which machine a file is for."""
+    """Options that choose and configure the machine for a file."""
 
     target: Annotated[str, typer.Option("--target", metavar="ID", help="Target; default: by file.")] = ""
     preset: Annotated[str, typer.Option("--preset", metavar="NAME", help="Preset of the target.")] = ""
@@ -36,13 +36,14 @@ class MachineOptions:
     ] = None
 
     def pairs(self) -> list[str]:
-        """The `--set` pairs, and what other options stand for such a pair. Raises UsageError."""
+        """Return the `--set` pairs, and the pairs of options that are short forms of one. Raises
+        UsageError."""
         return list(self.settings or ())
 
     def opening(self, record: str | None = None) -> "OpenOptions":
-        """How a file is opened with these options. Raises UsageError, FormatError.
+        """Return the options to open a file with. Raises UsageError, FormatError.
 
-        record  as in --record
+        record  value of --record, None if it was not given
         """
         from npuviz.base.errors import UsageError
         from npuviz.workbench.arguments import parse_record, parse_settings
@@ -64,7 +65,7 @@ class MachineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelOptions(MachineOptions):
-    """Which machine, and which kernel of a Python file."""
+    """Options of the machine, and those that choose a kernel of a Python file."""
 
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="NAME", help="Which kernel of a Python file.")
@@ -76,7 +77,8 @@ class KernelOptions(MachineOptions):
     grid: Annotated[str, typer.Option("--grid", metavar="N", help="Instances of a kernel, as 2 or 4x2.")] = ""
 
     def pairs(self) -> list[str]:
-        """The `--set` pairs with those that choose a kernel and its tensors. Raises UsageError."""
+        """Return the `--set` pairs, with pairs that choose a kernel and the shapes of its tensors. Raises
+        UsageError."""
         from npuviz.base.errors import UsageError
 
         for shape in self.shapes or ():
@@ -92,7 +94,7 @@ class KernelOptions(MachineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramOptions(KernelOptions):
-    """Which machine, which kernel, and on what values it runs."""
+    """Options of machine and kernel, and values of the inputs."""
 
     inputs: Annotated[
         list[str] | None,
@@ -103,7 +105,7 @@ class ProgramOptions(KernelOptions):
     ] = 0
 
     def opening(self, record: str | None = None) -> "OpenOptions":
-        """How a file is opened with these options and values. Raises UsageError, FormatError."""
+        """Return the options to open a file with, inputs included. Raises UsageError, FormatError."""
         from npuviz.workbench.arguments import parse_inputs
 
         return replace(super().opening(record), inputs=parse_inputs(self.inputs or ()), seed=self.seed)
@@ -111,7 +113,7 @@ class ProgramOptions(KernelOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedOptions(ProgramOptions):
-    """A program, and what its values should be."""
+    """Options of a program, and the reference for its values."""
 
     reference: Annotated[
         str,
@@ -123,13 +125,13 @@ class CheckedOptions(ProgramOptions):
     ] = ""
 
     def pairs(self) -> list[str]:
-        """The `--set` pairs with the reference. Raises UsageError."""
+        """Return the `--set` pairs, with one for the reference. Raises UsageError."""
         return [*super().pairs(), *([f"reference={self.reference}"] if self.reference else ())]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions(CheckedOptions):
-    """A program, whether it is recorded, and where it stops."""
+    """Options of a program, its recording, and where it stops."""
 
     record: Annotated[
         str | None,
@@ -143,12 +145,14 @@ class SessionOptions(CheckedOptions):
     ] = None
 
     def opening(self, record: str | None = None) -> "OpenOptions":
-        """How a file is opened with these options. Raises UsageError, FormatError."""
+        """Return the options to open a file with; `record` replaces --record. Raises UsageError,
+        FormatError."""
         return super().opening(self.record if record is None else record)
 
 
 def with_option_groups(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """`command` with the options of each group (a parameter whose type is a dataclass) in the group's place.
+    """Return `command` with each group of options (a parameter whose type is a dataclass) replaced by its
+    fields.
 
     typer reads a function's options from its signature and knows no groups.
     """

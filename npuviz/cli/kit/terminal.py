@@ -1,4 +1,4 @@
-"""Progress on stderr, and Ctrl+C that stops the machine instead of killing the process."""
+"""Shows progress on stderr, and lets Ctrl+C stop the machine instead of the process."""
 
 import signal
 import sys
@@ -11,7 +11,7 @@ WIDTH = 78
 
 
 class TerminalProgress:
-    """One line on stderr that rewrites itself inside a `with`; silent when stderr is not a terminal."""
+    """Rewrites one line of progress on stderr inside a `with`; silent when stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -19,7 +19,7 @@ class TerminalProgress:
         self._has_line = False
 
     def report(self, fraction: float, text: str = "") -> None:
-        """Show where the work is."""
+        """Show the fraction of work that is done; a negative one is unknown."""
         now = time.monotonic()
         if not self._is_shown or now - self._last < INTERVAL_SECONDS:
             return
@@ -40,9 +40,10 @@ class TerminalProgress:
 
 
 class Interrupter:
-    """Sends Ctrl+C to a function once there is one; before, and the second time, it interrupts Python.
+    """Calls a function on the first Ctrl+C. A second one, or one before there is a function, interrupts
+    Python.
 
-    before  the handler of the signal until now
+    before  the previous handler of the signal
     """
 
     def __init__(self, before: object) -> None:
@@ -51,11 +52,11 @@ class Interrupter:
         self._is_asked = False
 
     def use(self, action: Callable[[], None]) -> None:
-        """Call this on the next Ctrl+C."""
+        """Set the function that the next Ctrl+C calls."""
         self._action = action
 
     def handle(self, *given: object) -> None:
-        """The signal handler."""
+        """Handle the signal of Ctrl+C."""
         if self._action is not None and not self._is_asked:
             self._is_asked = True
             self._action()
@@ -67,7 +68,7 @@ class Interrupter:
 
 @contextmanager
 def interruptible() -> Generator[Interrupter]:
-    """Handle Ctrl+C with the Interrupter inside the block."""
+    """Handle Ctrl+C with an Interrupter inside the block."""
     previous = signal.getsignal(signal.SIGINT)
     interrupter = Interrupter(previous)
     signal.signal(signal.SIGINT, interrupter.handle)

@@ -1,4 +1,4 @@
-"""Commands that targets bring: their action and arguments go to the target as they are."""
+"""Runs commands that targets provide: action and arguments go to the target unchanged."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from npuviz.base.errors import UsageError
 from npuviz.base.registry import COMMANDS, load_plugins
 
 CONTEXT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""What follows the action belongs to the action: its options are not those of the command."""
+"""Settings of typer that pass all options behind the action on to the action."""
 
 
 def run_tool(name: str, action: str, arguments: Sequence[str] | None) -> None:
-    """Run the command of this name that a target brings, and exit with its code if that is not 0."""
+    """Run a command that a target provides, and exit with its code if that is not 0. Raises UsageError."""
     known = load_plugins(COMMANDS).get(name)
     if known is None:
         raise UsageError(f"{name}: no installed target brings this command; install npuviz again")

@@ -1,6 +1,7 @@
 """The Debug Adapter Protocol server: `npuviz dap`, for editors.
 
-`wire` reads and writes messages, `server` has the two ways to reach it, `adapter` answers requests in turn:
-`launch` opens, `breakpoints` keeps what a client set, `motion` runs and steps, `places` names threads,
-frames and texts, `variables` what they hold, `memory` bytes and instructions.
+`wire` reads and writes messages, `server` serves standard input and output or a port, `adapter` answers
+requests in turn with the help of the other files: `launch` opens, `breakpoints` keeps a client's breakpoints,
+`motion` runs and steps, `places` maps threads, frames and sources, `variables` reads values, `memory` reads
+and writes bytes and lists instructions.
 """

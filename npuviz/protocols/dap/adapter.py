@@ -1,7 +1,7 @@
 """The debug adapter: answers the requests of one client, one after the other.
 
-A thread of its own reads messages. What arrives while the machine runs stops it at a whole cycle and is
-answered; unless that was `pause`, the machine goes on.
+A separate thread reads messages. A request that arrives while the machine runs stops it at a whole cycle
+and is answered; unless it was `pause`, the machine then goes on.
 """
 
 import queue
@@ -29,11 +29,11 @@ from npuviz.protocols.dap.wire import Wire, WireError
 from npuviz.sim.stop import StopKind, StopReason
 
 MOST_TEXT = 1 << 16
-"""Characters of an evaluation's result."""
+"""Most characters of the result of an evaluation."""
 MOST_WAITING = 64
-"""Requests that are read before they can be answered; a client that sends more waits."""
+"""Most requests that are read ahead; a client that sends more is not read until some are answered."""
 POLL_SECONDS = 0.05
-"""After how long a running machine notices a request."""
+"""Interval at which a running machine checks for requests."""
 PAUSES = ("pause", "disconnect", "terminate")
 MOVES = ("continue", "reverseContinue", "next", "stepIn", "stepOut", "stepBack", "restart", "launch")
 BEFORE_LAUNCH = ("initialize", "launch", "attach", "disconnect", "terminate", "cancel")
@@ -42,7 +42,7 @@ After = Callable[[], None] | None
 
 
 class Debuggee:
-    """What was launched, with all that is known about it."""
+    """The launched session with its places, breakpoints, motion and variables."""
 
     def __init__(self, opened: DebugSession) -> None:
         self.opened, self.session = opened, opened.session
@@ -54,9 +54,9 @@ class Debuggee:
 
 
 class Adapter:
-    """Serves one client until it goes.
+    """Serves one client until it disconnects.
 
-    token  what `launch` must bring, "" for nothing
+    token  that the request `launch` must contain, "" for none
     """
 
     def __init__(self, wire: Wire, token: str = "") -> None:
@@ -83,7 +83,7 @@ class Adapter:
     # ---- messages
 
     def _receive(self) -> None:
-        """Put what arrives in line."""
+        """Read messages and queue them, until the stream ends."""
         while True:
             try:
                 request = self._wire.read()
@@ -101,7 +101,7 @@ class Adapter:
                 return
 
     def _answer(self, request: dict[str, Any]) -> None:
-        """Do one request and send its response, then what follows from it."""
+        """Execute one request, send its response, and then do the action that follows the response."""
         command, number = request.get("command"), request.get("seq")
         if request.get("type") != "request" or not isinstance(command, str) or not isinstance(number, int):
             self._say("npuviz: a message that is no request\n", "stderr")
@@ -139,7 +139,8 @@ class Adapter:
     # ---- requests
 
     def _do(self, command: str, arguments: Arguments) -> tuple[Body, After]:
-        """The body of the response, and what comes after it."""
+        """Execute a request. Returns the body of the response, and the action to do after the response, if
+        any."""
         if command not in BEFORE_LAUNCH and self._debuggee is None:
             raise UsageError(f"{echo(command)}: nothing is launched yet")
         if command in MOVES and self._is_running:
@@ -258,7 +259,7 @@ class Adapter:
         return None, lambda: self._go(lambda: found.motion.step(step, self._log))
 
     def _go(self, verb: Callable[[], Stop]) -> None:
-        """Do a verb to its end, answering what arrives meanwhile."""
+        """Run a verb to its end, answer requests that arrive meanwhile, and report the stop."""
         found = self._launched()
         if verb == self._run and found.session.is_finished:
             self._event("exited", {"exitCode": 0})
@@ -274,7 +275,9 @@ class Adapter:
             self._stopped(stop)
 
     def _verb_with_answers(self, verb: Callable[[], Stop]) -> Stop | None:
-        """Do a verb as often as a request stops it that is no pause; None when the client has gone."""
+        """Run a verb, again after each interruption by a request other than a pause. Returns None if the
+        client has
+        disconnected."""
         found = self._launched()
         while True:
             try:
@@ -297,7 +300,7 @@ class Adapter:
 
     @contextmanager
     def _interrupting(self, is_wanted: Callable[[], bool]) -> Generator[None]:
-        """Interrupt the session as soon and as long as that is wanted."""
+        """Interrupt the session inside the block, again and again while `is_wanted` returns True."""
         session, done = self._launched().session, threading.Event()
 
         def watch() -> None:
@@ -423,7 +426,7 @@ class Adapter:
 
 
 def _description(stop: Stop) -> str:
-    """One sentence about a stop."""
+    """Describe a stop in one sentence."""
     if stop.hazard is not None:
         return stop.hazard.text
     reason: StopReason = stop.reason
@@ -433,5 +436,5 @@ def _description(stop: Stop) -> str:
 
 
 def quiet_output() -> None:
-    """What programs of the user print goes to standard error: standard output belongs to the protocol."""
+    """Redirect output of the user's programs to standard error: standard output belongs to the protocol."""
     sys.stdout = sys.stderr

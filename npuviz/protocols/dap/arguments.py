@@ -1,4 +1,4 @@
-"""Arguments of requests, which a client may get wrong: everything raises UsageError."""
+"""Reads arguments of requests; every function raises UsageError for a wrong value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Arguments = Mapping[str, Any]
 
 
 def number_in(arguments: Arguments, name: str, default: int | None = None) -> int:
-    """An integer; `default` if it is left out."""
+    """Return an integer argument, `default` if it is left out."""
     value = arguments.get(name)
     if value is None and default is not None:
         return default
@@ -20,7 +20,7 @@ def number_in(arguments: Arguments, name: str, default: int | None = None) -> in
 
 
 def text_in(arguments: Arguments, name: str, default: str | None = None) -> str:
-    """A text; `default` if it is left out."""
+    """Return a text argument, `default` if it is left out."""
     value = arguments.get(name)
     if value is None and default is not None:
         return default
@@ -30,7 +30,7 @@ def text_in(arguments: Arguments, name: str, default: str | None = None) -> str:
 
 
 def object_in(arguments: Arguments, name: str) -> dict[str, Any]:
-    """An object, empty if it is left out."""
+    """Return an object argument, {} if it is left out."""
     value = arguments.get(name) or {}
     if not isinstance(value, dict):
         raise UsageError(f"{name}: expected an object, found {echo(repr(value))}")
@@ -38,7 +38,7 @@ def object_in(arguments: Arguments, name: str) -> dict[str, Any]:
 
 
 def objects_in(arguments: Arguments, name: str) -> Sequence[dict[str, Any]]:
-    """A list of objects, empty if it is left out."""
+    """Return a list of objects, empty if it is left out."""
     value = arguments.get(name) or []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise UsageError(f"{name}: expected a list of objects, found {echo(repr(value))}")
@@ -46,7 +46,7 @@ def objects_in(arguments: Arguments, name: str) -> Sequence[dict[str, Any]]:
 
 
 def texts_in(arguments: Arguments, name: str) -> Sequence[str]:
-    """A list of texts, empty if it is left out."""
+    """Return a list of texts, empty if it is left out."""
     value = arguments.get(name) or []
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise UsageError(f"{name}: expected a list of texts, found {echo(repr(value))}")
@@ -54,7 +54,7 @@ def texts_in(arguments: Arguments, name: str) -> Sequence[str]:
 
 
 def hexadecimal(text: str, what: str) -> int:
-    """A number that a reference names, such as 0x1a."""
+    """Parse the number in a reference, such as 0x1a. what  is expected, for the error"""
     try:
         value = int(text, 0)
     except ValueError:

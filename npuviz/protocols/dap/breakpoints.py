@@ -1,4 +1,4 @@
-"""What a client set to stop at, as breakpoints of the session, and whether a stop counts."""
+"""Keeps a client's breakpoints as breakpoints of the session, and decides whether a hit counts as a stop."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from npuviz.protocols.dap.places import PAGE, Places
 
 _HITS = re.compile(r"(>=|==|=|>|%)?\s*(\d{1,12})")
 FIRST_REFUSED = 1 << 30
-"""Ids of breakpoints that the session does not have."""
+"""First id of breakpoints that were refused and that the session therefore does not have."""
 ACCESS = {"read": ("read",), "write": ("write",), "readWrite": ("read", "write")}
 
 
@@ -24,10 +24,11 @@ ACCESS = {"read": ("read",), "write": ("write",), "readWrite": ("read", "write")
 class Wanted:
     """A breakpoint of a client.
 
-    reason    of the stop, as the protocol names it
-    guard     tests made when it hits: it counts if one of them holds; None always counts
-    hits      (comparison, number) on how often it hit; None for every time
-    message   printed instead of stopping, "" stops
+    reason    of the stop, in the words of the protocol
+    guard     condition that is tested at a hit, which counts if one of its tests holds; None: every hit
+    counts
+    hits      (comparison, number) that the number of hits must satisfy; None: any number does
+    message   printed instead of stopping, "" to stop
     """
 
     reason: str
@@ -39,7 +40,8 @@ class Wanted:
 
 @dataclass(slots=True)
 class Breakpoints:
-    """Breakpoints of the session that a client set, by session id and by what they belong to."""
+    """The breakpoints that a client set, by session id and by group (a source, instructions, functions,
+    data)."""
 
     session: Session
     places: Places
@@ -48,14 +50,14 @@ class Breakpoints:
     _groups: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def reason(self, hits: Sequence[int]) -> str:
-        """Why a hit of these stops."""
+        """Return the reason of a stop at these breakpoints, in the words of the protocol."""
         found = [self._wanted[hit].reason for hit in hits if hit in self._wanted]
         return found[0] if found else "breakpoint"
 
     # ---- requests
 
     def set_lines(self, arguments: Arguments) -> dict[str, Any]:
-        """Have exactly these breakpoints in one source."""
+        """Replace all breakpoints in one source by those of a request. Returns the body of the response."""
         source = object_in(arguments, "source")
         file, page = self.places.file_of(source), self.places.page_of(source)
 
@@ -74,7 +76,7 @@ class Breakpoints:
         return self._replace(self.places.known(source), arguments, place, "breakpoint")
 
     def set_instructions(self, arguments: Arguments) -> dict[str, Any]:
-        """Have exactly these breakpoints on instructions."""
+        """Replace all breakpoints on instructions by those of a request. Returns the body of the response."""
 
         def place(item: Arguments) -> tuple[str, dict[str, Any]]:
             index = hexadecimal(text_in(item, "instructionReference"), "an instruction, such as 0x1a")
@@ -84,7 +86,8 @@ class Breakpoints:
         return self._replace("instructions", arguments, place, "instruction breakpoint")
 
     def set_functions(self, arguments: Arguments) -> dict[str, Any]:
-        """Have exactly these breakpoints on tasks, functions and operators."""
+        """Replace all breakpoints on tasks, functions and operators by those of a request. Returns the
+        response's body."""
 
         def place(item: Arguments) -> tuple[str, dict[str, Any]]:
             name = text_in(item, "name")
@@ -100,7 +103,7 @@ class Breakpoints:
         return self._replace("functions", arguments, place, "function breakpoint")
 
     def set_data(self, arguments: Arguments) -> dict[str, Any]:
-        """Have exactly these breakpoints on bytes."""
+        """Replace all breakpoints on bytes by those of a request. Returns the body of the response."""
 
         def place(item: Arguments) -> tuple[str, dict[str, Any]]:
             area = parse_area(self.session, text_in(item, "dataId"))
@@ -115,7 +118,8 @@ class Breakpoints:
     # ---- hits
 
     def counts(self, hits: Sequence[int], say: Callable[[str], None]) -> bool:
-        """Whether a stop at these breakpoints is one; messages of log points go to `say`."""
+        """Count a hit of these breakpoints, and return whether it is a stop; messages of log points go to
+        `say`."""
         counted = [self._counts(hit, say) for hit in hits]  # each of them counts its hits
         return any(counted)
 
@@ -172,7 +176,7 @@ class Breakpoints:
         return {"breakpoints": answers}
 
     def _add(self, text: str, item: Arguments, reason: str) -> tuple[int, Wanted]:
-        """Set a breakpoint on `text` that also needs the client's condition."""
+        """Add a breakpoint at `text` that only stops if the client's condition holds too."""
         wanted = Wanted(
             reason, None, _hits(text_in(item, "hitCondition", "")), text_in(item, "logMessage", "")
         )
@@ -186,7 +190,7 @@ class Breakpoints:
         return self.session.breakpoints.add(text).id, wanted
 
     def _guard(self, condition: str) -> Condition:
-        """A condition that is tested when a breakpoint hits. Raises ConditionError, UsageError."""
+        """Parse a condition that is tested when a breakpoint hits. Raises ConditionError, UsageError."""
         guard = self.session.breakpoints.parse(condition)
         if guard.rows or guard.cycles:
             raise UsageError(f"{echo(condition)}: expected comparisons of probes, such as NAME >= 2")
@@ -204,7 +208,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 
 
 def _hits(text: str) -> tuple[str, int] | None:
-    """How often a breakpoint must have hit: `3`, `>= 3`, `== 3`, `% 3`. Raises UsageError."""
+    """Parse a condition on the number of hits: `3`, `>= 3`, `== 3`, `% 3`. Raises UsageError."""
     if not text.strip():
         return None
     match = _HITS.fullmatch(text.strip())

@@ -1,4 +1,4 @@
-"""What the adapter can do, as it tells clients."""
+"""The capabilities that the adapter declares to clients."""
 
 from typing import Any
 
@@ -33,4 +33,4 @@ CAPABILITIES: dict[str, Any] = {
         }
     ],
 }
-"""Faults and deadlocks of the chip always stop."""
+"""There is no filter for faults and deadlocks of the chip: they always stop."""

@@ -1,4 +1,4 @@
-"""Opening what a client launches."""
+"""Opens the program of a launch request."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ TEXTS = ("target", "preset", "kernel", "grid")
 
 
 def open_launched(arguments: Arguments) -> DebugSession:
-    """The session of a launch request. Raises NpuvizError, OSError."""
+    """Open the program that a launch request names. Raises NpuvizError, OSError."""
     program = text_in(arguments, "program", "")
     if not program:
         raise UsageError("launch needs `program`: a model, a kernel, a folder of a CSL program")

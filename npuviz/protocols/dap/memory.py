@@ -1,4 +1,4 @@
-"""Bytes of memories and instructions, as clients ask for them."""
+"""Answers requests for bytes of memories and for instructions."""
 
 import base64
 import binascii
@@ -21,7 +21,7 @@ _AREA = re.compile(r"(?P<memory>.+?)[ @](?P<address>0x[0-9a-fA-F]{1,16}|\d{1,19}
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Bytes of a memory."""
+    """A range of bytes of a memory."""
 
     memory: Memory
     address: int
@@ -29,17 +29,17 @@ class Area:
 
     @property
     def reference(self) -> str:
-        """How a client names its first byte."""
+        """Memory reference of its first byte."""
         return f"{self.memory.name}@{self.address:#x}"
 
     @property
     def data_id(self) -> str:
-        """How a client names all of it."""
+        """Data id of the whole range."""
         return f"{self.reference} {self.size_bytes}"
 
 
 def parse_area(session: Session, text: str) -> Area:
-    """ "HBM@0x1000 64", "HBM 0x1000": 1 byte without a size. Raises UsageError."""
+    """Parse "HBM@0x1000 64" or "HBM 0x1000"; without a size it is 1 byte. Raises UsageError."""
     match = _AREA.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{echo(text)!r}: expected a memory and an address, such as HBM@0x1000")
@@ -52,7 +52,8 @@ def parse_area(session: Session, text: str) -> Area:
 
 
 def read_memory(session: Session, arguments: Arguments) -> dict[str, Any]:
-    """The body of a readMemory response: what there is of the bytes asked for."""
+    """Return the body of a readMemory response: the requested bytes that exist, and the number of those that
+    do not."""
     area, address = _place(session, arguments)
     count = number_in(arguments, "count")
     if not 0 <= count <= MOST_BYTES:
@@ -69,7 +70,7 @@ def read_memory(session: Session, arguments: Arguments) -> dict[str, Any]:
 
 
 def write_memory(session: Session, arguments: Arguments) -> dict[str, Any]:
-    """Change bytes; the body of a writeMemory response."""
+    """Write bytes of a memory. Returns the body of the writeMemory response."""
     area, address = _place(session, arguments)
     try:
         data = base64.b64decode(text_in(arguments, "data"), validate=True)
@@ -88,7 +89,7 @@ def _place(session: Session, arguments: Arguments) -> tuple[Area, int]:
 
 
 def disassemble(session: Session, places: Places, arguments: Arguments) -> dict[str, Any]:
-    """The body of a disassemble response: exactly as many rows as asked for."""
+    """Return the body of a disassemble response, with exactly as many rows as requested."""
     index = hexadecimal(text_in(arguments, "memoryReference"), "an instruction, such as 0x1a")
     first = index + number_in(arguments, "offset", 0) + number_in(arguments, "instructionOffset", 0)
     count = number_in(arguments, "instructionCount")

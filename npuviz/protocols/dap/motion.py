@@ -1,4 +1,4 @@
-"""Running and stepping as editors ask for it: by line, call and instruction, both ways."""
+"""Runs and steps a session for an editor: by line, call and instruction, forwards and backwards."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ Verb = Callable[[], StopReason]
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why everything stopped, as a client sees it; `kind` None: the breakpoints that hit do not count."""
+    """A stop to report to the client; `kind` is the reason in the words of the protocol."""
 
     reason: StopReason
     kind: str
@@ -24,13 +24,18 @@ class Stop:
 
     @property
     def is_exception(self) -> bool:
-        """Whether it is a fault of the chip or a hazard."""
+        """Whether the reason is a fault of the chip or a hazard."""
         return self.kind == "exception"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of an element or unit: how calls are treated, by "instruction" or else line, and where to."""
+    """A step request.
+
+    subject      element or unit that steps
+    how          into, over or out of calls
+    granularity  "instruction" steps by instruction, anything else by line
+    """
 
     subject: int
     how: LineStep
@@ -39,7 +44,7 @@ class Step:
 
 
 class Motion:
-    """Verbs of a session for one client."""
+    """Runs, steps and goes back for one client, and stops only where a breakpoint counts."""
 
     def __init__(self, session: Session, places: Places, breakpoints: Breakpoints) -> None:
         self._session, self._places, self._breakpoints = session, places, breakpoints
@@ -70,7 +75,7 @@ class Motion:
                 return self._checked(Stop(reason, self._kind(reason)), before, is_forward)
 
     def _kind(self, reason: StopReason) -> str:
-        """The reason of a stopped event."""
+        """Return the reason of the stopped event."""
         if reason.kind in BROKEN:
             return "exception"
         if reason.kind is StopKind.BREAKPOINT:
@@ -79,7 +84,8 @@ class Motion:
         return names.get(reason.kind, "goto")
 
     def _checked(self, stop: Stop, before: int, is_forward: bool) -> Stop:
-        """The stop, or the first hazard that came before it."""
+        """Return the stop, or go to the first hazard before it and return that, if the client stops at
+        hazards."""
         machine = self._session.machine
         if not (self.stops_at_hazards and is_forward) or not isinstance(machine, HasHazards):
             return stop
@@ -101,7 +107,8 @@ class Motion:
         return lambda: by_line(step.subject, step.how)
 
     def _unit_verb(self, step: Step) -> Verb:
-        """A unit's next line, or instruction where it has no lines; calls are those of its text."""
+        """Return the verb that steps a unit by instruction or by line (by instruction if it has no source
+        lines)."""
         session, unit, is_back = self._session, step.subject, step.is_back
         if step.granularity == "instruction":
             by_one = session.step_instruction_back if is_back else session.step_instruction

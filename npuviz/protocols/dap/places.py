@@ -1,4 +1,5 @@
-"""What a client sees as threads (elements or units), frames (calls or instructions) and texts."""
+"""Maps elements or units to threads, calls or instructions to frames, and program texts to sources of a
+client."""
 
 import os
 from collections.abc import Sequence
@@ -18,17 +19,17 @@ MOST_THREADS = 1000
 PAGE = 1000
 """Instructions of one page of the listing."""
 MOST_PAGES = 100
-"""That are listed; all others are reached by frames."""
+"""Most pages that are listed as sources; the others are reached through frames."""
 FIRST_PAGE = 1 << 20
-"""Source reference of the first page; below it those of texts without a file."""
+"""Source reference of the first page; lower references are program texts without a file."""
 FRAMES_PER_THREAD = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a frame is: an instruction (-1 none), the call it is in, if there is one, and its thread.
+    """Position of a frame: an instruction (-1 none), its call, if any, and its thread.
 
-    frame  of an element that calls functions;  call  of a unit whose program's text does
+    frame  of an element that calls functions;  call  of a unit whose source text has calls
     """
 
     thread: int
@@ -40,7 +41,9 @@ class Spot:
 class Places:
     """Threads, frames and texts of a session. Ids of threads are 1 + element or 1 + unit.
 
-    folder  of the program: texts that were compiled elsewhere are looked for there, by name and content
+    folder  of the program: files of program texts that were compiled elsewhere are searched there, by name
+    and
+    content
     """
 
     def __init__(self, session: Session, folder: Path) -> None:
@@ -71,14 +74,16 @@ class Places:
         return [(1 + unit.id, unit.name) for unit in (found or units)[:MOST_THREADS]]
 
     def subject(self, arguments: Arguments) -> int:
-        """The element or unit of the thread that a request names."""
+        """Return the element or unit of the thread in a request, the first one by default. Raises
+        UsageError."""
         thread = number_in(arguments, "threadId", self.threads[0][0])
         if not any(thread == known for known, _ in self.threads):
             raise UsageError(f"no thread {thread}")
         return thread - 1
 
     def thread_at(self, instructions: Sequence[tuple[int, int]], name: str) -> int | None:
-        """The thread of this name, or the first that stands in these half-open ranges; None without any."""
+        """Find the thread of this name, else the first one whose current instruction is in these half-open
+        ranges."""
         for thread, known in self.threads:
             if known == name:
                 return thread
@@ -91,7 +96,7 @@ class Places:
     # ---- frames
 
     def spots(self, thread: int) -> list[Spot]:
-        """Frames of a thread, innermost first; one that runs nothing has none."""
+        """Return the frames of a thread, innermost first; none if it runs nothing."""
         machine = self._session.machine
         if self.has_elements and isinstance(machine, HasFrames):
             frames = machine.frames(thread - 1)[:FRAMES_PER_THREAD]
@@ -105,7 +110,7 @@ class Places:
         return found or [Spot(thread, index)]
 
     def frames(self, thread: int, first: int, count: int) -> dict[str, Any]:
-        """The body of a stackTrace response."""
+        """Return the body of a stackTrace response."""
         spots = self.spots(thread)
         chosen = spots[first : first + count if count > 0 else None]
         return {
@@ -127,7 +132,7 @@ class Places:
         }
 
     def spot(self, frame: int) -> Spot:
-        """The spot of a frame id. Raises UsageError when it is no more."""
+        """Return the spot of a frame id. Raises UsageError if the frame no longer exists."""
         thread, depth = divmod(frame, FRAMES_PER_THREAD)
         spots = self.spots(thread) if any(thread == known for known, _ in self.threads) else []
         if depth >= len(spots):
@@ -143,7 +148,8 @@ class Places:
     # ---- texts
 
     def location(self, instruction: int, place: Place | None = None) -> dict[str, Any]:
-        """Source, line and column of an instruction or a place: its text, else its line of the listing."""
+        """Return source, line and column of a place or instruction: in the program text, else in the
+        listing."""
         listing = self._session.program.listing
         if place is None and isinstance(listing, HasSource):
             place = listing.place_of(instruction)
@@ -153,7 +159,7 @@ class Places:
         return {"source": self.page(page), "line": line + 1, "column": 1}
 
     def source(self, file: int) -> dict[str, Any]:
-        """A program text as a client knows it: by path where there is a file, else by reference."""
+        """Return a program text as a source of the protocol: by path if it has a file, else by reference."""
         text = self.sources[file]
         hint = {"presentationHint": "deemphasize"} if text.library else {}
         if self._paths[file]:
@@ -161,18 +167,18 @@ class Places:
         return {"name": text.name, "sourceReference": 1 + file, **hint}
 
     def page(self, page: int) -> dict[str, Any]:
-        """A page of the listing."""
+        """Return a page of the listing as a source of the protocol."""
         first = page * PAGE
         last = min(first + PAGE, len(self._session.program.listing)) - 1
         return {"name": f"instructions {first} to {last}", "sourceReference": FIRST_PAGE + page}
 
     def all_sources(self) -> list[dict[str, Any]]:
-        """Program texts, then pages of the listing."""
+        """Return all program texts and the first MOST_PAGES pages of the listing as sources."""
         pages = min(-(-len(self._session.program.listing) // PAGE), MOST_PAGES)
         return [*map(self.source, range(len(self.sources))), *map(self.page, range(pages))]
 
     def text(self, reference: int) -> str:
-        """The content of a source reference. Raises UsageError."""
+        """Return the content of a source reference. Raises UsageError."""
         if 1 <= reference <= len(self.sources):
             return self.sources[reference - 1].text
         listing = self._session.program.listing
@@ -183,7 +189,8 @@ class Places:
         return "\n".join(f"#{index}  {listing.describe(index).text}" for index in range(first, last))
 
     def file_of(self, source: Arguments) -> int | None:
-        """Number of the program text that a client means, by reference, path or name; None for others."""
+        """Return the index of the program text of a source, by reference, path or name; None for other
+        sources."""
         reference = number_in(source, "sourceReference", 0)
         if 1 <= reference <= len(self.sources):
             return reference - 1
@@ -198,12 +205,13 @@ class Places:
         return named[0] if len(named) == 1 and not path else None
 
     def page_of(self, source: Arguments) -> int | None:
-        """Number of the page of the listing that a client means, None for other sources."""
+        """Return the page of the listing of a source, None for other sources."""
         page = number_in(source, "sourceReference", 0) - FIRST_PAGE
         return page if 0 <= page * PAGE < len(self._session.program.listing) else None
 
     def line_with_code(self, file: int, line: int) -> int:
-        """The line itself if it has code, else the next one that has. Raises UsageError behind the last."""
+        """Return the line if it has code, else the next one that has. Raises UsageError behind the last
+        one."""
         listing = self._session.program.listing
         lines = listing.lines_with_code(file) if isinstance(listing, HasSource) else ()
         found = next((each for each in lines if each >= line), None)
@@ -212,13 +220,13 @@ class Places:
         return found
 
     def lines(self, file: int, first: int, last: int) -> list[int]:
-        """Lines from `first` to `last` that instructions come from."""
+        """Return the lines from `first` to `last` that have code."""
         listing = self._session.program.listing
         found = listing.lines_with_code(file) if isinstance(listing, HasSource) else ()
         return [line for line in found if first <= line <= last]
 
     def known(self, source: Arguments) -> str:
-        """A key of a source, for what is kept by source."""
+        """Return a key that identifies a source."""
         file = self.file_of(source)
         page = self.page_of(source)
         if file is None and page is None:
@@ -227,7 +235,9 @@ class Places:
 
 
 def _path_of(source: SourceFile, folder: Path) -> str:
-    """Where a text is now, "" if nowhere: its own file, else one of the program's folder that is equal."""
+    """Find the file of a program text: its own path, else a file of the program's folder with equal content,
+    else
+    ""."""
     if source.path and os.path.isfile(source.path):
         return os.path.abspath(source.path)
     if source.library:
@@ -241,6 +251,6 @@ def _path_of(source: SourceFile, folder: Path) -> str:
 
 
 def _call_text(call: CallSite) -> str:
-    """ "softmax, block = 128 (2 of 4)"."""
+    """Write a call with its loops, as "softmax, block = 128 (2 of 4)"."""
     loops = (f"{loop.variable} = {loop.value} ({loop.turn} of {loop.count})" for loop in call.loops)
     return ", ".join((call.function, *loops))

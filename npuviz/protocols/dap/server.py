@@ -1,4 +1,4 @@
-"""How clients reach the adapter: through standard input and output, or one TCP port of this machine."""
+"""Serves the adapter through standard input and output, or through a TCP port of the loopback interface."""
 
 import os
 import secrets
@@ -14,13 +14,13 @@ from npuviz.protocols.dap.wire import Wire
 
 LOOPBACK = "127.0.0.1"
 TOKEN_VARIABLE = "NPUVIZ_DAP_TOKEN"
-"""Environment variable with the token; without it one is made and printed."""
+"""Environment variable with the token; without it a random one is made. Either is printed."""
 TRUST_SECONDS = 30.0
-"""In which a connection must bring its token, or it is closed."""
+"""Time after which a connection without the token is closed."""
 
 
 def serve_stdio() -> None:
-    """Serve the client at standard input and output until it goes."""
+    """Serve the client at standard input and output until it disconnects, then end the process."""
     writer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     quiet_output()
@@ -29,7 +29,7 @@ def serve_stdio() -> None:
 
 
 def serve_port(port: int) -> None:
-    """Serve one client at a port of the loopback interface, and end with it. Raises UsageError."""
+    """Serve one client at a port of the loopback interface, then end the process. Raises UsageError."""
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(16)
     quiet_output()
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
@@ -48,7 +48,7 @@ def serve_port(port: int) -> None:
 
 
 def _serve_one(listener: socket.socket, token: str) -> bool:
-    """Serve a connection; whether it was the client, and not somebody without the token."""
+    """Serve a connection. Returns whether it brought the token."""
     connection, _ = listener.accept()
     with connection:
         reader: BinaryIO = connection.makefile("rb")
@@ -64,12 +64,12 @@ def _serve_one(listener: socket.socket, token: str) -> bool:
         timer.start()
         adapter.serve()
         timer.cancel()
-        with suppress(OSError):  # its thread may still be reading, which keeps a socket open
+        with suppress(OSError):  # the adapter's thread may still be reading, which keeps the socket open
             connection.shutdown(socket.SHUT_RDWR)
         return adapter.is_trusted
 
 
 def _end() -> None:
-    """End this process, although a thread may still wait for input that never comes."""
+    """End the process at once: a thread may still be blocked in reading input."""
     sys.stderr.flush()
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Scopes and variables: what a frame, the machine and the program hold now."""
+"""Answers requests for scopes and variables: the current values of a frame, the machine and the program."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ from npuviz.protocols.dap.places import Places, Spot
 from npuviz.sim.frames import FrameVariable, HasFrames
 
 MOST_ROWS = 1000
-"""Variables in one answer; clients that page have the others."""
+"""Most variables in one answer; a client can request further ones by paging."""
 Rows = Callable[[], Sequence[dict[str, Any]]]
 
 
 class Variables:
-    """References that hold until the machine moves."""
+    """Scopes and variables of a session; their references are valid until the machine moves."""
 
     def __init__(self, session: Session, places: Places) -> None:
         self._session, self._places = session, places
@@ -29,14 +29,14 @@ class Variables:
         self._probes = -1
 
     def forget(self) -> None:
-        """The machine moved: old references mean nothing."""
+        """Invalidate all references, since the machine moved."""
         self._rows.clear()
         self._probes = -1
 
     # ---- requests
 
     def scopes(self, spot: Spot) -> dict[str, Any]:
-        """The scopes of a frame."""
+        """Return the body of a scopes response for a frame."""
         found: list[dict[str, Any]] = []
         if spot.frame is not None:
             found.append(
@@ -55,7 +55,7 @@ class Variables:
         return {"scopes": [*found, probes]}
 
     def variables(self, arguments: Arguments) -> dict[str, Any]:
-        """The rows of a reference."""
+        """Return the body of a variables response. Raises UsageError for an invalid reference."""
         reference = number_in(arguments, "variablesReference")
         if not 1 <= reference <= len(self._rows):
             raise UsageError(f"no variables {reference} now")
@@ -65,7 +65,8 @@ class Variables:
         return {"variables": list(rows[start : start + min(count, MOST_ROWS)])}
 
     def set_variable(self, arguments: Arguments) -> dict[str, Any]:
-        """Set a probe; the machine's future changes."""
+        """Set a probe, which changes the rest of the run. Returns the body of the response. Raises
+        UsageError."""
         name = text_in(arguments, "name")
         probe = next((probe for probe in self._session.machine.probes if probe.id == name), None)
         if number_in(arguments, "variablesReference") != self._probes or probe is None:
@@ -74,7 +75,10 @@ class Variables:
         return {"value": translate.format_value(self._session.read(probe.id))}
 
     def value_of(self, expression: str, spot: Spot | None) -> dict[str, Any]:
-        """A variable of the frame, a probe, or a tensor by its name. Raises UsageError."""
+        """Find a variable of the frame, a tensor or a probe by name, as the body of an evaluate response.
+
+        Raises UsageError.
+        """
         if spot is not None and spot.frame is not None:
             for variable in (*spot.frame.variables, *self._global_variables(spot)):
                 if variable.name.rpartition(".")[2] == expression or variable.name == expression:
@@ -84,7 +88,7 @@ class Variables:
         raise UsageError(f"{echo(expression)!r}: neither a variable, a probe, a tensor nor a command")
 
     def area_of(self, name: str, spot: Spot | None) -> Area | None:
-        """The bytes of a variable or tensor, None for one that has none."""
+        """Return the bytes of a variable or tensor, None if it has no place in memory."""
         if spot is not None and spot.frame is not None:
             for variable in (*spot.frame.variables, *self._global_variables(spot)):
                 if name in (variable.name, variable.name.rpartition(".")[2]):
@@ -121,7 +125,8 @@ class Variables:
         return machine.globals_of(spot.thread - 1) if isinstance(machine, HasFrames) else ()
 
     def _area_in_element(self, spot: Spot, variable: FrameVariable) -> Area | None:
-        """Bytes of a variable in the memory of its element, where the description has that memory."""
+        """Return the bytes of a variable in the memory of its element, None if the description lacks that
+        memory."""
         label = next((name for thread, name in self._places.threads if thread == spot.thread), "")
         memory = next(
             (m for m in self._session.description.memories if m.name.rpartition(".")[0] == label), None
@@ -170,7 +175,7 @@ class Variables:
         return self._tensor_rows("")
 
     def _tensor_rows(self, name: str) -> list[dict[str, Any]]:
-        """All tensors, or those of a name."""
+        """Return a row for each tensor, or for those with a name."""
         rows: list[dict[str, Any]] = []
         for tensor in self._session.program.graph.tensors:
             if name not in ("", tensor.name):
@@ -209,7 +214,7 @@ class Variables:
 
 
 class _Elements(Sequence[dict[str, Any]]):
-    """Elements of an array as rows, made when they are looked at."""
+    """Rows for the elements of an array, made on access."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._values = values
@@ -229,7 +234,7 @@ def _row(name: str, value: str, kind: str = "") -> dict[str, Any]:
 
 
 def _as_result(row: dict[str, Any]) -> dict[str, Any]:
-    """A variable as the result of an evaluation."""
+    """Convert the row of a variable to the body of an evaluate response."""
     return {
         "result": row["value"],
         **{key: value for key, value in row.items() if key not in ("name", "value")},

@@ -1,4 +1,4 @@
-"""Messages of the Debug Adapter Protocol: a header with the length, then JSON."""
+"""Reads and writes messages of the Debug Adapter Protocol: a header with the length, then JSON."""
 
 import json
 import threading
@@ -6,11 +6,11 @@ from typing import Any, BinaryIO
 
 MOST_HEADER_BYTES = 4096
 MOST_BYTES = 4 << 20
-"""Of one message; whoever sends more is not understood."""
+"""Largest message; a longer one ends the connection."""
 
 
 class WireError(Exception):
-    """What arrives is not the protocol; `is_over` where the next message cannot be found either."""
+    """A malformed message; `is_over` if the beginning of the next one cannot be found."""
 
     def __init__(self, text: str, is_over: bool) -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ class Wire:
         self._sequence = 0
 
     def read(self) -> dict[str, Any] | None:
-        """The next message, None at the end of the stream. Raises WireError."""
+        """Read the next message, None at the end of the stream. Raises WireError."""
         length = self._length()
         if length is None:
             return None
@@ -42,7 +42,7 @@ class Wire:
         return message
 
     def write(self, message: dict[str, Any]) -> None:
-        """Send a message with the next number. What nobody reads any more is dropped."""
+        """Send a message with the next sequence number. Errors of a closed stream are ignored."""
         with self._lock:
             self._sequence += 1
             data = json.dumps({"seq": self._sequence, **message}).encode()
@@ -53,7 +53,8 @@ class Wire:
                 pass
 
     def _length(self) -> int | None:
-        """Length of the message whose header comes next."""
+        """Read a header and return the length of its message, None at the end of the stream. Raises
+        WireError."""
         length, size = -1, 0
         while True:
             line = self._reader.readline(MOST_HEADER_BYTES)

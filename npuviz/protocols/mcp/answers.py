@@ -1,4 +1,4 @@
-"""Answers of bounded size: a long one is cut, and has a handle under which the rest can be asked for."""
+"""Limits the size of answers: a long one is cut, and gets a handle to request the rest with."""
 
 from collections import OrderedDict
 
@@ -7,7 +7,7 @@ from npuviz.base.names import echo
 
 MOST_KEPT = 32
 MOST_KEPT_BYTES = 32 << 20
-"""Long answers that are kept; the oldest go first."""
+"""Largest number and total size of cut answers that are kept; the oldest are dropped first."""
 LEAST_BYTES = 512
 
 
@@ -22,7 +22,7 @@ class Answers:
         self._count = 0
 
     def bounded(self, text: str) -> str:
-        """The text, or its beginning and how to have the rest."""
+        """Return the text if it is short enough, else its beginning with a remark how to get the rest."""
         data = text.encode("utf-8", "replace")
         if len(data) <= self.limit:
             return text
@@ -34,7 +34,8 @@ class Answers:
         return self._part(handle, data, 0)
 
     def more(self, handle: str, offset: int) -> str:
-        """What follows byte `offset` of an answer. Raises UsageError for an unknown or forgotten handle."""
+        """Return the part of an answer from byte `offset` on. Raises UsageError for an unknown or dropped
+        handle."""
         if handle not in self._kept:
             known = ", ".join(self._kept) or "none"
             raise UsageError(f"no answer {echo(handle)!r} is kept; there are: {known}")
@@ -44,7 +45,8 @@ class Answers:
         return self._part(handle, data, offset)
 
     def _part(self, handle: str, data: bytes, offset: int) -> str:
-        """From `offset` on, up to the end of a line where there is one, with a remark about the rest."""
+        """Return as much as fits from `offset` on, if possible up to the end of a line, with a remark about
+        the rest."""
         remark = "\n[{} of {} bytes; the rest: more(handle={!r}, offset={})]"
         room = self.limit - len(remark.format(len(data), len(data), handle, len(data)))
         if len(data) - offset <= self.limit:

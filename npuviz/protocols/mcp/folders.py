@@ -1,8 +1,8 @@
-"""Which files a server may touch: those below the folders that it was given, and what npuviz itself needs.
+"""Restricts a server to files below its folders, and to the files that npuviz itself needs.
 
-Paths that a client names are checked when they arrive, links followed. What readers open on their own account
-(files that a description names) is checked where Python opens it, by an audit hook, which cannot be taken out
-again: it is for a process that does nothing else.
+Paths from a client are checked when they arrive, with links followed. Files that readers open by themselves
+(because a description names them) are checked by an audit hook when Python opens them. The hook cannot be
+removed: use it only in a process that does nothing else.
 """
 
 import os
@@ -18,11 +18,11 @@ from npuviz.base.names import echo, resolved
 from npuviz.workbench.resources import manual_path, resource_path, sample_models_path
 
 MOST_ENTRIES = 20_000
-"""Of a folder that is looked through for links."""
+"""Most entries of a folder that is searched for links."""
 SYSTEM = ("/usr/lib", "/usr/share", "/usr/local/lib", "/lib", "/lib64", "/proc", "/sys", "/dev")
-"""What the interpreter and its libraries read. Not /etc: there are secrets."""
+"""Folders that the interpreter and its libraries read. Not /etc: it holds secrets."""
 CODE = (".py", ".pyc", ".pyi", ".so", ".dll", ".dylib", ".pth", ".typed", ".json", ".toml")
-"""Suffixes of what is read from Python's path."""
+"""Suffixes of files that may be read from Python's path."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGES = {
     "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.link",
@@ -33,7 +33,7 @@ LISTINGS = {"os.listdir", "os.scandir"}
 
 
 class Folders:
-    """The folders of a server. Raises UsageError for one that is none."""
+    """The folders of a server. Raises UsageError for a path that is no folder."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.roots: list[Path] = []
@@ -43,9 +43,9 @@ class Folders:
             self.roots.append(folder.resolve())
 
     def inside(self, text: str) -> Path:
-        """The file or folder that a client names, with all links followed; relative to the first folder.
+        """Resolve a path of a client, relative to the first folder, with all links followed.
 
-        Raises UsageError for what lies outside, or holds links that lead outside.
+        Raises UsageError for a path that lies outside, does not exist, or holds links that lead outside.
         """
         path = resolved(self.roots[0] / text)
         if path is None or not self.holds(path):
@@ -58,7 +58,7 @@ class Folders:
         return path
 
     def holds(self, path: Path) -> bool:
-        """Whether a path without links lies in one of the folders."""
+        """Return whether a path without links lies in one of the folders."""
         return any(path.is_relative_to(root) for root in self.roots)
 
     def _check_links(self, folder: Path) -> None:
@@ -74,7 +74,7 @@ class Folders:
 
 
 class Guard:
-    """Refuses with PermissionError what Python opens outside of the folders, from `start` to `stop`."""
+    """Raises PermissionError when Python opens a file outside of the folders, from `start` to `stop`."""
 
     def __init__(self, folders: Folders, scratch: Path) -> None:
         package = Path(npuviz.__file__).parent
@@ -87,16 +87,16 @@ class Guard:
         self._is_on = False
 
     def start(self) -> None:
-        """Begin to refuse. Names without a folder are from then on those of the scratch folder.
+        """Start to refuse, and make the scratch folder the current one, which relative paths then refer to.
 
-        The hook is not told that a name is relative to an open folder, as in `shutil.rmtree`.
+        The audit events do not tell that a name is relative to an open folder, as in `shutil.rmtree`.
         """
         os.chdir(self._writable[0])
         self._is_on = True
         sys.addaudithook(self._audit)
 
     def stop(self) -> None:
-        """Refuse nothing more: the process is about to end."""
+        """Stop to refuse, since the process is about to end."""
         self._is_on = False
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -107,7 +107,7 @@ class Guard:
             is_written = bool(flags & WRITES) if isinstance(flags, int) else "r" not in (mode or "r")
             self._check(path, is_written=is_written)
         elif event in CHANGES:
-            # What a symbolic link names is neither read nor changed: who opens the link is checked then.
+            # Making a symbolic link neither reads nor changes its target; opening the link is checked then.
             changed = arguments[1:2] if event == "os.symlink" else arguments[:2]
             for path in changed if event != "os.mkdir" else changed[:1]:
                 self._check(path, is_written=True)
@@ -130,7 +130,7 @@ class Guard:
 
 
 def own_scratch() -> tempfile.TemporaryDirectory[str]:
-    """A temporary folder of this process, in which all its other temporary files lie from now on."""
+    """Make a temporary folder, and put all further temporary files of this process in it."""
     scratch = tempfile.TemporaryDirectory(prefix="npuviz-mcp-")
     tempfile.tempdir = scratch.name
     os.environ["TMPDIR"] = scratch.name

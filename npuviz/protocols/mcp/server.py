@@ -1,4 +1,5 @@
-"""The server itself: tools with their schemas, texts of bounded size, an end that leaves nothing behind."""
+"""Starts the server: declares the tools with their schemas, bounds answers and errors, and cleans up at the
+end."""
 
 import functools
 import os
@@ -31,7 +32,7 @@ bundle; then `run`, `why`, `who`, `explain`, `hazards`. Long answers end with a 
 compared with a number."""
 DEFAULT_SECONDS = 60.0
 MOST_INLINE_BYTES = 1 << 20
-"""Of a picture within an answer."""
+"""Largest picture within an answer."""
 
 Session = Annotated[str, Field(description="Name from `open`, such as s1; the newest if left out.")]
 Seconds = Annotated[float, Field(description="Stop after so many seconds; call again to go on.")]
@@ -49,7 +50,7 @@ class ServerOptions:
 
 
 class BoundedServer(MCPServer[Any]):
-    """A server whose refusals are short, too: what a client sent is not sent back in full."""
+    """A server whose error messages are short too: they do not repeat long arguments of a client in full."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool. Raises ToolError with at most LONGEST_TEXT characters."""
@@ -60,7 +61,7 @@ class BoundedServer(MCPServer[Any]):
             raise ToolError(str(NpuvizError(text))) from error.__cause__
 
     async def converse(self, wire: Wire) -> None:
-        """Serve the client of a connection until it goes."""
+        """Serve the client of a connection until it disconnects."""
         ends = anyio.wrap_file(cast(TextIO, wire)), anyio.wrap_file(cast(TextIO, wire))
         async with stdio_server(*ends) as streams:
             await self._lowlevel_server.run(*streams, self._lowlevel_server.create_initialization_options())
@@ -83,11 +84,11 @@ def serve(options: ServerOptions) -> None:
             if tools.lock.acquire(timeout=1.0):
                 tools.close_all()
     if any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate()):
-        os._exit(0)  # something that cannot be interrupted: nobody is there to wait for it
+        os._exit(0)  # a thread that cannot be interrupted is still running: do not wait for it
 
 
 def make_server(tools: Tools) -> BoundedServer:
-    """The server with its tools."""
+    """Make the server with all tools."""
     server = BoundedServer("npuviz", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     for add in (_add_sessions, _add_verbs, _add_questions, _add_pictures):
         add(server, tools)
@@ -95,7 +96,9 @@ def make_server(tools: Tools) -> BoundedServer:
 
 
 def _tool(server: MCPServer[Any], tools: Tools) -> Callable[[Callable[..., str]], Callable[..., Any]]:
-    """Make a tool of a function that answers a text: in a thread, one at a time, bounded, interruptible."""
+    """Return a decorator that makes a function that returns text a tool: in a thread, one call at a time,
+    bounded,
+    interruptible."""
 
     def decorate(function: Callable[..., str]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -109,7 +112,8 @@ def _tool(server: MCPServer[Any], tools: Tools) -> Callable[[Callable[..., str]]
 
 
 async def _in_thread(tools: Tools, work: Callable[[], Any]) -> Any:
-    """Do work beside the event loop; it is interrupted when nobody waits for it any more."""
+    """Do work in a thread beside the event loop, and interrupt it if the request is cancelled. Raises
+    ToolError."""
 
     def locked() -> Any:
         with tools.lock:
@@ -134,7 +138,7 @@ async def _in_thread(tools: Tools, work: Callable[[], Any]) -> Any:
 def _add_sessions(server: MCPServer[Any], tools: Tools) -> None:
     tool = _tool(server, tools)
 
-    # The parameters of a tool are its schema, which clients see: no group of them has a name of its own.
+    # The parameters of a tool are its schema, which clients see: they are not grouped to an object.
     @tool
     def open(
         path: Annotated[

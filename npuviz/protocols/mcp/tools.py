@@ -1,4 +1,4 @@
-"""The tools of the MCP server: each a verb or a question, answered by a text."""
+"""Implements the tools of the MCP server: each runs a verb or answers a question, and returns text."""
 
 import threading
 from collections.abc import Generator, Mapping
@@ -28,22 +28,23 @@ MOST_SESSIONS = 8
 MOST_SECONDS = 600.0
 QUERY_SECONDS = 30.0
 MOST_VALUES = 256
-"""Elements of a tensor that are shown."""
+"""Most elements of a tensor that are shown."""
 MOST_PICTURES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the user allows: the folders, and whether programs in them may be run when they are opened."""
+    """Permissions of the user: the folders, and whether opening a file may run programs in them."""
 
     folders: Folders
     runs_programs: bool = True
 
 
 class Tools:
-    """The sessions of a client, and what it may do with them. One call at a time, `interrupt` at any.
+    """The sessions of a client, with a method for each tool. One call at a time; `interrupt` may be called
+    at any.
 
-    Everything raises NpuvizError with one line.
+    Every method raises NpuvizError with one line.
     """
 
     def __init__(self, policy: Policy, answers: Answers) -> None:
@@ -57,7 +58,8 @@ class Tools:
     # ---- sessions
 
     def open(self, path: str, arguments: Mapping[str, Any]) -> str:
-        """Open a file; `arguments` as npuviz.open takes them, with paths instead of arrays."""
+        """Open a file and describe the session; `arguments` as of npuviz.open, with paths instead of
+        arrays."""
         if len(self._sessions) >= MOST_SESSIONS:
             raise UsageError(f"{MOST_SESSIONS} sessions are open; close one: {', '.join(self._sessions)}")
         folders = self._policy.folders
@@ -81,24 +83,24 @@ class Tools:
         )
 
     def sessions(self) -> str:
-        """The open sessions."""
+        """List the open sessions."""
         return "\n".join(f"{name}: {session!r}" for name, session in self._sessions.items()) or "none is open"
 
     def close(self, session: str) -> str:
-        """Forget a session."""
+        """Close a session."""
         self._session(session).close()
         name = session or next(reversed(self._sessions))
         del self._sessions[name]
         return f"closed: {name}"
 
     def close_all(self) -> None:
-        """Forget all of them."""
+        """Close all sessions."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
 
     def interrupt(self) -> None:
-        """Stop the verb under way, if there is one."""
+        """Stop the verb that is running, if there is one."""
         busy = self._busy
         if busy is not None and busy.opened.session is not None:
             busy.interrupt()
@@ -106,7 +108,7 @@ class Tools:
     # ---- verbs
 
     def run(self, session: str, until: int | None, condition: str, seconds: float) -> str:
-        """Run to a cycle, a condition or a stop, for at most so many seconds."""
+        """Run to a cycle, a condition or a stop, for at most `seconds`."""
         with self._moving(session, seconds) as found:
             return self._stopped(found, found.run_to(condition) if condition else found.run(until))
 
@@ -125,50 +127,50 @@ class Tools:
             return self._stopped(found, found.run_back() if cycles is None else found.back(cycles))
 
     def goto(self, session: str, cycle: int, seconds: float) -> str:
-        """Be at a cycle."""
+        """Go to a cycle, forwards or backwards."""
         with self._moving(session, seconds) as found:
             return self._stopped(found, found.goto(cycle))
 
     # ---- questions
 
     def command(self, session: str, line: str, seconds: float = MOST_SECONDS) -> str:
-        """What the text debugger answers to a line."""
+        """Execute a line of the text debugger and return its answer."""
         if "\n" in line or not line.strip():
             raise UsageError("expected one line with one command; `help` lists them")
         with self._moving(session, seconds) as found:
             return found.do(line).as_text()
 
     def why(self, session: str, unit: str, cycle: int | None, until: int | None) -> str:
-        """Why a unit waits."""
+        """Explain why a unit waits."""
         return self._session(session).why(unit, cycle, until).as_text()
 
     def who(self, session: str, place: str) -> str:
-        """Who wrote a byte last."""
+        """Find the instruction that last wrote a byte."""
         return self._session(session).who(place).as_text()
 
     def explain(self, session: str) -> str:
-        """What costs most."""
+        """Explain what costs most."""
         return self._session(session).explain().as_text()
 
     def accuracy(self, session: str) -> str:
-        """How far tensors are from the reference."""
+        """Report how far tensors are from the reference."""
         return self._session(session).accuracy().as_text()
 
     def hazards(self, session: str) -> str:
-        """What went wrong up to now."""
+        """List the hazards up to now."""
         return self.command(session, "hazards")
 
     def diff(self, session: str, other: str) -> str:
-        """Where two recorded runs differ."""
+        """Report where two recorded runs differ."""
         return self._session(session).compare(self._session(other)).as_text()
 
     def query(self, session: str, sql: str) -> str:
-        """SQL over what is recorded."""
+        """Run SQL over the recorded trace, and return the rows as text."""
         found = self._session(session).query(sql, max_seconds=QUERY_SECONDS)
         return table_text(QueryResult(tuple(found.columns), list(found.rows)))
 
     def tensor(self, session: str, name: str, part: str) -> str:
-        """Statistics of a tensor now, and its elements in a range `a:b` of the flattened array."""
+        """Report statistics of a tensor now, and its elements in a range `a:b` of the flattened array."""
         found = self._session(session)
         if not name:
             return found.tensors.as_text()
@@ -186,7 +188,7 @@ class Tools:
         return "\n".join([*lines, f"[{low}:{high}]: {shown}"])
 
     def picture(self, session: str, panels: tuple[str, ...], size: str) -> tuple[str, Picture]:
-        """A picture of the window, and the name under which it is kept."""
+        """Take a picture of the window. Returns the name under which it is kept, and the picture."""
         chosen = PictureArguments(panels=panels, size=parse_size(size))
         picture = self._session(session).picture(**chosen)
         self._count += 1
@@ -197,7 +199,7 @@ class Tools:
         return name, picture
 
     def kept_picture(self, name: str) -> Picture:
-        """A picture that was made. Raises UsageError."""
+        """Return a picture that is kept. Raises UsageError."""
         if name not in self._pictures:
             raise UsageError(f"no picture {echo(name)!r}; there are: {', '.join(self._pictures) or 'none'}")
         return self._pictures[name]
@@ -205,7 +207,7 @@ class Tools:
     # ---- inside
 
     def _session(self, name: str) -> DebugSession:
-        """A session by name, the newest for ""."""
+        """Return a session by name, the newest for "". Raises UsageError."""
         if not self._sessions:
             raise UsageError("no session is open; call `open` with a file first")
         if name and name not in self._sessions:
@@ -214,7 +216,7 @@ class Tools:
 
     @contextmanager
     def _moving(self, name: str, seconds: float) -> Generator[DebugSession]:
-        """A session that is interrupted when the time is over."""
+        """Give a session for a verb inside the block, and interrupt it after `seconds`. Raises UsageError."""
         if not 0 < seconds <= MOST_SECONDS:
             raise UsageError(f"seconds {seconds:g}: expected more than 0, at most {MOST_SECONDS:g}")
         found = self._session(name)
@@ -229,7 +231,7 @@ class Tools:
             timer.cancel()
 
     def _stopped(self, found: DebugSession, reason: StopReason) -> str:
-        """Why it stopped, and how many hazards the machine has noted, where that costs nothing."""
+        """Write the reason of a stop, and the number of hazards if the machine logs them at no cost."""
         text = stop_answer(found.session, reason).as_text()
         machine = found.session.machine
         if isinstance(machine, LogsHazards) and machine.logs_hazards and (count := len(machine.hazards())):
@@ -250,7 +252,7 @@ def _array(folders: Folders, text: str) -> np.ndarray:
 
 
 def _range(text: str, size: int) -> tuple[int, int]:
-    """Indices from `a:b`; the first MOST_VALUES of it. Raises UsageError."""
+    """Parse `a:b` to half-open indices within `size`, at most MOST_VALUES of them. Raises UsageError."""
     first, colon, last = text.partition(":")
     try:
         low, high = int(first or 0), int(last) if colon and last else size

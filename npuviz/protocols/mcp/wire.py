@@ -1,4 +1,5 @@
-"""Messages of the Model Context Protocol: a line of JSON each. What is none is refused here."""
+"""Reads and writes messages of the Model Context Protocol, one line of JSON each, and refuses malformed
+ones."""
 
 import json
 import os
@@ -10,7 +11,7 @@ from mcp_types import jsonrpc_message_adapter
 from npuviz.base.names import echo
 
 MOST_BYTES = 4 << 20
-"""Of one message; of a longer line the rest is passed over."""
+"""Largest message; a longer line is refused."""
 _PARSE_ERROR, _INVALID_REQUEST = -32700, -32600
 """Codes of JSON-RPC."""
 _EXPECTED = (
@@ -19,14 +20,14 @@ _EXPECTED = (
 
 
 class Wire:
-    """Both files of a connection, as the server reads and writes them: lines of text, from any thread."""
+    """The two streams of a connection as one text file for the server; may be written from any thread."""
 
     def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
         self._reader, self._writer = reader, writer
         self._lock = threading.Lock()
 
     def readline(self) -> str:
-        """The next line that is a message, "" at the end."""
+        """Read the next line that is a valid message, "" at the end. Others are answered with an error."""
         while data := self._reader.readline(MOST_BYTES):
             if len(data) == MOST_BYTES and not data.endswith(b"\n"):
                 self._pass_over()
@@ -36,7 +37,7 @@ class Wire:
         return ""
 
     def write(self, text: str) -> None:
-        """Send lines. What nobody reads any more is dropped."""
+        """Send lines. Errors of a closed stream are ignored."""
         with self._lock:
             try:
                 self._writer.write(text.encode())
@@ -45,14 +46,14 @@ class Wire:
                 pass
 
     def flush(self) -> None:
-        """Nothing waits: `write` sends."""
+        """Do nothing, since `write` flushes."""
 
     def _pass_over(self) -> None:
         while (data := self._reader.readline(MOST_BYTES)) and not data.endswith(b"\n"):
             pass
 
     def _is_message(self, data: bytes) -> bool:
-        """Whether the server will understand a line; the client is told what is wrong if not."""
+        """Return whether a line is a valid message, and send the client an error if it is not."""
         try:
             jsonrpc_message_adapter.validate_json(data, by_name=False)
         except ValueError:
@@ -74,7 +75,9 @@ class Wire:
 
 
 def own_wire() -> Wire:
-    """Standard input and output for the protocol alone: for others they are empty, and standard error."""
+    """Take standard input and output for the protocol. For all other code input is then empty, and output
+    goes to
+    standard error."""
     reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
