@@ -1,5 +1,5 @@
-"""What the pieces of work of a run read and write, and in which order they did: from it follows whether two
-runs of one program read the same versions of memory."""
+"""Tell what each piece of work of a run reads and writes, and in which order contents changed: two runs of
+one program read the same versions of memory if these orders agree."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,15 +11,16 @@ from npuviz.program.instruction import Instruction
 from npuviz.trace.reader import TraceReader
 
 READS, WRITES = 1, 2
-"""Phases of a row of an access order: the work reads, it writes, or both at once (their sum)."""
+"""Phases of a row of an access order: the work reads, it writes, or both at once (the sum)."""
 ACCESS_COLUMNS = 7
 DENSE, SPARSE, ADDING = range(3)
-"""Kinds of rows: all of their bytes are touched; some; or what is written adds to what was there."""
+"""Kinds of rows: all bytes of the range are touched; only some are; or what is written is added to what was
+there."""
 NEVER_DONE = np.zeros((0, 3), np.int64)
 
 
 class ExactAccesses(Protocol):
-    """Which bytes entries of a table really touch, where rows have gaps."""
+    """Tells which bytes the entries of a table touch exactly, for rows with gaps."""
 
     def shares(self, first: int, second: int) -> bool:
         """Whether an entry writes a byte that another one reads."""
@@ -31,22 +32,23 @@ class ExactAccesses(Protocol):
 
 
 class AccessNames(Protocol):
-    """What the entries of a table are called, and the places that its rows are about."""
+    """Names the entries of a table and the places of its rows for people."""
 
     def work(self, entry: int) -> tuple[Instruction, str]:
-        """The instruction of an entry, or what stands for it, and the unit that ran it."""
+        """Return the instruction of an entry, or one that stands for it, and the name of the unit that ran
+        it."""
         ...
 
     def place(self, memory: int, low: int, high: int) -> str:
-        """Bytes low to high - 1 of a memory, for people; "" for what is not worth naming."""
+        """Return text for bytes low to high - 1 of a memory; "" for bytes that need no name."""
         ...
 
     def beginning(self, memory: int, address: int) -> str:
-        """What was there before anything was written; "" for what is not worth naming."""
+        """Return text for what the bytes held before anything was written; "" for bytes that need no name."""
         ...
 
     def output(self, entry: int) -> str:
-        """Under which name something leaves the machine through an entry; "" if it does not."""
+        """Return the name of the output that leaves the machine through an entry; "" if none does."""
         ...
 
 
@@ -56,18 +58,18 @@ class AccessTable:
 
     first         (entries + 1,) int64: rows of each entry
     rows          (m, 7) int64: memory, is write, first bank, banks, low, high, bytes between banks; bytes low
-                  to high - 1 of each of the banks. The whole extent of what has gaps
+                  to high - 1 of each of the banks; of an access with gaps, its whole extent
     instructions  (entries,) int64: listing index of each entry
-    left_out      what the rows do not tell, in words
-    needs_trace   the order follows from a recorded trace, not from the machine's state; values are then read
+    left_out      accesses that the rows leave out, in words
+    needs_trace   the order comes from a recorded trace, not from the machine's state; values are then read
                   from memory at the cycle
     has_values    whether the machine computes contents
-    links         (k, 2) int64: entries, the second of which uses on the chip what the first made there; the
-                  rows tell nothing of that
+    links         (k, 2) int64: entries, the second of which uses data that the first made on the chip;
+                  these have no rows
     kinds         (m,) int64 by row: DENSE, SPARSE or ADDING; empty: all are DENSE
-    patterns      (m,) int64 by row: rows that touch the very same bytes have one number; empty: none do
-    exact         what rows that are not DENSE really touch; None where nobody knows
-    names         what things are called that the listing and the description do not know; None: they do
+    patterns      (m,) int64 by row: rows with equal numbers touch exactly the same bytes; empty: none do
+    exact         tells which bytes rows that are not DENSE touch; None if that is not known
+    names         names that the listing and the description lack; None if they have all
     """
 
     first: np.ndarray
@@ -84,23 +86,23 @@ class AccessTable:
 
     @cached_property
     def traits(self) -> tuple[np.ndarray, np.ndarray]:
-        """`kinds` and `patterns` of every row."""
+        """`kinds` and `patterns` with one element for every row."""
         count = len(self.rows)
         kinds = self.kinds if len(self.kinds) else np.full(count, DENSE, np.int64)
         return kinds, self.patterns if len(self.patterns) else np.arange(count, dtype=np.int64)
 
     def rows_of(self, entry: int, *, is_write: bool) -> np.ndarray:
-        """The rows of what an entry reads, or writes."""
+        """Return the rows that an entry reads (or writes, with `is_write`)."""
         rows = self.rows[self.first[entry] : self.first[entry + 1]]
         return rows[rows[:, 1] == int(is_write)]
 
 
 @dataclass(frozen=True)
 class RecordedAccesses:
-    """What a stretch of a run touched, each piece of work once, in its order.
+    """Memory accesses of a stretch of a run, each piece of work once, in the order of the run.
 
     order  (n, 3) int64 as `HasAccessOrder.access_order`; begin, end  cycles of the stretch
-    reads  (m, 4) int64, in that order: place, what is equal for the same read in another run of the program,
+    reads  (m, 4) int64, in that order: place in `order`, a key that the same read has in every run,
            row of the table, 32 bits of the value
     turns  (k, 4) int64: the same of work that takes what comes, in the order in which it comes: place, where,
            row of the table, and what took what
@@ -121,41 +123,43 @@ class RecordedAccesses:
 
 @runtime_checkable
 class RecordsAccesses(Protocol):
-    """A machine that knows what its work touches only while it runs, and tells that when asked to."""
+    """A machine that finds out which memory its work touches only by running, and records it when asked."""
 
     def work_so_far(self) -> int:
-        """How much has been done up to now, in pieces of work, about."""
+        """Return about how many pieces of work have been done so far."""
         ...
 
     def record_accesses(self, until: int) -> RecordedAccesses:
-        """Run from now to a cycle, at which it has been before, and tell what was touched."""
+        """Run from now to a cycle that was reached before, and return what was touched on the way."""
         ...
 
     def results(self) -> np.ndarray:
-        """(n, 4) int64 of what has left the machine up to now: command, part, number of a word, bits."""
+        """Return what has left the machine so far, (n, 4) int64: command, part, number of a word, bits."""
         ...
 
 
 @runtime_checkable
 class HasAccessOrder(Protocol):
-    """A machine whose program says which bytes each piece of work touches."""
+    """A machine whose program tells which bytes each piece of work touches."""
 
     def access_table(self) -> AccessTable:
-        """What each piece of work of the program touches."""
+        """Return which bytes each piece of work of the program touches."""
         ...
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
-        """(n, 3) int64 of the run so far: entry, phase and cycle, in the order in which contents changed.
+        """Return the order of the run so far, (n, 3) int64: entry, phase and cycle, in the order in which
+        contents changed.
 
-        Work of which only links tell has phase 0, once it has ended.
+        Work that has links but no rows comes with phase 0, once it has ended.
 
-        trace  what was recorded, if the table asks for it
+        trace  the recorded trace, needed if the table's `needs_trace` is set
         """
         ...
 
     def values_at(self, position: int) -> bytes | None:
-        """Bytes that are equal in two runs where the work at a place of the order had the same values.
+        """Return bytes that are equal in two runs if the work at this place of the order had the same values
+        in both.
 
-        None: the machine cannot tell without going to that cycle.
+        Returns None if the machine would have to go back to that cycle.
         """
         ...

@@ -1,4 +1,5 @@
-"""The least time that parts of a machine need for what a run has done, whatever the order."""
+"""Bound the time of a run from below: what each part of a machine needs at least for the work done, in any
+order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +8,10 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A time that the run so far cannot be shorter than, because one part of the machine needs it.
+    """A lower bound of the time of the run so far, set by one part of the machine.
 
-    cycles  of the base clock; unit  id of the unit that is this part, or the one of several that did most
-    text    how the number comes about
+    cycles  of the base clock; unit  id of that part's unit, or of the busiest one if it has several
+    text    how the number is computed, in words
     """
 
     name: str
@@ -21,13 +22,13 @@ class Bound:
 
 @runtime_checkable
 class HasBounds(Protocol):
-    """A machine that knows the least time for what it did."""
+    """A machine that computes the least time for the work that it did."""
 
     def bounds(self) -> Sequence[Bound]:
-        """Of all parts that did something, by what has begun up to now."""
+        """Return the bounds of all parts that did something, for the work begun so far."""
         ...
 
 
 def highest(bounds: Sequence[Bound]) -> Bound | None:
-    """The bound that decides; None where nothing was done."""
+    """Return the largest bound; None without any."""
     return max(bounds, key=lambda each: each.cycles, default=None)

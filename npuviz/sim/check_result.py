@@ -1,4 +1,4 @@
-"""What came of comparing a run's values with a reference: verdicts, what is wrong, and how errors are
+"""Describe the comparison of a run's values with a reference: verdicts, what is wrong, how errors are
 distributed."""
 
 from collections.abc import Mapping
@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 class Verdict:
     """One way of comparing the tensors of a run.
 
-    num_failed        tensors that make it fail
-    classes           what a comparison can come to, in words -> number of tensors, the best first
-    first_divergence  name of the tensor (in program order) where it first went wrong, or ""
+    num_failed        number of tensors that make the check fail
+    classes           result of a comparison, in words -> number of tensors, the best first
+    first_divergence  name of the first tensor in program order that is wrong, or ""
     rule              the tolerance in words
-    share             end to end: what every output may be off, as a share of its largest magnitude;
-    outputs_error     the largest of what they are off
+    share             end to end: largest error allowed in an output, as a share of its largest magnitude
+    outputs_error     the largest error of the outputs, as such a share
     """
 
     num_failed: int
@@ -29,18 +29,18 @@ class Verdict:
 
     @property
     def num_tensors(self) -> int:
-        """Tensors that were compared."""
+        """Number of tensors that were compared."""
         return sum(self.classes.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A tensor that makes a check fail.
+    """A tensor that makes a check fail, and why.
 
     tensor    its name
     text      what is wrong with it
     operator  the operator where the error first grew, "" if unknown
-    cause     what most likely made it, "" if unknown
+    cause     most likely cause of the error, "" if unknown
     """
 
     tensor: str
@@ -50,7 +50,7 @@ class Finding:
 
 
 SMALLEST_EXPONENT, LARGEST_EXPONENT = -30, 0
-"""Binary exponents of relative errors that a histogram tells apart."""
+"""Binary exponents of relative errors that have bins of their own in a histogram."""
 NUM_BINS = LARGEST_EXPONENT - SMALLEST_EXPONENT + 4
 
 
@@ -60,10 +60,10 @@ class Spread:
 
     counts  elements: equal ones; below 2**SMALLEST_EXPONENT; from each power of two to the next; 2 or more;
             infinite or NaN where the reference is not. NUM_BINS numbers
-    sqnr    signal to quantization noise ratio, dB; infinite where all are equal
-    cosine  of the angle between the two, as of vectors; 1 where all are equal
+    sqnr    signal to quantization noise ratio, dB; infinite if all elements are equal
+    cosine  of the angle between both tensors as vectors; 1 if all elements are equal
     bias    mean error
-    largest the largest error; worst  the flat index of that element, -1 where all are equal
+    largest the largest error; worst  the flat index of its element, -1 if all are equal
     found, expected  the values of that element
     """
 
@@ -78,7 +78,7 @@ class Spread:
 
 
 def bin_name(place: int) -> str:
-    """What the elements of a bin of `Spread.counts` are off, in words."""
+    """Return the range of errors that a bin of `Spread.counts` stands for, in words."""
     if place == 0:
         return "equal"
     if place == 1:
@@ -91,12 +91,12 @@ def bin_name(place: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TensorErrors:
-    """How far one computed tensor is from the reference.
+    """Errors of one computed tensor against the reference.
 
-    tensor, node  ids in the graph: the tensor and who computes it
-    whole, own    end to end, and per operator (on what the machine had before it); None: not compared so
-    whole_class, own_class  what the two verdicts call it
-    allowed       what it may be off end to end, as a share of its largest magnitude
+    tensor, node  ids in the graph: the tensor and the node that computes it
+    whole, own    errors end to end, and per operator (on the machine's own inputs); None: not compared so
+    whole_class, own_class  the class that each of the two verdicts gives the tensor
+    allowed       largest error allowed end to end, as a share of its largest magnitude
     """
 
     tensor: int
@@ -110,18 +110,19 @@ class TensorErrors:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Comparison of every computed tensor with the reference execution: the verdict per operator, and beside
-    it the one end to end.
+    """Comparison of every computed tensor with the reference execution: a verdict per operator and one end to
+    end.
 
-    num_tensors, num_failed  compared, and wrong, per operator: on what the machine itself had before it
+    num_tensors, num_failed  tensors compared, and wrong, per operator: given the inputs that the
+                      machine itself computed
     first_divergence  name of the first tensor (in program order) that is wrong per operator, or ""
     tolerance         text that states the rules used
-    per_operator, end_to_end  the verdicts with their classes; end to end is against the reference run from
-                      the model's inputs, where the model's outputs decide
-    findings          what makes the check fail
+    per_operator, end_to_end  the verdicts with their classes; end to end compares with a reference run from
+                      the model's inputs, and the model's outputs decide
+    findings          tensors that make the check fail
     not_compared      reason -> names of tensors
     tensors           the errors of each tensor, in program order; () where a target does not measure them
-    first_instruction  listing index of the instruction that made the first wrong element, -1 if unknown
+    first_instruction  listing index of the instruction that wrote the first wrong element, -1 if unknown
     """
 
     num_tensors: int
@@ -145,9 +146,9 @@ class CheckResult:
 
 @runtime_checkable
 class HasReference(Protocol):
-    """The payload of a program that may come with something its values are compared with."""
+    """A program's payload that may come with reference values."""
 
     @property
     def reference(self) -> Any:
-        """What knows the right values, None without it."""
+        """An object that has the right values, None without one."""
         ...

@@ -1,4 +1,4 @@
-"""What a machine consists of, as data: read instead of asking which target it is."""
+"""Describe what a machine consists of as data, which shared code reads in place of asking for the target."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,7 +10,7 @@ MemoryRole = Literal["scratchpad", "accumulator", "dram"]
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Something that works: a queue's server, an array, a channel. `group` is its parent's name."""
+    """A part that works: a sequencer, an array, a DRAM channel. `group` is the name of its parent."""
 
     id: int
     name: str
@@ -39,7 +39,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue with a name and a capacity in entries; 0 = unlimited. `probe` reads its occupancy."""
+    """A queue and its capacity in entries, 0 for no limit. `probe` is the name of the probe of its
+    occupancy."""
 
     id: int
     name: str
@@ -68,7 +69,7 @@ class ClockDomain:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle of the floorplan in abstract units; `unit` or `memory` is -1 where it shows none."""
+    """A rectangle of the floorplan in abstract units; `unit` and `memory` are ids, -1 if it shows none."""
 
     x: float
     y: float
@@ -82,7 +83,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class MachineDescription:
-    """Counts and rules, not one object per processing element.
+    """Everything that a machine consists of, as counts and rules, not one object per processing element.
 
     features  what the machine has beyond units and queues, by name, with plain data, for example
               {"systolic grid": {"rows": 128, "columns": 128}}; panels ask for features by name
@@ -105,17 +106,17 @@ class MachineDescription:
 
     @property
     def base_clock(self) -> ClockDomain:
-        """The clock that cycles count."""
+        """The clock whose cycles the simulator counts."""
         return self.clocks[0]
 
     def unit_named(self, name: str) -> Unit | None:
-        """The unit of this name, or None."""
+        """Return the unit of this name, or None."""
         return next((unit for unit in self.units if unit.name == name), None)
 
     def queue_named(self, name: str) -> Queue | None:
-        """The queue of this name, or None."""
+        """Return the queue of this name, or None."""
         return next((queue for queue in self.queues if queue.name == name), None)
 
     def memory_named(self, name: str) -> Memory | None:
-        """The memory of this name, or None."""
+        """Return the memory of this name, or None."""
         return next((memory for memory in self.memories if memory.name == name), None)

@@ -1,4 +1,4 @@
-"""The buffer through which events leave a kernel."""
+"""Define the buffer through which events leave a kernel."""
 
 import numpy as np
 

@@ -1,6 +1,7 @@
-"""The contract of a fabric: processing elements on a grid whose routers pass small words to each other.
+"""Define the contract of a fabric: processing elements on a grid whose routers pass small words to each
+other.
 
-A machine fulfils `HasFabric`, and of the other protocols here as many as fit: a network of packets has
+A machine implements `HasFabric`, and those of the other protocols that fit: a network of packets has
 loads but perhaps no colors, a grid of arrays has states but no words in flight. Nothing is kept for the
 window: every answer is computed when asked, for the area asked for, so a machine may have a million
 elements of which a screen shows forty.
@@ -17,19 +18,19 @@ import numpy as np
 from npuviz.program.instruction import DetailTable
 
 RAMP, NORTH, EAST, SOUTH, WEST = range(5)
-"""Ports of a router. As an output RAMP leads to the element's own processor, as an input it comes from it."""
+"""Ports of a router. RAMP connects it with its own element's processor."""
 NUM_PORTS = 5
 PORT_NAMES = ("RAMP", "NORTH", "EAST", "SOUTH", "WEST")
 PORT_STEPS = ((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))
-"""Port -> (columns, rows) to the router behind it."""
+"""Port -> step (columns, rows) to the router at its other end."""
 INJECT = 5
-"""In `WORD_DTYPE.port`: on the way from the processor into its own router."""
+"""Value of `WORD_DTYPE.port` for a word on its way from the processor into its own router."""
 FULL = 255
-"""Shares and fill levels are bytes: 0 is nothing, 255 all."""
+"""Largest value of shares and fill levels, which are bytes: 0 is nothing, FULL is all."""
 
 
 class Area(NamedTuple):
-    """A rectangle of the grid: elements with column <= c < column + columns, and rows alike."""
+    """A rectangle of the grid: elements with column <= c < column + columns, and rows likewise."""
 
     column: int
     row: int
@@ -41,8 +42,8 @@ class Area(NamedTuple):
 class ElementState:
     """A state an element can be in: a word for people, and the role that colours it.
 
-    role  of the theme: "compute", "idle", "control", "wait-empty" (for data), "wait-queue" (held back
-          from ahead), "hazard" (fault), "finished", "off", ...
+    role  colour role of the theme: "compute", "idle", "control", "wait-empty" (waits for data),
+          "wait-queue" (held back by a full queue ahead), "hazard" (fault), "finished", "off", ...
     """
 
     name: str
@@ -59,15 +60,15 @@ class FabricColor:
 
 @dataclass(frozen=True, slots=True)
 class FabricShape:
-    """What does not change during a run.
+    """Properties of a fabric that do not change during a run.
 
     columns, rows   size of the grid
-    program         the part that runs the program, in grid places; the rest serves the host
-    states          legend of `element_states`: a code is an index
+    program         the area that runs the program; the elements around it serve the host
+    states          legend of `element_states`, whose codes are indices into it
     colors          colors in use, by id; () where the network has none
-    load_cycles     `link_loads` tells of this many cycles up to now; 0: of all since the start
-    element, word   what people call a grid place ("PE", "router") and what travels (a "flit")
-    hop_cycles      cycles a word needs to the next router at best, for the legend; 0 unknown
+    load_cycles     `link_loads` covers this many cycles up to now; 0: all since the start
+    element, word   names for a grid place ("PE", "router") and for what travels ("flit")
+    hop_cycles      fewest cycles of a word to the next router, for the legend; 0 unknown
     """
 
     columns: int
@@ -86,12 +87,12 @@ class FabricShape:
         return Area(0, 0, self.columns, self.rows)
 
     def label(self, column: int, row: int) -> str:
-        """Name of a place: relative to the program, so that its corner is (0, 0)."""
+        """Return the name of a place, counted from the corner of the program's area."""
         return f"{self.element}({column - self.program.column},{row - self.program.row})"
 
 
 class Level(NamedTuple):
-    """A queue of an element: entries in it and entries that fit (0: no limit)."""
+    """A queue of an element: entries in it, and entries that fit (0: no limit)."""
 
     name: str
     entries: int
@@ -100,10 +101,10 @@ class Level(NamedTuple):
 
 
 class Glance(NamedTuple):
-    """What fits into the drawing of one element.
+    """A short description of an element that fits into its drawing.
 
-    task    what it runs now ("recv_task"), "" if nothing
-    detail  why it waits, or what it does, in a few words
+    task    name of the task that runs now ("recv_task"), "" for none
+    detail  why the element waits, or what it does, in a few words
     """
 
     state: int
@@ -118,53 +119,55 @@ class HasFabric(Protocol):
 
     @property
     def fabric(self) -> FabricShape:
-        """Size, legend and words. Cheap; the same object all the time."""
+        """Size, legend and words. Cheap to read; the same object at every access."""
         ...
 
     def element_states(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: index into `FabricShape.states` of every element now."""
+        """Return the state of every element now, (rows, columns) uint8: indices into `FabricShape.states`."""
         ...
 
     def link_loads(self, area: Area) -> np.ndarray:
-        """(rows, columns, NUM_PORTS) uint8: how much of the last `load_cycles` each output was busy."""
+        """Return which share of the last `load_cycles` each output was busy, (rows, columns, NUM_PORTS)
+        uint8."""
         ...
 
 
 @runtime_checkable
 class HasElements(Protocol):
-    """A fabric whose elements can be looked into one by one."""
+    """A fabric that shows each element in detail."""
 
     def glances(self, area: Area) -> Mapping[tuple[int, int], Glance]:
-        """What the elements of an area do now, in a few words, by their (column, row)."""
+        """Describe what the elements of an area do now, by their (column, row)."""
         ...
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
-        """Everything about one element now: tasks, queues, registers, switches, variables.
+        """Return all details of one element now: tasks, queues, registers, switches, variables.
 
-        By habit the columns are Name, Value, Type; variables come with their own table.
+        The columns are usually Name, Value, Type; variables have a table of their own.
         """
         ...
 
     def units_of_element(self, column: int, row: int) -> tuple[int, ...]:
-        """Units of the description that belong to an element; () if it has none (it is not watched)."""
+        """Return the units of the description that belong to an element; () if none do (it is not
+        watched)."""
         ...
 
     def element_of_unit(self, unit: int) -> tuple[int, int] | None:
-        """(column, row) of the element a unit belongs to, or None."""
+        """Return (column, row) of the element that a unit belongs to, or None."""
         ...
 
 
 def glance_at(machine: HasElements, column: int, row: int) -> Glance:
-    """What one element does now."""
+    """Describe what one element does now."""
     return machine.glances(Area(column, row, 1, 1))[column, row]
 
 
 @runtime_checkable
 class HasQueueFill(Protocol):
-    """A fabric whose elements have queues worth a colour."""
+    """A fabric that shows how full its elements' queues are."""
 
     def queue_fill(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: fill of the fullest queue of every element now; FULL is full."""
+        """Return how full the fullest queue of every element is now, (rows, columns) uint8; FULL is full."""
         ...
 
 
@@ -181,8 +184,8 @@ ROUTE_DTYPE = np.dtype(
 )
 """A router's setting for a color.
 
-inputs, outputs  bit p set: port p is accepted, or sent to, in the position in force
-position         switch position in force, -1 for a color without a switch; `positions` are how many it has
+inputs, outputs  bit p: the router takes words from, or sends them to, port p in its current switch position
+position         current switch position, -1 for a color without a switch; `positions` is their number
 closed           the color is stopped here (teardown) until the program opens it again
 """
 
@@ -205,25 +208,25 @@ WORD_DTYPE = np.dtype(
 """A word in flight now. Copies made by a multicast have the same id.
 
 color           -1 where the network has no colors
-waits           held back: it lies in the buffer of its router and wants to leave by `port`
+waits           held back: it lies in the buffer of its router until it can leave by `port`
 column, row     the router whose output `port` it uses (INJECT: the element whose processor sent it)
 start, arrival  cycles between which it travels; position = (cycle - start) / (arrival - start).
-                For a word that waits: since when, and -1
+                For a word that waits: the cycle since which it waits, and -1
 source_*        the element whose processor sent it
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A stage of a word's way.
+    """One step on the way of a word.
 
-    cycle        when it began: sent, left a router, or was taken
-    column, row  where; port is the output it left by (RAMP for the last: to the processor)
+    cycle        cycle in which the word was sent, left a router, or was taken
+    column, row  place; port is the output that it left by (RAMP for the last one: to the processor)
     kind         "sent" by a processor, "hop" to the next router, "taken" by a processor, "dropped"
                  by a filter or a router without a way on
     waited       cycles it lay in the buffer before it left
-    instruction  index in the listing of what sent or took it, -1 if unknown
-    source       "pe.csl:42 send_row" for people, "" if unknown
+    instruction  listing index of the instruction that sent or took it, -1 if unknown
+    source       place in the program text ("pe.csl:42 send_row"), "" if unknown
     """
 
     cycle: int
@@ -238,7 +241,8 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class WordPath:
-    """The way of one word so far, across multicast; `hops` by cycle. `is_under_way`: more will come."""
+    """The way of one word so far, over all copies of a multicast; `hops` are sorted by cycle. `is_under_way`:
+    more will follow."""
 
     id: int
     color: int
@@ -253,7 +257,8 @@ class HasRoutes(Protocol):
     """A fabric whose routers are set per color."""
 
     def routes(self, color: int, area: Area) -> np.ndarray:
-        """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
+        """Return the settings of an area's routers that have one for a color now, as rows of
+        `ROUTE_DTYPE`."""
         ...
 
 
@@ -262,16 +267,16 @@ class HasWords(Protocol):
     """A fabric that knows the words in flight."""
 
     def words(self, area: Area) -> np.ndarray:
-        """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
+        """Return the words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
         ...
 
 
 @runtime_checkable
 class HasWordPaths(Protocol):
-    """A fabric that knows where a word came along."""
+    """A fabric that remembers the ways of its words."""
 
     def word_path(self, word: int) -> WordPath | None:
-        """The way of a word up to now, or None for one that is not known (any more)."""
+        """Return the way of a word up to now, or None if it is not known, or no longer."""
         ...
 
     def is_sent(self, word: int) -> bool:
@@ -279,5 +284,5 @@ class HasWordPaths(Protocol):
         ...
 
     def words_of_element(self, column: int, row: int) -> Sequence[int]:
-        """Ids of the words in the router and the queues of an element now."""
+        """Return the ids of the words in the router and the queues of an element now."""
         ...

@@ -1,4 +1,4 @@
-"""What a processing element is in the midst of: calls and variables, innermost first."""
+"""Describe the call stack of a processing element: calls and their variables, innermost first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ class FrameVariable:
     """A variable and its value now.
 
     type     as the program writes it ("[4]f32")
-    value    for people ("[1.5 2 0 0]"); "" while it has none
+    value    value as text ("[1.5 2 0 0]"); "" while it has none
     address  byte address in the element's memory, -1 for one in a register
     """
 
@@ -23,9 +23,9 @@ class FrameVariable:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A call.
+    """A call on the stack of an element.
 
-    instruction  the one it started last; of an outer frame that is its call
+    instruction  the instruction that the function started last; in an outer frame, its call
     kind         "task" or "function"
     """
 
@@ -37,12 +37,13 @@ class Frame:
 
 @runtime_checkable
 class HasFrames(Protocol):
-    """A machine whose elements call functions. An element is row * columns + column of the whole grid."""
+    """A machine whose elements call functions. Elements are numbered row * columns + column over the whole
+    grid."""
 
     def frames(self, element: int) -> Sequence[Frame]:
-        """Calls under way, innermost first; () while the element runs nothing."""
+        """Return the active calls, innermost first; () while the element runs nothing."""
         ...
 
     def globals_of(self, element: int) -> Sequence[FrameVariable]:
-        """Global variables of the element's program by name; () without one."""
+        """Return the global variables of the element's program by name; () without a program."""
         ...

@@ -1,4 +1,4 @@
-"""The contract of a machine: deterministic, forward-only, all state in one root record."""
+"""Define the contract of a machine: deterministic, forward-only, all state in one root record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ from npuviz.sim.stop import StopReason
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A range of a memory as it is now.
+    """A range of a memory that holds one thing now.
 
     address, size_bytes  absolute byte range in the memory, of its first bank if `banks` is more than 1
-    tensor, label        what it holds: tensor id (-1: none) and a short text
+    tensor, label        the tensor that it holds (-1: none) and a short text
     shape, dtype         how to read the bytes as numbers
     is_valid             False while the bytes are still on their way
     since                cycle at which it was allocated
     instruction          the instruction that writes it, -1 if none
-    banks                the same range lies in this many banks that follow each other, as a tile over
-                         partitions does; `shape` then tells of all of them, the first dimension the banks
+    banks                the range is repeated in this many consecutive banks, as a tile over
+                         partitions is; `shape` then covers all of them, with the banks as first dimension
     """
 
     address: int
@@ -41,7 +41,7 @@ class Region:
     banks: int = 1
 
     def holds(self, address: int, bank_bytes: int) -> bool:
-        """Whether a byte of the memory, whose banks have this size, lies in the region."""
+        """Whether a byte address of the memory, whose banks have this size, lies in the region."""
         bank, inside = (
             divmod(address - self.address, bank_bytes) if self.banks > 1 else (0, address - self.address)
         )
@@ -49,14 +49,14 @@ class Region:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes in all of its banks."""
+        """Bytes of the region in all of its banks."""
         return self.size_bytes * self.banks
 
 
 class QueueEntry(NamedTuple):
-    """One entry of a queue, head first: its text and the instruction it carries (-1: none).
+    """One entry of a queue: its text and the instruction that it carries (-1: none).
 
-    word  id of the word of a fabric that it is (npuviz.sim.fabric), -1 for other entries
+    word  id of the fabric's word that the entry is (npuviz.sim.fabric), -1 for other entries
     """
 
     text: str
@@ -66,9 +66,9 @@ class QueueEntry(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """An interval that the trace does not hold yet: under way, or ended but not retired.
+    """An interval that the trace does not have yet: it is under way, or has ended but not retired.
 
-    planned_end  -1 if it is not known; it may lie before now
+    planned_end  -1 if it is not known; it may lie in the past
     """
 
     track: int
@@ -80,7 +80,7 @@ class Activity(NamedTuple):
 
 
 class UnitState(NamedTuple):
-    """A unit now: a word for what it does, the reason if it waits, and the instruction it holds."""
+    """What a unit does now: a word for it, the reason if it waits, and the instruction that it holds."""
 
     unit: int
     status: str
@@ -92,7 +92,7 @@ class UnitState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Totals of the run so far, all of them counted by the machine.
+    """Totals of the run so far, counted by the machine.
 
     units     (name, busy cycles, waiting cycles) of each unit that has a track of intervals, as
               npuviz.trace.unit_times counts them
@@ -108,41 +108,42 @@ class RunSummary:
 
 @runtime_checkable
 class StillMemories(Protocol):
-    """The memories of a machine at one cycle, whatever the machine does meanwhile.
+    """The memories of a machine as they were at one cycle, while the machine may go on.
 
-    Another thread may ask while the machine goes on; an answer may take long the first time.
+    Another thread may call it meanwhile; the first call may take long.
     """
 
     def regions(self, memory: int) -> Sequence[Region]:
-        """As `Machine.regions` at that cycle."""
+        """Return what `Machine.regions` returned at that cycle."""
         ...
 
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """As `Machine.read_memory` at that cycle."""
+        """Return what `Machine.read_memory` returned at that cycle."""
         ...
 
 
 @runtime_checkable
 class HasTensors(Protocol):
-    """Something that knows tensors as they are; what `still_memories` returns should."""
+    """An object that knows the tensors' values at its cycle; the result of `still_memories` should be one."""
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """As `Machine.tensor` at its cycle."""
+        """Return what `Machine.tensor` returned at its cycle."""
         ...
 
 
 @runtime_checkable
 class HasStillMemories(Protocol):
-    """A machine whose contents may be costly to ask for, so that a window asks in another thread."""
+    """A machine whose memory contents may take long to compute, so that a window asks for them in another
+    thread."""
 
     def still_memories(self) -> StillMemories:
-        """The memories as they are now. Costs a copy of the state, no more."""
+        """Return the memories as they are now. Only copies the state."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A unit that waits for a semaphore: it goes on once `value comparison needed` holds."""
+    """A unit that waits for a semaphore, until `value comparison needed` holds."""
 
     unit: int
     instruction: int
@@ -154,9 +155,9 @@ class Wait:
 class SemaphoreState:
     """A semaphore now.
 
-    group    hierarchical name of what it belongs to ("Core[0]")
-    use      who updates it, for people ("qSpLoad", "PE"); "" if unknown
-    waiting  who waits for it now
+    group    hierarchical name of the unit group that it belongs to ("Core[0]")
+    use      name of the unit or queue that updates it ("qSpLoad", "PE"); "" if unknown
+    waiting  units that wait for it now
     updater  the instruction that changed it last, -1 if none has
     """
 
@@ -174,17 +175,17 @@ class HasSemaphores(Protocol):
     """A machine whose units synchronise by counting semaphores."""
 
     def semaphores(self) -> Sequence[SemaphoreState]:
-        """Every semaphore the program uses, by id."""
+        """Return every semaphore that the program uses, by id."""
         ...
 
 
 HOST_OPERATOR = "host-operator"
-"""Kind of the hazard that the Host could not compute an operator."""
+"""Kind of the hazard that an operator could not be computed on the Host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """Something the hardware leaves to the programmer went wrong.
+    """Something that the hardware leaves to the programmer and that went wrong.
 
     kind  short stable word, e.g. "input-range"; text is one sentence for the user
     level "error": on the chip results are wrong or nothing goes on; "warning": they may be
@@ -205,7 +206,7 @@ class Hazard:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is wrong, by cycle; not_checked  what was not looked at or not listed."""
+    """What is wrong, by cycle. not_checked  what was not checked or not listed, in words"""
 
     hazards: tuple[Hazard, ...] = ()
     not_checked: tuple[str, ...] = ()
@@ -215,60 +216,62 @@ class Findings:
 class HasHazards(Protocol):
     """A machine that looks for hazards in what its instructions compute.
 
-    What `HasStillMemories.still_memories` returns may have it too: a window then asks that, in another
+    The result of `HasStillMemories.still_memories` may implement it too: a window then calls it in another
     thread, while the machine may go on.
     """
 
     def hazards(self) -> Sequence[Hazard]:
-        """Hazards up to now, by cycle. May have to compute values first, which may take seconds."""
+        """Return the hazards up to now, by cycle. May compute values first, which may take seconds."""
         ...
 
 
 @runtime_checkable
 class ChecksMemory(Protocol):
-    """A machine that can tell which reads and writes nothing ordered, whether or not the bytes were right.
+    """A machine that finds reads and writes which nothing orders, whether or not the bytes were right.
 
-    What `still_memories` returns may have it too, as with `HasHazards`.
+    The result of `still_memories` may implement it too, as with `HasHazards`.
     """
 
     def memory_hazards(self) -> Findings:
-        """Of everything that has completed up to now (npuviz.sim.checks)."""
+        """Return the findings (npuviz.sim.checks) about everything that has completed up to now."""
         ...
 
 
 @runtime_checkable
 class LogsHazards(HasHazards, Protocol):
-    """A machine that notes hazards while it runs: asking computes nothing, so everybody may ask any time."""
+    """A machine that records hazards while it runs, so that `hazards` computes nothing and may be called at
+    any time."""
 
     @property
     def logs_hazards(self) -> bool:
-        """Whether it does so in this mode."""
+        """Whether the machine records hazards in its present mode."""
         ...
 
 
 @runtime_checkable
 class HasReports(Protocol):
-    """A machine that can sum up its run so far in tables of its own: by operator, by bottleneck."""
+    """A machine that sums up its run so far in tables of its own: by operator, by bottleneck."""
 
     def reports(self) -> Sequence[DetailTable]:
-        """Tables about what has finished up to now."""
+        """Return tables about what has finished up to now."""
         ...
 
 
 @runtime_checkable
 class HasHostTimes(Protocol):
-    """A machine that knows how long the Host takes for each operator that it runs."""
+    """A machine that knows how long the Host takes for each operator that runs there."""
 
     def host_cycles(self) -> Mapping[int, int]:
-        """Node -> cycles of the Host in a run without other latencies (-1: conversions of no operator)."""
+        """Return the Host's cycles by node, with nominal latencies; node -1 stands for conversions of no
+        operator."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What a run used of something that it cannot use more of than there is.
+    """What a run used of a resource, and the most that it can use.
 
-    used, limit  in `measure`; with is_exact they are the same thing counted in two places, and equal
+    used, limit  in units of `measure`; is_exact: both count the same thing in two places and must be equal
     """
 
     name: str
@@ -279,7 +282,7 @@ class Peak:
 
     @property
     def is_plausible(self) -> bool:
-        """Whether nothing was used that was not there, and nothing got lost."""
+        """Whether no more was used than there is and, with `is_exact`, nothing is missing."""
         rounding = 1e-9 * max(abs(self.limit), 1.0)
         return self.used <= self.limit + rounding and not (
             self.is_exact and self.used < self.limit - rounding
@@ -288,20 +291,20 @@ class Peak:
 
 @runtime_checkable
 class HasPeaks(Protocol):
-    """A machine that knows what its parts can do at most, and counts what they did."""
+    """A machine that knows how much its parts can do at most, and counts what they did."""
 
     def peaks(self) -> Sequence[Peak]:
-        """Of everything that has a peak, up to now. Nothing is said of what is still under way."""
+        """Return the peaks of all limited resources up to now; work still under way is not counted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WaitLink:
-    """Something that cannot go on, or the reason why the one before it cannot.
+    """One link of a chain of waits: something that cannot go on, or the reason why the link before it cannot.
 
-    unit   whose it is; that of the link before where the place has no unit
-    what   one sentence without its unit; `instruction` is the one it concerns, -1 none
-    waits  whether something else has to happen first: the next link tells it, if it is known
+    unit   its unit; that of the link before if it has none
+    what   one sentence that does not name the unit; `instruction` is the one it concerns, -1 none
+    waits  whether something else has to happen first, which the next link is, if it is known
     """
 
     unit: int
@@ -312,25 +315,26 @@ class WaitLink:
 
 @runtime_checkable
 class HasWaitChains(Protocol):
-    """A machine that knows from its state what a unit waits for, through other units, to a reason."""
+    """A machine that can follow from its state what a unit waits for, through other units, to the cause."""
 
     def wait_chain(self, unit: int) -> Sequence[WaitLink]:
-        """From what a unit waits for now to the reason; () for one at work."""
+        """Return the chain from what a unit waits for now to the cause; () for a unit at work."""
         ...
 
 
 @runtime_checkable
 class HasUnitStops(Protocol):
-    """A machine whose instructions belong to no unit of the listing: it tells itself what a unit starts."""
+    """A machine whose instructions belong to no unit of the listing, and which makes the stops for a unit
+    itself."""
 
     def unit_stops(self, unit: int) -> np.ndarray:
-        """Stop rows, with breakpoint id 0, that hit when a unit starts its next piece of work."""
+        """Return stop rows, with breakpoint id 0, that hit when a unit starts its next piece of work."""
         ...
 
 
 class Machine(Protocol):
-    """One simulated chip with one program. The same spec, program and state give the same next state,
-    in any chunking of `advance`, with recording on or off."""
+    """One simulated chip with one program. The same spec, program and state lead to the same next state,
+    however `advance` is cut into calls and whether or not the run is recorded."""
 
     @property
     def description(self) -> MachineDescription:
@@ -339,12 +343,12 @@ class Machine(Protocol):
 
     @property
     def program(self) -> Program:
-        """What it runs."""
+        """The program that the machine runs."""
         ...
 
     @property
     def cycle(self) -> int:
-        """Base-clock cycles completed."""
+        """Number of base-clock cycles completed."""
         ...
 
     @property
@@ -354,13 +358,14 @@ class Machine(Protocol):
 
     @property
     def event_rows_per_cycle(self) -> int:
-        """Event rows one cycle may need at most: the least capacity of a buffer for `advance`."""
+        """Most event rows that one cycle may need: the least capacity of a buffer for `advance`."""
         ...
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
-        """Run until `cycle == until`, a stop row hits, a fault, the end, or a full event buffer.
+        """Run until `cycle == until`, a stop row hits, a fault, the end of the program, or a full event
+        buffer.
 
-        until   absolute cycle; not after it: nothing happens
+        until   absolute cycle; if it is not later than `cycle`, nothing happens
         stops   (n, 6) int64 rows of npuviz.sim.stop
         events  where events go, or None to record nothing
         """
@@ -375,7 +380,7 @@ class Machine(Protocol):
         ...
 
     def digest(self) -> str:
-        """Hexadecimal digest of the whole state."""
+        """Return a hexadecimal digest of the whole state."""
         ...
 
     @property
@@ -384,7 +389,7 @@ class Machine(Protocol):
         ...
 
     def read(self, probe: str) -> Any:
-        """Value of a probe: a Python number for a scalar, else an array of its shape and type.
+        """Return the value of a probe: a Python number for a scalar, else an array of its shape and type.
 
         Raises KeyError for an unknown probe.
         """
@@ -395,11 +400,11 @@ class Machine(Protocol):
         ...
 
     def regions(self, memory: int) -> Sequence[Region]:
-        """What a memory holds now, sorted by address."""
+        """Return what a memory holds now, sorted by address."""
         ...
 
     def read_memory(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory now; bytes nobody wrote are 0. Raises ValueError outside the memory."""
+        """Return bytes of a memory now; bytes never written are 0. Raises ValueError outside the memory."""
         ...
 
     def write_memory(self, memory: int, address: int, data: bytes) -> None:
@@ -407,25 +412,27 @@ class Machine(Protocol):
         ...
 
     def queue_entries(self, queue: int) -> Sequence[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         ...
 
     def unit_states(self, most: int | None = None) -> Sequence[UnitState]:
-        """What every unit does now, by unit id; of the first `most` units alone if that is given."""
+        """Return what every unit does now, by unit id; or only the first `most` units."""
         ...
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> index of the instruction its sequencer holds next (the program counter)."""
+        """Return, for each unit id, the index of the instruction that its sequencer executes next (the
+        program counter)."""
         ...
 
     def activities(self) -> Sequence[Activity]:
-        """Intervals under way now, which the trace does not hold yet."""
+        """Return the intervals under way now, which the trace does not have yet."""
         ...
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         ...
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """Values of a tensor as the machine holds them now (elements not yet written are 0), or None."""
+        """Return a tensor's values as the machine holds them now (elements not yet written are 0), or
+        None."""
         ...

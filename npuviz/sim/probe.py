@@ -1,4 +1,4 @@
-"""A probe is a named, typed point where a machine can be observed."""
+"""Define probes: named, typed points where a machine can be observed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Probe:
 
 
 class ProbeTable:
-    """A machine's probes in their order, each with how it is read and, for a few, set.
+    """A machine's probes in order, each with the function that reads it and, for a few, the one that sets it.
 
-    settable  what can be set, for people
+    settable  names of the probes that can be set, for an error's text
     """
 
     def __init__(self, settable: str = "") -> None:
@@ -52,7 +52,8 @@ class ProbeTable:
         dtype: str = "int64",
         write: Callable[[np.ndarray], None] | None = None,
     ) -> None:
-        """Declare a probe. `write` takes any value and raises ValueError, without the name, for a bad one."""
+        """Add a probe. `write` takes any value and raises ValueError, without the probe's name, for a bad
+        one."""
         self._probes[probe] = Probe(probe, title, shape, dtype, measure, group, doc, write is not None)
         self._readers[probe] = read
         if write is not None:
@@ -60,11 +61,11 @@ class ProbeTable:
 
     @property
     def probes(self) -> tuple[Probe, ...]:
-        """All, in the order in which they were added."""
+        """All probes, in the order in which they were added."""
         return tuple(self._probes.values())
 
     def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
+        """Return the value of a probe. Raises KeyError for an unknown one."""
         return self._readers[probe]()
 
     def write(self, probe: str, value: Any) -> None:
@@ -82,14 +83,16 @@ class ProbeTable:
 
 
 def positive_number(value: np.ndarray, least: float, largest: float) -> float:
-    """The number from `least` to `largest` that a probe is set to. Raises ValueError."""
+    """Return a probe's new value, a number from `least` to `largest`. Raises ValueError for any other
+    value."""
     if value.shape != () or value.dtype.kind not in "iuf" or not least <= float(value) <= largest:
         raise ValueError(f"expected a number from {least:g} to {largest:g}")
     return float(value)
 
 
 def whole_number(value: np.ndarray, largest: int) -> int:
-    """The number from 0 to `largest` that a probe is set to. Raises ValueError."""
+    """Return a probe's new value, a whole number from 0 to `largest`. Raises ValueError for any other
+    value."""
     if value.shape != () or value.dtype.kind not in "iu" or not 0 <= int(value) <= largest:
         raise ValueError(f"expected a whole number from 0 to {largest}")
     return int(value)

@@ -1,4 +1,4 @@
-"""What a target knows about making its machine faster: settings, and what they do to times."""
+"""Describe what a target knows about making its machine faster: settings, and their effect on times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from npuviz.sim.target import LoadRequest, Target
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Work and ways of some kinds take another time.
+    """A change of the times of some kinds of intervals and causes.
 
-    kinds   names of interval kinds; units  what the unit's name ends with, "" for all
+    kinds   names of interval kinds, () for all; unit  end of the units' names, "" for all
     factor  of time: 0.5 is twice as fast
     """
 
@@ -22,9 +22,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A setting that times are proportional to, or, with is_rate, inversely so.
+    """A setting to which some times are proportional, or, with is_rate, inversely proportional.
 
-    value  what it is now; kinds, unit  as in Effect; but  kinds of that unit that it does not concern
+    value  its present value; kinds, unit  as in Effect; but  kinds of that unit left out
     """
 
     setting: str
@@ -35,7 +35,7 @@ class Knob:
     but: tuple[str, ...] = ()
 
     def effects(self, value: float) -> tuple[Effect, ...]:
-        """What another value does to times. Raises ZeroDivisionError where a time was 0."""
+        """Return what another value does to times. Raises ZeroDivisionError if a time was 0."""
         factor = self.value / value if self.is_rate else value / self.value
         found = (Effect(factor, self.kinds, self.unit),)
         return (*found, Effect(1 / factor, self.but, self.unit)) if self.but else found
@@ -45,11 +45,11 @@ class Knob:
 class Remedy:
     """A change of settings that makes something faster.
 
-    text      what to do, for people
+    text      the advice, for people
     settings  `--set` pairs
-    effects   what the change does to times, as far as it does not change the program; () if it changes that,
+    effects   what the change does to times if the program stays the same; () if the program changes,
               so that only a run can tell
-    concerns  names of kinds whose cost it is a remedy for; () those of `effects`
+    concerns  names of kinds whose cost it reduces; () for those of `effects`
     """
 
     text: str
@@ -59,23 +59,25 @@ class Remedy:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Names of the kinds it is for."""
+        """Names of the kinds whose cost the remedy reduces."""
         return frozenset(self.concerns) or frozenset(kind for each in self.effects for kind in each.kinds)
 
 
 @runtime_checkable
 class HasRemedies(Target, Protocol):
-    """A target that can say which settings would help."""
+    """A target that can suggest settings which would make its machine faster."""
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Remedies for the machine that a request describes. Raises as `Target.load` for bad settings."""
+        """Return remedies for the machine that a request describes. Raises as `Target.load` for bad
+        settings."""
         ...
 
 
 @runtime_checkable
 class HasKnobs(Target, Protocol):
-    """A target that knows which times its settings stand for, so that other values can be predicted."""
+    """A target that knows which times depend on its settings, so that other values can be predicted."""
 
     def knobs(self, request: LoadRequest) -> Sequence[Knob]:
-        """As `HasRemedies.remedies`. Settings that change the program, or more than times, are none."""
+        """Return the knobs of a request's machine, without settings that change the program or more than
+        times."""
         ...

@@ -1,7 +1,7 @@
-"""Specs from presets, description files and `--set` pairs.
+"""Make specs from presets, description files and `--set` pairs.
 
 A spec is a frozen dataclass whose field types say what values are allowed (pydantic reads them). A
-description file is a JSON object with keys of the spec, and `preset` for what it starts from.
+description file is a JSON object with keys of the spec, and `preset` for the preset that it starts from.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -37,10 +37,10 @@ def _no_sources(_spec: Any) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class SettingNames:
-    """What `--set` may name of a target; other names are symbolic dimensions of a model.
+    """Names that `--set` accepts for a target's spec; all others are symbolic dimensions of a model.
 
-    shown      names that a message gives as examples, else the first ones
-    is_pattern whether a name is one of a family that `names` does not list
+    shown      names that an error gives as examples; () for the first ones
+    is_pattern returns whether a name belongs to a family that `names` does not list
     """
 
     names: tuple[str, ...]
@@ -54,28 +54,28 @@ class SettingNames:
         return iter(self.names)
 
     def similar(self, name: str) -> list[str]:
-        """Settings whose names are close to a name that is none."""
+        """Return the settings whose names are close to an unknown name."""
         return get_close_matches(name, self.names, n=3)
 
     def unknown(self, name: str) -> UsageError:
-        """The error for an unknown `--set` name."""
+        """Return the error for an unknown `--set` name."""
         close = self.similar(name)
         shown = self.shown or self.names[:_SHOWN]
         hint = f"close: {', '.join(close)}" if close else f"keys are {', '.join(shown)}, ..."
         return UsageError(f"--set {name[:60]}: unknown key; {hint}")
 
     def refuse_others(self, settings: Mapping[str, str]) -> None:
-        """Raise UsageError if any name is no setting."""
+        """Raise UsageError if any name is not that of a setting."""
         for name in settings:
             if name not in self:
                 raise self.unknown(name)
 
     def own(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """The pairs that name settings."""
+        """Return the pairs that name settings."""
         return {name: text for name, text in settings.items() if name in self}
 
     def dimensions(self, settings: Mapping[str, str]) -> dict[str, int]:
-        """The pairs that name dimensions of a model. Raises UsageError where one is no whole number."""
+        """Return the pairs that name dimensions of a model. Raises UsageError if one is no whole number."""
         found: dict[str, int] = {}
         for name, text in settings.items():
             if name in self:
@@ -93,7 +93,8 @@ class SettingNames:
 
     @contextmanager
     def hints(self, dimensions: Mapping[str, int]) -> Generator[None]:
-        """While a model is read: a refused dimension's error names the settings that it resembles."""
+        """Inside a `with` block that reads a model, add to a refused dimension's error the settings that it
+        resembles."""
         try:
             yield
         except UsageError as error:
@@ -105,15 +106,15 @@ class SettingNames:
 
 @dataclass(frozen=True)
 class SpecSettings(Generic[Spec]):
-    """How one target's spec is made.
+    """Rules by which one target's spec is made.
 
-    spec      the dataclass; fixed  fields that only presets decide
+    spec      the dataclass; fixed  fields that only presets set
     presets   name -> values of all fields that have no default
     words     key -> short name -> value, for keys that take words
-    parse     key -> text of a `--set` pair to the text to validate
-    problem   what two values of a spec say against each other, "" if nothing
-    sources   where each figure that matters to a spec is from; "Assumed ..." becomes a note
-    shown     names that a message about an unknown one gives as examples
+    parse     key -> function from the text of a `--set` pair to the text to validate
+    problem   returns how values of a spec contradict each other, "" if they do not
+    sources   returns the source of each figure of a spec; "Assumed ..." becomes a note
+    shown     names that the error about an unknown name gives as examples
     """
 
     spec: type[Spec]
@@ -136,8 +137,8 @@ class SpecSettings(Generic[Spec]):
         self, preset: str = "", described: Mapping[str, Any] | None = None, file: Path | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> tuple[Spec, tuple[Note, ...]]:  # fmt: skip
-        """The spec of a preset ("" for the first), changed by a description's values and `--set` pairs, and
-        notes on its figures that are assumed.
+        """Make the spec of a preset ("" for the first), changed by a description's values and `--set` pairs,
+        and notes on assumed figures that these did not change.
 
         Raises FormatError (description `file`), UsageError (preset, setting).
         """
@@ -158,7 +159,7 @@ class SpecSettings(Generic[Spec]):
         return spec, tuple(notes)
 
     def of_preset(self, name: str) -> Spec:
-        """The spec of a preset, whose values nobody has to look through: they are the target's own."""
+        """Return the spec of a preset; its values need no validation, because they are the target's own."""
         kinds = get_type_hints(self.spec)
         values = self.presets[name].items()
         return self.spec(**{key: float(value) if kinds[key] is float else value for key, value in values})
@@ -166,10 +167,10 @@ class SpecSettings(Generic[Spec]):
     def rows(
         self, request: LoadRequest, described: Mapping[str, Any], *, is_decided_by_file: bool = False
     ) -> tuple[Setting, ...]:
-        """What `HasSettings` asks for: the settings of a request, without the dimensions of its model.
+        """Return what `HasSettings` needs: the settings of a request, without the dimensions of its model.
 
-        described  what is in the description file
-        is_decided_by_file  the file is a compiled program, which says what it needs where no preset does
+        described  values in the description file
+        is_decided_by_file  the file is a compiled program, which decides settings that no preset gives
         Raises as `make`.
         """
         spec, _ = self.make(request.preset, described, request.config, self.names.own(request.settings))
@@ -181,9 +182,9 @@ class SpecSettings(Generic[Spec]):
     def listed(
         self, spec: Spec, given: Mapping[str, str] | None = None, undecided: Collection[str] = ()
     ) -> tuple[Setting, ...]:
-        """All settings of a spec.
+        """Return all settings of a spec.
 
-        given      key -> who gave its value, instead of the source of the figure
+        given      key -> where its value was given, instead of the source of the figure
         undecided  keys whose value depends on the file that is opened
         """
         sources, kinds = {**self.sources(spec), **(given or {})}, get_type_hints(self.spec)
@@ -200,7 +201,7 @@ class SpecSettings(Generic[Spec]):
         )
 
     def differing(self) -> tuple[str, ...]:
-        """Settings in which the presets differ."""
+        """Return the settings in which the presets differ."""
         specs = [self.make(preset)[0] for preset in self.presets]
         return tuple(name for name in self.names if len({getattr(spec, name) for spec in specs}) > 1)
 
@@ -218,7 +219,7 @@ class SpecSettings(Generic[Spec]):
     def change(
         self, spec: Spec, described: Mapping[str, Any], file: Path | None, settings: Mapping[str, str]
     ) -> Spec:
-        """A spec changed by a description's values and `--set` pairs. Raises as `make`."""
+        """Return a spec changed by a description's values and `--set` pairs. Raises as `make`."""
         values = self._described(described, file)
         return self._set(self.validated({**_values(spec), **values}, file) if values else spec, settings)
 
@@ -228,7 +229,7 @@ class SpecSettings(Generic[Spec]):
             raise UsageError(f"unknown preset {name[:60]!r}; there are {', '.join(self.presets)}")
 
     def _described(self, given: Mapping[str, Any], file: Path | None) -> dict[str, Any]:
-        """A description's values without `preset`, short names as the values they stand for."""
+        """Return a description's values without `preset`, short names replaced by their values."""
         found: dict[str, Any] = {}
         for key, value in given.items():
             if key == "preset":
@@ -256,9 +257,9 @@ class SpecSettings(Generic[Spec]):
     def validated(
         self, values: Mapping[str, Any], file: str | Path | None, settings: Mapping[str, str] | None = None
     ) -> Spec:
-        """The spec with these values of its fields.
+        """Validate these values of the fields and return their spec.
 
-        settings  what was said by `--set`, in its own words; no file means that all was
+        settings  the `--set` pairs as the user wrote them; without a file, all values are from these
         Raises FormatError (`file`), UsageError.
         """
         # Imported here: it takes a tenth of a second, and the window lists presets without it.

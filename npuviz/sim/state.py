@@ -1,4 +1,4 @@
-"""Snapshots: copies of a machine's whole state."""
+"""Define snapshots: copies of a machine's whole state."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 class Snapshot:
     """A copy of everything that changes between cycles.
 
-    cycle   base-clock cycle it was taken at
+    cycle   base-clock cycle at which it was taken
     words   the root state record as int64 words, owned by the snapshot, never changed
     image   copy-on-write view of large memories (target's own type, immutable), or None
     """
@@ -21,5 +21,5 @@ class Snapshot:
 
     @property
     def size_bytes(self) -> int:
-        """Memory the snapshot holds, shared pages not counted."""
+        """Bytes of memory that the snapshot holds, shared pages not counted."""
         return int(self.words.nbytes)

@@ -1,4 +1,4 @@
-"""Why a machine stopped, and the conditions under which it shall."""
+"""Define why a machine stops, and the conditions under which it has to."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +21,7 @@ class StopKind(StrEnum):
 
 
 BROKEN = frozenset({StopKind.FAULT, StopKind.DEADLOCK, StopKind.HANG})
-"""The simulated chip misbehaves: nothing can happen any more."""
+"""Kinds of stops after which the simulated chip cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class StopReason:
     breakpoints  ids of the breakpoints that hit, rising
     unit         name of the unit concerned, "" if none
     detail       one sentence for the user
-    instruction  the one that made a row hit, -1 if none did or it is not known
+    instruction  the instruction that made a row hit, -1 if none did or it is not known
     """
 
     kind: StopKind
@@ -49,10 +49,10 @@ STOP_WORDS = 6
 
 # test: what a row watches
 STOP_INSTRUCTION = 1
-"""An instruction with low <= index < high starts. In a machine of elements (npuviz.sim.frames) subject is
-1 + the element that runs it, 0 any, and comparison the most calls it may be deep in, 0 any depth."""
+"""An instruction with low <= index < high starts. In a machine of elements (npuviz.sim.frames) subject is 1 +
+the element that runs it, 0 for any, and comparison the most calls deep that it may be, 0 for any depth."""
 STOP_QUEUE = 2
-"""The occupancy of queue `subject` compared with `low`; hits when it becomes true."""
+"""The comparison of the occupancy of queue `subject` with `low` becomes true."""
 STOP_MEMORY_READ = 3
 """An instruction reads memory `subject` within [low, high)."""
 STOP_MEMORY_WRITE = 4
@@ -62,28 +62,28 @@ STOP_NODE_START = 5
 STOP_NODE_END = 6
 """The last work of graph node `subject` ends."""
 STOP_WORD = 7
-"""A word of color `subject` (-1: any) reaches the processor of an element: low is 1 + the element, 0 any.
+"""A word of color `subject` (-1: any) reaches the processor of an element; low is 1 + the element, 0 for any.
 comparison is 8 * a WORD_ code + a comparison code; high is the bound."""
 STOP_PART = 8
-"""Part `low` of an element begins something: a microthread an operation, a router (`PART_ROUTER`) passes a
-word on. subject is 1 + the element, 0 the host, which begins a command."""
+"""Part `low` of an element begins something: a microthread begins an operation, a router (`PART_ROUTER`)
+passes a word on. subject is 1 + the element; 0 is the host, which begins a command."""
 
 PART_ROUTER = 16
 PART_HOST = 17
 
 # what of a word STOP_WORD compares
 WORD_ANY = 0
-"""Nothing: every word."""
+"""Compare nothing: every word hits."""
 WORD_DATA = 1
-"""Its 32 bits, unsigned."""
+"""Compare the word's 32 bits, unsigned."""
 WORD_FLOAT = 2
-"""Its 32 bits as a float; the bound holds the bits of a 64-bit float."""
+"""Compare its 32 bits as a float; the bound holds the bits of a 64-bit float."""
 WORD_INDEX = 3
-"""The upper 16 bits, unsigned."""
+"""Compare the upper 16 bits, unsigned."""
 WORD_HALF = 4
-"""The lower 16 bits, unsigned."""
+"""Compare the lower 16 bits, unsigned."""
 WORD_CONTROL = 5
-"""Nothing, but only control words."""
+"""Compare nothing, but only control words hit."""
 
 # comparison codes
 CMP_GE = 0

@@ -1,4 +1,4 @@
-"""The contract of a target: a stateless plug-in that turns files into programs and builds machines."""
+"""Define the contract of a target: a stateless plug-in that turns files into programs and builds machines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import Machine
 
 ASSUMED = "Assumed"
-"""Begins the source of a figure for which no public source was found."""
+"""First word of the source of a figure for which no public source was found."""
 
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What the user asked for.
+    """What to load, as the user asked for it.
 
     path     the model
     preset   name of a preset of the target, "" for its default
@@ -41,12 +41,12 @@ class Target(Protocol):
 
     @property
     def id(self) -> str:
-        """Stable name, as users write it after --target."""
+        """Stable name that users write after --target."""
         ...
 
     @property
     def title(self) -> str:
-        """Name for people."""
+        """Name shown to the user."""
         ...
 
     @property
@@ -60,40 +60,41 @@ class Target(Protocol):
         ...
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """Whether the file goes to this target when nobody names one, from its name and first bytes.
+        """Whether the file goes to this target when the user names none, judged by its name and first bytes.
 
         A file kind may belong to several targets; at most one of them accepts it. Never raises.
         """
         ...
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """The file of a model that is known by a bare name beside a hardware description, else None."""
+        """Return the file of a model that is named without a path beside a hardware description, else
+        None."""
         ...
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
-        """Read, compile: returns (spec, program). Raises FormatError or TargetError."""
+        """Read and compile; return (spec, program). Raises FormatError or TargetError."""
         ...
 
     def build(self, spec: Any, program: Program) -> Machine:
-        """A machine at cycle 0."""
+        """Return a machine at cycle 0."""
         ...
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
-        """Compare all tensors the finished machine computed with the reference execution."""
+        """Compare all tensors that the finished machine computed with the reference execution."""
         ...
 
     def warm_up(self, progress: Progress) -> None:
-        """Load the compiled kernels or have them compiled; waits where they may not run uncompiled."""
+        """Load the compiled kernels or have them compiled; wait for them if they may not run uncompiled."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A sample model that shows what a machine is about.
+    """A sample model that shows what is special about a machine.
 
-    path      below the folder of sample models: a file, or a folder that is a program
-    text      one sentence of what there is to see
-    panel     id of the panel that a picture of it shows
+    path      path below the folder of sample models: a file, or a folder that is a program
+    text      one sentence about what it shows
+    panel     id of the panel shown in its picture
     settings  `--set` pairs to open it with
     """
 
@@ -115,12 +116,12 @@ class HasSample(Target, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of `--set` as a choice of preset, description file and other settings has it.
+    """One key of `--set` with its value for a choice of preset, description file and other settings.
 
-    value   as `--set` takes it; "" where the file that is opened decides
-    source  where the figure is from, "" for what is a choice and no figure
-    words   the only values it may have, () for any
-    is_needed  nothing is opened before the user gives a value; `value` is ""
+    value   as `--set` takes it; "" if the file that is opened decides
+    source  source of the figure, "" for a choice that is no figure
+    words   the only allowed values, () for any
+    is_needed  the user must give a value before anything is opened; `value` is ""
     """
 
     name: str
@@ -131,18 +132,18 @@ class Setting:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether no public source of the figure was found."""
+        """Whether no public source was found for the figure."""
         return self.source.startswith(ASSUMED)
 
 
 @runtime_checkable
 class HasSettings(Target, Protocol):
-    """A target that can say what its machine is made of before a file is opened."""
+    """A target that can list its machine's settings before a file is opened."""
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
-        """Every setting with its value and where that is from; dimensions of a model are left out.
+        """Return every setting with its value and source, without the dimensions of a model.
 
-        Raises UsageError for a setting that would be refused, FormatError for the description file.
+        Raises UsageError for a setting that would be refused, FormatError for a wrong description file.
         """
         ...
 
@@ -152,7 +153,7 @@ class TakesFolders(Target, Protocol):
     """A target whose programs may be folders."""
 
     def accepts_folder(self, path: Path) -> bool:
-        """Whether the folder is one of its programs, from the names in it. Never raises."""
+        """Whether the folder is one of its programs, judged by the names in it. Never raises."""
         ...
 
 
@@ -161,7 +162,7 @@ class RunsScripts(Target, Protocol):
     """A target whose `load` may start programs that come with the files it opens."""
 
     def scripts(self, path: Path) -> Sequence[Path]:
-        """The scripts that loading a path would start; () where it only reads. Never raises."""
+        """Return the scripts that loading a path would start; () if it only reads. Never raises."""
         ...
 
 
@@ -170,21 +171,21 @@ class Feeds(Target, Protocol):
     """A target whose programs run again with other inputs, without being compiled again."""
 
     def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
-        """The same program with these inputs, by name, in its shapes. Raises UsageError."""
+        """Return the same program with these inputs, by name, in its shapes. Raises UsageError."""
         ...
 
 
 @runtime_checkable
 class Compiles(Target, Protocol):
-    """A target that can also write a model as a file of its own kind."""
+    """A target that can also write a model as a file in its machine's own format."""
 
     @property
     def compiled_kinds(self) -> Mapping[str, str]:
-        """Suffix of files it writes (".neff") -> description."""
+        """Suffix of the files that it writes (".neff") -> description."""
         ...
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
-        """Compile `request.path` and write `out`, whole or not at all; returns a sentence about it.
+        """Compile `request.path` and write `out`, whole or not at all; return a sentence about it.
 
         Raises FormatError, TargetError, UsageError, or OSError from writing.
         """
@@ -193,7 +194,7 @@ class Compiles(Target, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MapRow:
-    """One operator of a mapping search: how it is cut by default and as found, with simulated cycles."""
+    """One operator of a mapping search: its default tiling and the best one found, with simulated cycles."""
 
     operator: str
     default: str
@@ -205,7 +206,7 @@ class MapRow:
 
 @dataclass(frozen=True, slots=True)
 class MapResult:
-    """What a mapping search won; cycles of the whole model, simulated."""
+    """Result of a mapping search: cycles of the whole model, simulated, by default and as found."""
 
     rows: tuple[MapRow, ...]
     default_cycles: int
@@ -217,9 +218,9 @@ class Maps(Target, Protocol):
     """A target that can search for better tilings and core assignments of a model."""
 
     def map(self, request: LoadRequest, candidates: int, out: Path | None, progress: Progress) -> MapResult:
-        """Search, and write what was found to `out` for later runs.
+        """Search, and write the mappings found to `out` for later runs.
 
-        candidates  tilings that are really simulated per operator
+        candidates  number of tilings simulated per operator
         Raises FormatError, TargetError, UsageError, or OSError from writing.
         """
         ...

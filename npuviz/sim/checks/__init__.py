@@ -1,1 +1,1 @@
-"""Checks of what the hardware leaves to the programmer, for every machine: memory and order, values."""
+"""Check what the hardware leaves to the programmer, for every machine: bounds, order of accesses, values."""

@@ -1,4 +1,4 @@
-"""Where the NaNs and infinities of the outputs were born: operators whose inputs had none."""
+"""Find the operators that made the NaNs and infinities of the outputs from inputs without any."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,15 +9,15 @@ from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.machine import Hazard
 
 _MASK = 3
-"""The input of an attention that is its mask."""
+"""Position of the mask among the inputs of an Attention."""
 Held = Callable[[int], np.ndarray | None]
 
 
 def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
-    """One hazard for each operator in which a NaN or an infinity of an output began.
+    """Yield one hazard for each operator that made a NaN or an infinity of an output from finite inputs.
 
-    held  values of a tensor, None where no memory holds them: then what made it is looked at together with
-          what read it
+    held  returns a tensor's values, None if no memory holds them: the operators that write and read such a
+          tensor are reported together
     """
     counts: dict[int, tuple[int, int] | None] = {}
 
@@ -28,7 +28,8 @@ def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
             )
         return counts[tensor]
 
-    # An operator, and the operators behind it up to the first tensor that is known.
+    # Tensors with NaNs or infinities, or unknown ones, each with the operators behind it up to the first
+    # known tensor.
     waiting = [(t, ()) for t in graph.outputs if any(count(t) or ())]
     seen = set[int]()
     while waiting:
@@ -60,7 +61,7 @@ def births(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
 
 
 def _is_meant(graph: Graph, node: Node, count: Callable[[int], tuple[int, int] | None]) -> bool:
-    """Whether the operator's definition asks for the infinities, whatever the numbers.
+    """Whether an operator's definition gives infinities whatever the inputs.
 
     A maximum over nothing is -infinity; attention puts -infinity where its mask leaves something out.
     """
@@ -74,7 +75,8 @@ def _is_meant(graph: Graph, node: Node, count: Callable[[int], tuple[int, int] |
 def _birth_unknown(
     graph: Graph, tensor: int, count: Callable[[int], tuple[int, int] | None], cycle: int
 ) -> Hazard:
-    """Of a program whose lines make tensors, as kernels, the graph does not tell which one it was."""
+    """Return the hazard of an output whose producer the graph does not know, as in a program of kernel
+    lines."""
     nans, infinities = count(tensor) or (0, 0)
     name = graph.tensors[tensor].name
     text = f"output {name} has {nans} NaNs and {infinities} infinities, and no input has any"
@@ -98,7 +100,7 @@ def _birth(
 
 
 def _count(values: np.ndarray | None) -> tuple[int, int] | None:
-    """NaNs and infinities; None of what is not known."""
+    """Count NaNs and infinities of values; None if the values are not known."""
     if values is None:
         return None
     if values.dtype.kind in "biu":
@@ -108,4 +110,4 @@ def _count(values: np.ndarray | None) -> tuple[int, int] | None:
             return 0, 0
         return int(np.count_nonzero(np.isnan(values))), int(np.count_nonzero(np.isinf(values)))
     except TypeError:
-        return 0, 0  # no number of numpy's
+        return 0, 0  # a type that numpy's isfinite does not take

@@ -1,4 +1,4 @@
-"""Cells of memories: bytes that every access of a run touches together or not at all."""
+"""Cut memories into cells: ranges of bytes that each access of a run touches as a whole or not at all."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from npuviz.sim.checks.order_kernels import BANK, BANKS, HIGH, LOW, MEMORY
 
 @dataclass(frozen=True)
 class Cells:
-    """Memories cut into cells by accesses, and which of them each access touches.
+    """Memories cut into cells, and the cells that each access touches.
 
     rows   (accesses, 4) int64: first cell, banks, cells between banks, cells of a bank
-    first  by memory: its first cell; the last is their number
-    banks, bytes  all cuts of one memory after those of another, and by memory the first of its own
+    first  (memories + 1,): first cell of each memory; the last is the number of cells
+    banks, bytes  (all cuts, memory after memory; index of each memory's first cut)
     """
 
     rows: np.ndarray
@@ -22,7 +22,7 @@ class Cells:
     bytes: tuple[np.ndarray, np.ndarray]
 
     def place(self, cell: int) -> tuple[int, int, int, int]:
-        """Memory, bank, and the bytes of a cell."""
+        """Return the memory, the bank, and the first and the end byte of a cell."""
         memory = int(np.searchsorted(self.first, cell, side="right")) - 1
         (banks, bank_first), (cuts, cut_first) = self.banks, self.bytes
         width = int(cut_first[memory + 1] - cut_first[memory]) - 1
@@ -32,7 +32,7 @@ class Cells:
 
 
 def cut(accesses: np.ndarray, memories: int) -> Cells:
-    """Cells of (n, 8) accesses, all of which name one of so many memories."""
+    """Cut `memories` memories into cells by (n, 8) int64 accesses, see `trail.accesses_of`."""
     memory = accesses[:, MEMORY]
     bank, banks = _ranked(memory, accesses[:, BANK], accesses[:, BANK] + accesses[:, BANKS], memories)
     low, cuts = _ranked(memory, accesses[:, LOW], accesses[:, HIGH], memories)
@@ -49,7 +49,8 @@ def cut(accesses: np.ndarray, memories: int) -> Cells:
 def _ranked(
     memory: np.ndarray, low: np.ndarray, high: np.ndarray, memories: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """(2, n) int64 ranks of both ends among the ends in all memories; these ends, and the first of each."""
+    """Return (2, n) int64 ranks of both ends among the ends in all memories; and these ends with each
+    memory's first."""
     ends, owner = np.concatenate([low, high]), np.concatenate([memory, memory])
     order = np.lexsort((ends, owner))
     ends, owner = ends[order], owner[order]

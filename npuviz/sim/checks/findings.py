@@ -1,4 +1,4 @@
-"""Everything that a machine finds wrong, in one list."""
+"""Collect everything that a machine finds wrong in one list."""
 
 import re
 from collections.abc import Sequence
@@ -27,21 +27,21 @@ NO_ORDER = "the order of reads and writes of memories"
 
 
 def looks(asked: object) -> bool:
-    """Whether something looks for hazards at all."""
+    """Whether an object checks for hazards at all."""
     return isinstance(asked, HasHazards | ChecksMemory)
 
 
 def findings_of(machine: Machine, still: StillMemories | None = None) -> Findings:
-    """Hazards up to now by cycle, and what was not looked at. Values may have to be computed for it.
+    """Return the hazards so far, by cycle, and what was not checked. May compute values first.
 
-    still  of the machine: that is asked, so that the machine may go on
+    still  the machine's memories at one cycle: asked in place of the machine, so that it may go on
     """
     asked = machine if still is None else still
     noted: Sequence[Hazard] = asked.hazards() if isinstance(asked, HasHazards) else ()
     orders = asked.memory_hazards() if isinstance(asked, ChecksMemory) else Findings((), (NO_ORDER,))
-    # Who looks at memories knows the place; values only tell that something is wrong.
+    # The check of memories knows the place; values only show that something is wrong.
     of_values, unknown = _of_values(machine, asked)
-    # Where operators are known, their values tell; instructions of a compiler may wrap on purpose.
+    # With operators, their values are checked for overflow; instructions of a compiler may wrap on purpose.
     has_operators = any(node.inputs for node in machine.program.graph.nodes)
     noted = [_mended(each) for each in noted if each.kind != "overflow" or not has_operators]
     found = merged(orders.hazards, noted, of_values)
@@ -50,7 +50,7 @@ def findings_of(machine: Machine, still: StillMemories | None = None) -> Finding
 
 
 def _with_lines(hazard: Hazard, listing: Listing) -> Hazard:
-    """With the source lines of both instructions where they are known; the first goes before the unit."""
+    """Add the source lines of both instructions to a hazard's text; the first one goes before the unit."""
     text = hazard.text
     if _BEGINS_WITH_LINE.match(text):
         return hazard
@@ -64,7 +64,7 @@ def _with_lines(hazard: Hazard, listing: Listing) -> Hazard:
 
 
 def _of_values(machine: Machine, asked: Machine | StillMemories) -> tuple[list[Hazard], list[str]]:
-    """What is wrong in values, and what was not looked at: a program may be too broken to have any."""
+    """Return hazards found in values, and what could not be checked because the values cannot be computed."""
     if not machine.is_finished or not isinstance(asked, HasTensors):
         return [], []
     graph, cycle = machine.program.graph, machine.cycle
@@ -79,6 +79,6 @@ def _of_values(machine: Machine, asked: Machine | StillMemories) -> tuple[list[H
 
 
 def _mended(hazard: Hazard) -> Hazard:
-    """A hazard of a kind that every machine may have, with how to mend it."""
+    """Add how to mend a hazard, if its kind is one of KINDS and it does not say so itself."""
     known = KINDS.get(hazard.kind)
     return replace(hazard, mend=known.mend) if known is not None and not hazard.mend else hazard

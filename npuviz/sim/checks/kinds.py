@@ -1,4 +1,4 @@
-"""Kinds of findings that every machine may have: how bad they are, and how people mend them."""
+"""List the kinds of findings that every machine may have: how bad they are, and how to mend them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,8 @@ from npuviz.sim.machine import Hazard
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """level as in Hazard; what  one sentence for people, mend  what to change in the program."""
+    """A kind of finding. level  as in Hazard; what  one sentence for people; mend  what to change in the
+    program"""
 
     level: Literal["error", "warning"]
     what: str
@@ -97,6 +98,6 @@ KINDS = {
 def hazard_of(
     kind: str, cycle: int, unit: str, instruction: int, text: str, place: str = "", other: int = -1
 ) -> Hazard:
-    """A finding of a kind of KINDS."""
+    """Return a hazard of a kind of KINDS, with that kind's level and remedy."""
     known = KINDS[kind]
     return Hazard(cycle, unit, instruction, kind, text, known.level, other, place, known.mend)

@@ -1,4 +1,4 @@
-"""Which operators may read what which others wrote, by the graph."""
+"""Find from the graph whose results each operator may read."""
 
 from collections.abc import Collection, Iterable
 
@@ -10,15 +10,16 @@ from npuviz.program.graph import Graph
 def readable_sources(
     graph: Graph, present: Iterable[int], read_through: Collection[str] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By operator: first row (operators + 1,) int64, and the operators (int64) whose results it may read.
+    """Return the operators whose results each operator may read: first row (operators + 1,) int64, and their
+    ids (int64).
 
-    present  operators that have steps of their own. What has none is computed with others: it hands on its
-             producers. Who reads the same tensor counts as a source too: it may have laid it out anew.
-    read_through  kinds of operators whose readers may take what those read instead, steps or not
-    Of lines of a program text nothing is known, so that there are none.
+    present  operators that have steps of their own. One without steps is computed with others: its producers
+             count for its readers. Other readers of an input count as sources too: they may have moved it.
+    read_through  kinds of operators whose readers may read those operators' inputs instead
+    Nodes that are lines of a program text have no inputs: the result is then empty.
     """
     own = set(present)
-    # One operator alone has no other to read of.
+    # A single operator has no other one to read from.
     if len(own - {-1}) < 2 or not any(node.inputs for node in graph.nodes):
         return np.zeros(len(graph.nodes) + 1, np.int64), np.zeros(0, np.int64)
     behind: list[frozenset[int]] = []

@@ -1,4 +1,5 @@
-"""Reads and writes that nothing has ordered, reads of what nobody wrote, bounds, and what nobody reads."""
+"""Find reads and writes that nothing orders, reads of unwritten bytes, accesses out of bounds and unread
+writes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,15 +15,15 @@ from npuviz.sim.checks.trail import MemoryTrail
 from npuviz.sim.machine import Findings, Hazard
 
 MOST_OF_A_KIND = 64
-"""Findings of one kind that are listed: what is wrong in a loop is wrong in each of its rounds."""
+"""Findings of one kind that are listed: an error in a loop is found again in each round."""
 MOST_WORDS = 1 << 26
-"""Words of clocks and cells: a larger run is not checked for order."""
+"""Most words of clocks and cells; the order of a larger run is not checked."""
 SEATS = 24
-"""Steps that belong to no thread, of which none is known to be over when another begins; of more some count
-as over."""
+"""Number of clock entries for steps that belong to no thread. If more of them overlap, some wrongly count as
+ordered, so that a hazard may be missed."""
 _MOST_FOUND = 1 << 12
 _MOST_PLAIN = 1 << 16
-"""Clocks and cells to look at without compiled code; for more, compiling takes less time."""
+"""Most clocks and cells to walk without compiled code; for more, compiling takes less time."""
 _KINDS = {
     ok.EARLY_READ: "early-read",
     ok.EARLY_OVERWRITE: "early-overwrite",
@@ -33,10 +34,11 @@ _KINDS = {
 
 
 def memory_hazards(trail: MemoryTrail) -> Findings:
-    """What is wrong in the order of a run's reads and writes; at most MOST_OF_A_KIND of a kind.
+    """Return what is wrong in the order of a run's reads and writes, at most MOST_OF_A_KIND hazards of a
+    kind.
 
-    It does not matter whether the run happened to read the right bytes: what counts is whether anything made
-    it wait.
+    Whether the run happened to read the right bytes does not matter: what counts is whether anything made
+    the reader or writer wait.
     """
     inside = _is_inside(trail)
     accesses, outside = trail.accesses, list[Hazard]()
@@ -52,7 +54,8 @@ def memory_hazards(trail: MemoryTrail) -> Findings:
 
 
 def with_faults(faults: Sequence[Hazard], findings: Findings) -> Findings:
-    """Findings with those of another check, which go first where both say something of an instruction."""
+    """Put another check's hazards before these findings; where both concern one instruction, the former are
+    kept."""
     bounded = _bounded(faults)
     return Findings(
         tuple(merged(bounded.hazards, findings.hazards)), (*bounded.not_checked, *findings.not_checked)
@@ -60,7 +63,8 @@ def with_faults(faults: Sequence[Hazard], findings: Findings) -> Findings:
 
 
 def merged(*lists: Sequence[Hazard]) -> list[Hazard]:
-    """Findings of several checks by cycle; what several say of one instruction is said once."""
+    """Merge hazards of several checks, sorted by cycle; of equal kinds at one instruction the first list's is
+    kept."""
     seen: set[tuple[str, int]] = set()
     found: list[Hazard] = []
     for hazards in lists:
@@ -75,7 +79,7 @@ def _num_threads(trail: MemoryTrail) -> int:
 
 
 def _is_inside(trail: MemoryTrail) -> np.ndarray:
-    """Which accesses lie in their memory."""
+    """Return a bool for each access: whether it lies inside its memory."""
     rows = trail.accesses
     sizes = np.array(trail.sizes, dtype=np.int64).reshape(-1, 2)
     memory = rows[:, MEMORY]
@@ -109,9 +113,9 @@ def _bounded(found: Sequence[Hazard], *not_checked: str) -> Findings:
 
 
 class _Walk:
-    """One walk over a trail, and its findings in words.
+    """One walk over a trail with `order_kernels`, and its findings as hazards.
 
-    rows  accesses, then what is given, what is kept, and the results one after the other
+    rows  all rows of the trail: accesses, given, kept, then results
     """
 
     def __init__(self, trail: MemoryTrail, accesses: np.ndarray, rows: np.ndarray, cells: Cells) -> None:
@@ -122,7 +126,7 @@ class _Walk:
         self._missing_cells = np.full(count, -1, np.int64)
 
     def hazards(self) -> Iterator[Hazard]:
-        """Everything found, in no order."""
+        """Yield everything found, in no order."""
         trail = self._trail
         threads, count = _num_threads(trail), len(trail.thread)
         num_cells = int(self._cells.first[-1])
@@ -168,7 +172,7 @@ class _Walk:
         return hazard_of(_KINDS[kind], cycle, trail.unit(index), index, text, place, second)
 
     def _missing(self) -> Iterator[Hazard]:
-        """Results of the program of which bytes were never written."""
+        """Yield the outputs of the program of which some bytes were never written."""
         trail = self._trail
         end, row = int(trail.cycle.max(initial=0)), 0
         for name, rows in trail.results.items():
@@ -181,7 +185,7 @@ class _Walk:
                 yield hazard_of("incomplete", end, "", -1, text, place)
 
     def _dead(self) -> Iterator[Hazard]:
-        """Steps that write, and nothing of it was read before it was overwritten or the run ended."""
+        """Yield the steps whose writes were not read before they were overwritten or the run ended."""
         trail, rows = self._trail, self._accesses
         rows = rows[(rows[:, WRITE] > 0) & ~self._used[rows[:, STEP]]]
         if not len(rows):
@@ -199,7 +203,7 @@ class _Walk:
             yield hazard_of(kind, int(trail.cycle[step]), trail.unit(index), index, text, place)
 
     def _useful_lines(self) -> set[str]:
-        """Source lines of which something was read that one of their instructions wrote."""
+        """Return the source lines that have an instruction whose result was read."""
         steps = np.flatnonzero(self._used)
         return {self._trail.line(index) for index in self._trail.instruction[steps].tolist()} - {""}
 

@@ -1,11 +1,11 @@
-"""Walks the steps of a run with vector clocks: which accesses of the same bytes nothing has ordered.
+"""Walk the steps of a run with vector clocks and find accesses of the same bytes that nothing orders.
 
-Cells stand for bytes that every access touches together or not at all. `clocks` (steps, threads) comes as
-zeros; place t of a row is how many steps of thread t are certainly over when the step begins. Steps of a
-thread begin in their order and end in their order; that one is over when the next begins has to be said.
+Cells are ranges of bytes that each access touches as a whole or not at all. `clocks` (steps, threads) comes
+as zeros; element t of a row is how many steps of thread t are certainly over when the step begins. Steps of a
+thread begin in order and end in order; that one has ended when the next begins needs a row of `orders`.
 
-A cell holds the number of its history: who wrote it last and who has read it since. Many cells share one, so
-a step looks at each history once and only moves the cells on to the next.
+A cell holds the number of its history: its last writer and its readers since. Many cells share one, so that
+a step checks each history once and only gives the cells the number of the next history.
 """
 
 # pyright: reportMissingParameterType=false
@@ -16,21 +16,22 @@ from npuviz.base.kernels import entries
 from npuviz.base.kernels.inner import inner
 
 READERS = 4
-"""Readers of a cell that are remembered; of more the oldest is forgotten."""
+"""Readers that a history remembers; if there are more, the oldest is forgotten."""
 EARLY_READ, EARLY_OVERWRITE, UNORDERED_WRITES, UNWRITTEN, FOREIGN = range(5)
 WRITER, HAS_VALUE, READER, NUM_COLUMNS = 0, 1, 2, 2 + READERS
-"""Columns of a history: the step that wrote last, whether anybody has given a value, and the steps that have
-read since; -1 for none."""
+"""Columns of a history: the step that wrote last, whether the cell has a value, and the steps that have read
+it since; -1 for none."""
 BLANK, GIVEN = 0, 1
-"""Histories of cells that nobody has written: without a value, and with one from outside."""
+"""Histories of cells that no step has written: without a value, and with one given from outside."""
 KNOWN = 64
-"""Histories whose next one a step remembers."""
+"""Number of histories whose successor a step remembers."""
 
 SEATLESS = -2
 STEP, MEMORY, WRITE, DENSE, BANK, BANKS, LOW, HIGH = range(8)
-"""Columns of an access: bytes low..high-1 of so many banks of a memory; DENSE is one of the next three."""
+"""Columns of an access: bytes low..high-1 of some banks of a memory; DENSE is one of the three codes
+below."""
 SPARSE, DENSE_BYTES, EXACT_END = range(3)
-"""Which of the bytes are touched: some, all, some and the last one."""
+"""Which bytes of the range are touched: some; all; some, and certainly the last one."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
@@ -38,7 +39,7 @@ _inlined = inner(forceinline=True)
 
 @_inlined
 def _note(found, count, made):
-    """One row for a kind, a step and another; returns the new number of rows."""
+    """Record a finding, unless one of the last eight rows is the same; return the number of rows."""
     kind, step, other, cell = made
     for row in range(count - 1, max(count - 9, -1), -1):
         if found[row, 0] == kind and found[row, 1] == step and found[row, 2] == other:
@@ -54,7 +55,7 @@ def _note(found, count, made):
 
 @_inlined
 def _is_foreign(origin, step, before):
-    """Whether the operator of a step uses nothing of the one that wrote before."""
+    """Whether the operator of a step does not use the result of the operator that wrote before."""
     node, first, sources = origin
     reader, writer = node[step], node[before]
     if reader < 0 or writer < 0 or reader == writer:
@@ -67,7 +68,7 @@ def _is_foreign(origin, step, before):
 
 @_inlined
 def _read_after(state, log, step, cell, before):
-    """A step reads what another wrote last; returns the number of findings."""
+    """Check a read of what another step wrote last; return the number of findings."""
     found, count = log
     thread, place, clocks, _, used, origin, _ = state
     used[before] = True
@@ -80,7 +81,8 @@ def _read_after(state, log, step, cell, before):
 
 @_inlined
 def _seat_of_reader(thread, history, step):
-    """Where a step stands among the readers of a history: in the place of one of its thread or the oldest."""
+    """Return the column for a reader in a history: that of a reader of the same thread, a free one, or the
+    oldest."""
     oldest = READER
     for column in range(READER, NUM_COLUMNS):
         other = history[column]
@@ -93,7 +95,7 @@ def _seat_of_reader(thread, history, step):
 
 @_inlined
 def _read(state, table, log, step, cell):
-    """A step reads a cell; returns the number of findings, of histories, and which one the cell has next."""
+    """Let a step read a cell; return the numbers of findings and histories, and the cell's next history."""
     thread, now = state[0], state[3][cell]
     histories, num = table
     count = log[1]
@@ -111,7 +113,7 @@ def _read(state, table, log, step, cell):
 
 @_inlined
 def _write_over(state, history, log, step, target):
-    """A step writes over a cell of a history; returns the number of findings."""
+    """Let a step overwrite a cell with this history; return the number of findings."""
     found, count = log
     cell, is_dense = target
     thread, place, clocks, _, used, _, over = state
@@ -138,7 +140,7 @@ def _write_over(state, history, log, step, target):
 
 @_inlined
 def _seat(step, threads, last, mine, seats):
-    """A thread for a step that belongs to none: one whose steps are all over when it begins."""
+    """Choose a thread for a step that belongs to none: one whose steps are all over when the step begins."""
     thread, place = threads
     chosen = len(last) - seats
     for t in range(len(last) - seats, len(last)):
@@ -147,7 +149,8 @@ def _seat(step, threads, last, mine, seats):
             break
         if mine[t] - last[t] > mine[chosen] - last[chosen]:
             chosen = t
-    # Without a free one it counts as after those of a thread: what that hides is not found.
+    # Without a free thread, the step counts as after all steps of the chosen one: hazards between them are
+    # missed.
     mine[chosen] = max(mine[chosen], last[chosen])
     last[chosen] += 1
     thread[step] = chosen
@@ -156,7 +159,8 @@ def _seat(step, threads, last, mine, seats):
 
 @_inlined
 def _begin(steps, orders, step, order):
-    """The clock of a step, from the step before in its thread and from who it waited for; the next order."""
+    """Compute the clock of a step from the step before it in its thread and those that it waited for; return
+    the next row of `orders`."""
     thread, place, clocks, last, previous, seats = steps
     mine, own = clocks[step], thread[step]
     if own >= 0:
@@ -183,7 +187,7 @@ def _begin(steps, orders, step, order):
 
 @_inlined
 def _read_all(state, table, known, log, access):
-    """A step reads the cells of one access; returns the number of findings and of histories."""
+    """Let a step read the cells of one access; return the numbers of findings and of histories."""
     found, count = log
     history_of = state[3]
     histories, num = table
@@ -201,7 +205,7 @@ def _read_all(state, table, known, log, access):
                 keys[slot] = now
                 count, num, values[slot] = _read(state, (histories, num), (found, count), step, cell)
             history_of[cell] = values[slot]
-    # Of what is read with gaps, the gaps may be what nobody has written; its last byte is no gap.
+    # A read with gaps may skip the cells without a value; but the last byte of an EXACT_END access is read.
     end = first + (banks - 1) * pitch + width - 1
     is_exact = density == EXACT_END and not histories[history_of[end], HAS_VALUE]
     if missing and (density == DENSE_BYTES or missing == banks * width or is_exact):
@@ -211,7 +215,7 @@ def _read_all(state, table, known, log, access):
 
 @_inlined
 def _write_all(state, table, known, log, access):
-    """A step writes the cells of one access; returns the number of findings and of histories."""
+    """Let a step write the cells of one access; return the numbers of findings and of histories."""
     found, count = log
     history_of = state[3]
     histories, num = table
@@ -233,7 +237,7 @@ def _write_all(state, table, known, log, access):
 
 @_inlined
 def _fill(history, writer, has_value):
-    """A history without readers."""
+    """Set a history to a writer and no readers."""
     history[WRITER] = writer
     history[HAS_VALUE] = has_value
     for column in range(READER, NUM_COLUMNS):
@@ -242,7 +246,7 @@ def _fill(history, writer, has_value):
 
 @_inlined
 def _mark(at, row, history_of):
-    """Mark the cells of a row as given."""
+    """Give the cells of a row the history GIVEN."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
@@ -251,7 +255,7 @@ def _mark(at, row, history_of):
 
 @_inlined
 def _finish(at, row, history_of, histories, used):
-    """What is read after the end has been used."""
+    """Mark the writers of cells that are read after the end of the run as used."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
@@ -262,7 +266,7 @@ def _finish(at, row, history_of, histories, used):
 
 @_inlined
 def _first_missing(at, row, history_of, histories):
-    """The first cell of a row that nobody has written, or -1."""
+    """Return the first cell of a row that has no value, or -1."""
     for bank in range(at[row, 1]):
         start = at[row, 0] + bank * at[row, 2]
         for cell in range(start, start + at[row, 3]):
@@ -273,8 +277,8 @@ def _first_missing(at, row, history_of, histories):
 
 @_inlined
 def _with_room(histories, num, more):
-    """Histories with room for more of them than the first `num`: the same rows, or a copy at least as large
-    again."""
+    """Return histories with room for `more` rows after the first `num`: the same array, or a copy more than
+    twice as long."""
     if num + more <= len(histories):
         return histories
     larger = np.empty((2 * len(histories) + more, NUM_COLUMNS), np.int32)
@@ -286,27 +290,27 @@ def _with_room(histories, num, more):
 
 @_inlined
 def _forget(keys):
-    """No history is known."""
-    # A slice that is set takes numba three seconds to compile, most of them for its error text.
+    """Forget all remembered histories."""
+    # Assigning to a slice takes numba three seconds to compile, most of them for its error text.
     for slot in range(KNOWN):
         keys[slot] = -1
 
 
 @_entry
 def walk(steps, orders, accesses, cells, results):
-    """Fill `found` (kind, step, other, cell); returns how many rows.
+    """Walk all steps and fill `found` with rows (kind, step, other, cell); return the number of rows.
 
-    steps     thread (-1: only orders others; -2: after nothing but what is said, a thread is found for it and
+    steps     thread (-1: only orders others; -2: ordered by `orders` alone, a thread is chosen for it and
               written there), place in the thread (from 1, filled here), clocks, steps of each thread so far
-              (zeros), the last of them (-1), and how many of the last threads are for steps of none
+              (zeros), the last of them (-1), and how many of the last threads are for steps with -2
     orders    (k, 2), sorted by the second: a step, and a later one that waited for it
-    accesses  rows of accesses sorted by step, of what is given, of what is kept, of results; their cells
+    accesses  rows of accesses sorted by step, of given, kept and result ranges; their cells
               (n, 4): first cell, banks, cells between banks, cells of a bank; how many rows are accesses,
               given, kept
-    cells     history of each (BLANK; filled here), used by step (filled here), what tells who may read what:
+    cells     history of each (BLANK; filled here), whether steps' writes are used (filled here), sources:
               operator of each step (-1: any), first row of each operator (n + 1,), operators it may read of;
-              and by step who overwrote some of it last (-1: nobody; filled here)
-    results   found, and by row of results its first cell that nobody has written
+              and for each step the last one that overwrote some of its bytes (-1: none; filled here)
+    results   found, and for each result row its first cell without a value (-1: none; filled here)
     """
     thread, place, clocks = steps[0], steps[1], steps[2]
     rows, at, num_accesses, num_given, num_kept = accesses

@@ -1,4 +1,4 @@
-"""Integers that do not hold what an operator computed: machines wrap or saturate and say nothing."""
+"""Find integers that do not fit into the type of an operator's result: machines wrap or saturate silently."""
 
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -22,6 +22,8 @@ _COMPUTED: dict[str, Callable[[_Operands], np.ndarray]] = {
     "MatMul": lambda x: x[0] @ x[1],
     "Cast": lambda x: x[0],
 }
+"""Operators whose results may not fit into the type of their operands, and what they compute; other operators
+choose, compare or count."""
 _REDUCED: dict[str, Callable[..., np.ndarray]] = {
     "ReduceSum": np.sum,
     "ReduceProd": np.prod,
@@ -29,16 +31,15 @@ _REDUCED: dict[str, Callable[..., np.ndarray]] = {
     "ReduceL1": lambda x, **given: np.sum(np.abs(x), **given),
     "CumSum": np.cumsum,
 }
-"""Likewise along axes, those of the second operand or an attribute; all where none are named."""
-"""Operators whose results may lie outside of the type of their operands. Others choose, compare or count."""
+"""The same along axes: those of the second operand or an attribute, or all axes if none are named."""
 _LONG_BYTES = 8
 
 
 def overflows(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
-    """One hazard for each operator that computed integers which its result's type does not hold.
+    """Yield one hazard for each operator that computed integers which its result's type does not hold.
 
-    held  values of a tensor, None where no memory holds them: then nothing is said of who reads it
-    Casts of integers to integers are left out: ONNX says what they give.
+    held  returns a tensor's values, None if no memory holds them: operators that read it are then not checked
+    Casts of integers to integers are not checked: ONNX defines their wrapped results.
     """
     for node in graph.nodes:
         compute = _computation(node)
@@ -56,7 +57,7 @@ def overflows(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
 
 
 def _computation(node: Node) -> Callable[[_Operands], np.ndarray] | None:
-    """What an operator computes of its operands, None where no overflow is looked for."""
+    """Return the function that an operator computes of its operands, None if it is not checked."""
     reduce = _REDUCED.get(node.op_type)
     if reduce is None or node.attributes.get("exclusive"):
         return _COMPUTED.get(node.op_type)
@@ -73,7 +74,7 @@ def _computation(node: Node) -> Callable[[_Operands], np.ndarray] | None:
 
 
 def _limits(dtype: str) -> np.iinfo | None:
-    """The integers that a type holds, None if it is no integer of numpy's."""
+    """Return the limits of an integer type, None if numpy has no such integer type."""
     try:
         return np.iinfo(dtype)
     except (TypeError, ValueError):
@@ -83,18 +84,18 @@ def _limits(dtype: str) -> np.iinfo | None:
 def _text(
     node: Node, compute: Callable[[_Operands], np.ndarray], operands: _Operands, limits: np.iinfo
 ) -> str:
-    """What does not fit, "" if all does."""
+    """Return a text about the elements that do not fit, "" if all do."""
     if node.op_type == "Cast" and operands[0].dtype.kind != "f":
         return ""
     with np.errstate(all="ignore"):
         try:
             wide = compute([each.astype(np.float64) for each in operands])
         except (TypeError, ValueError):
-            return ""  # no numbers, or shapes that only the operator itself understands
+            return ""  # operands that are no numbers, or shapes that only the operator itself understands
         # Truncated towards zero: 127.9 is held.
         outside = ~((np.trunc(wide) >= limits.min) & (np.trunc(wide) <= limits.max))
         if limits.dtype.itemsize == _LONG_BYTES and node.op_type != "Cast":
-            # A double does not tell the largest from what is just above; what wrapped is far off.
+            # A double cannot tell the largest integer from those just above; a wrapped result is far off.
             outside = np.abs(compute(operands).astype(np.float64) - wide) > limits.max / 2
     if not outside.any():
         return ""

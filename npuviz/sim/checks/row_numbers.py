@@ -1,4 +1,4 @@
-"""Numbers of rows that there are not, where a product with a matrix of ones and zeros picks the rows."""
+"""Find indices of rows that do not exist, where a MatMul with a matrix of ones and zeros picks the rows."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,14 @@ from npuviz.sim.checks.kinds import hazard_of
 from npuviz.sim.machine import Hazard
 
 ROW_NUMBERS = "row numbers"
-"""Ends the name of a constant, behind that of the operator that it stands for: the numbers of all rows, from
-the front and from the back, with which an Equal compares those that a run gives."""
+"""Last part of the name of a constant that holds all valid row numbers, from the front and from the back; an
+Equal compares the given indices with it. The part before the last "/" names the operator."""
 
 
 def wrong_row_numbers(graph: Graph, held: Held, cycle: int) -> Iterator[Hazard]:
-    """One hazard for each operator that was given the number of a row that there is not: it picked zeros.
+    """Yield one hazard for each operator that got the index of a row that does not exist: it picked zeros.
 
-    held  values of a tensor, None where no memory holds them: then nothing is said
+    held  returns a tensor's values, None if no memory holds them: then nothing is checked
     """
     for node in graph.nodes:
         if node.op_type != "Equal":

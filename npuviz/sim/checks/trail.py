@@ -1,4 +1,4 @@
-"""What the instructions of a run read and wrote, and what made one wait for another."""
+"""Describe what the steps of a run read and wrote, and which steps waited for which."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,30 +9,31 @@ from npuviz.sim.checks.order_kernels import HIGH
 
 
 def accesses_of(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    """(n, 8) int64 from tuples in the order of the columns of `order_kernels`."""
+    """Return (n, 8) int64 accesses from tuples in the order of the columns of `order_kernels`."""
     return np.array(rows, dtype=np.int64).reshape(-1, HIGH + 1)
 
 
 @dataclass(frozen=True)
 class MemoryTrail:
-    """Steps of a run in the order in which they completed: an instruction each, or a transfer it started.
+    """Steps of a run in the order in which they completed: each an instruction, or a transfer that it
+    started.
 
     instruction  (n,) int64 index in the listing, -1 for a step that only orders others
-    thread       (n,) int64: steps of one thread begin and end in their order; one may begin before the one
-                 before it has ended. -2: belongs to none, -1: only orders others
+    thread       (n,) int64: steps of one thread begin in order and end in order; one may begin before the one
+                 before it has ended. -2: of no thread, -1: only orders others
     cycle        (n,) int64: when it completed
     orders       (k, 2) int64, sorted by the second: a step, and a later one that waited for its end
     accesses     (m, 8) int64 as `accesses_of`, sorted by step
-    given        (g, 8) likewise, whose step counts for nothing: bytes that have a value at the beginning
-    kept         likewise: bytes that somebody reads after the end; None while the run goes on
+    given        (g, 8) likewise, the step is ignored: bytes that have a value at the beginning
+    kept         likewise: bytes that are read after the end; None while the run goes on
     sizes        by memory: banks, and bytes of one
     names        by memory, for people
-    unit, text   name of the unit of an instruction, and its own; line  its source line, "" if it has none
-    shares       whether two steps really touch a byte in common, at least one of them writing it
+    unit, text   return an instruction's unit name and its text; line  returns its source line, "" for none
+    shares       returns whether two steps touch a common byte that at least one of them writes
     is_moved     (n,) bool: the step moves data and computes nothing
-    node         (n,) int64: operator whose inputs a step reads and whose results it writes, -1: says nothing
-    sources      by operator: first row (operators + 1,), operators whose results it may read; int64. None
-                 at all: that is not known
+    node         (n,) int64: operator whose inputs a step reads and whose results it writes, -1: unknown
+    sources      by operator: first row (operators + 1,), operators whose results it may read; int64.
+                 No rows at all: unknown
     results      by name: rows as `kept` that hold an output of the program
     """
 

@@ -1,1 +1,1 @@
-"""DRAM that machines share, by request and by command; its words are part of a machine's state."""
+"""Simulate DRAM for several machines, by request and by command; its words are part of a machine's state."""

@@ -1,7 +1,7 @@
-"""The buffers of a command-level DRAM channel: requests by bank and row.
+"""Keep the requests in the buffers of a command-level DRAM channel, by bank and row.
 
-Per bank and buffer the oldest request for the open row and the oldest for another one are known, so
-that choosing looks at banks, never at requests.
+For each bank and buffer, the oldest request for the open row and the oldest for another row are kept, so
+that choosing a request looks at banks, never at requests.
 """
 
 from typing import Any, NamedTuple
@@ -46,19 +46,20 @@ class Waiting(NamedTuple):
 
 @inlined
 def waiting_for(words, channel, bank, buffer):
-    """What waits for a bank in a buffer."""
+    """Return the requests that wait for a bank in a buffer."""
     return Waiting(channel, QUEUE(words, channel.queues, 2 * bank + buffer), bank, buffer)
 
 
 @inlined
 def stamps_of(device, channel, buffer, kind):
-    """Word of the keys by bank of the oldest hits (kind 0) or others (1) in a buffer."""
+    """Return the first word of the keys, bank by bank, of the oldest hits (kind 0) or other requests (1) in a
+    buffer."""
     return channel.stamps + (2 * buffer + kind) * device.banks
 
 
 @inlined
 def record_at(s, channel, record):
-    """A row record by its number."""
+    """Return a row record by its number."""
     return ROW_RECORD(s, channel.rows, record)
 
 
@@ -67,7 +68,7 @@ def record_at(s, channel, record):
 
 @kernel
 def set_hit(dram, waiting, node, key):
-    """Note the oldest request for the open row and its key; NIL for none."""
+    """Set the oldest request for the open row and its key; NIL for none."""
     words = dram.words
     channel, queue, bank, buffer = waiting
     stamp = stamps_of(dram.device, channel, buffer, int64(0)) + bank
@@ -79,26 +80,26 @@ def set_hit(dram, waiting, node, key):
         queue.hits = (node << 32) | (queue.hits & LOW_HALF)
         words[stamp] = key
         channel.hits[buffer] |= 1 << bank
-        # It will be read when it is chosen.
+        # The request is read when it is chosen.
         fetch_request(dram, node)
 
 
 @inlined
 def set_newest_hit(queue, node):
-    """Note the newest request for the open row."""
+    """Set the newest request for the open row."""
     queue.hits = (queue.hits >> 32 << 32) | node
 
 
 @inlined
 def link_request(dram, before, node, key):
-    """Let a request follow another one of its row."""
+    """Append a request with its key to another one for the same row."""
     link_to(dram, before, node)
     request_of(dram, before).time = key
 
 
 @kernel
 def remove_hit(dram, channel, bank, buffer):
-    """Take the oldest request for the open row out of a buffer; returns its node."""
+    """Take the oldest request for the open row out of a buffer; return its node."""
     waiting = waiting_for(dram.words, channel, bank, buffer)
     node = waiting.queue.hits >> 32
     channel.held[buffer] -= 1
@@ -112,13 +113,14 @@ def remove_hit(dram, channel, bank, buffer):
 
 @inlined
 def count_of_row(queue, row):
-    """How many records there may be of the row: 0, it has none."""
+    """Return how many rows equal to this one modulo ROW_CLASSES have records (15: or more); 0: this has
+    none."""
     return queue.rows >> (4 * (row % ROW_CLASSES)) & 15
 
 
 @kernel
 def link_row(dram, waiting, before, record):
-    """Let a row record (NIL: none) follow record `before` (NIL: be the first of its bank)."""
+    """Link a row record (NIL: none) after record `before` (NIL: make it the first of its bank)."""
     words = dram.words
     channel, queue, bank, buffer = waiting
     if before != NIL:
@@ -137,7 +139,8 @@ def link_row(dram, waiting, before, record):
 
 @inlined
 def seek_row(s, channel, queue, row, key):
-    """First record of a row or with at least a key, and the one before it; (NIL, last) if there is none."""
+    """Return the first record of a row or with at least a key, and the one before it; (NIL, last) if there is
+    none."""
     before = int64(NIL)
     record = queue.others >> 32
     while record != NIL:
@@ -152,7 +155,7 @@ def seek_row(s, channel, queue, row, key):
 
 @inlined
 def find_row(s, channel, queue, row):
-    """Record of a row that is not open, and the one before it; (NIL, last) if there is none."""
+    """Return the record of a row that is not open, and the one before it; (NIL, last) if there is none."""
     if count_of_row(queue, row) == 0:
         return int64(NIL), queue.others & LOW_HALF
     return seek_row(s, channel, queue, row, int64(NEVER))
@@ -160,7 +163,7 @@ def find_row(s, channel, queue, row):
 
 @kernel
 def add_row(dram, waiting, entry, before, following):
-    """Make the record of a row, between records `before` and `following` of its bank (NIL: none).
+    """Create the record of a row between records `before` and `following` of its bank (NIL: none).
 
     entry  the row, first request << 32 | last one, key of the first one
     """
@@ -181,7 +184,7 @@ def add_row(dram, waiting, entry, before, following):
 
 @kernel
 def drop_row(dram, waiting, before, record):
-    """Take a row record out of its bank's list, and free it."""
+    """Take a row record out of its bank's list and free it."""
     channel, queue = waiting.channel, waiting.queue
     row_record = record_at(dram.words, channel, record)
     row, following = row_record.next >> 32, row_record.next & LOW_HALF
@@ -198,7 +201,7 @@ def drop_row(dram, waiting, before, record):
 
 @kernel
 def count_oldest_other(dram, channel, bank, buffer):
-    """Note that the oldest request for a row that is not open is counted."""
+    """Mark the oldest request for a row that is not open as counted (hit, miss or conflict)."""
     words = dram.words
     row_record = record_at(words, channel, waiting_for(words, channel, bank, buffer).queue.others >> 32)
     row_record.stamp |= 1
@@ -209,7 +212,7 @@ def count_oldest_other(dram, channel, bank, buffer):
 
 @kernel
 def close_row(dram, channel, bank):
-    """A bank closes: what waits for its row joins those for other rows, by age."""
+    """Close a bank: requests for its open row join those for other rows, sorted by age."""
     words = dram.words
     for buffer in range(2):
         waiting = waiting_for(words, channel, bank, buffer)
@@ -256,9 +259,9 @@ def open_row(dram, channel, bank, buffer):
 
 @kernel
 def hold(dram, waiting, node, row, tick):
-    """Put a request, the newest of all, among those of its bank.
+    """Add a request, the newest of all, to those of its bank.
 
-    Behind an older one that waits for the same it changes nothing of what may be issued when.
+    Behind an older request for the same row it does not change when a command may be issued.
     """
     words = dram.words
     channel, queue = waiting.channel, waiting.queue
@@ -286,7 +289,7 @@ def hold(dram, waiting, node, row, tick):
 
 @kernel
 def is_in_write_buffer(dram, channel, bank, row, address):
-    """Whether a write to exactly this address waits in the write buffer."""
+    """Whether the write buffer holds a write to exactly this address."""
     words = dram.words
     queue = waiting_for(words, channel, bank, int64(1)).queue
     node = queue.hits >> 32
@@ -305,7 +308,7 @@ def is_in_write_buffer(dram, channel, bank, row, address):
 
 @kernel
 def take_front(dram, channel, tick):
-    """Offer the head of the front list to the buffers; tells whether they took it."""
+    """Offer the first request of the front list to the buffers; return whether one took it."""
     device = dram.device
     node = channel.front_head
     request = request_of(dram, node)
@@ -322,7 +325,7 @@ def take_front(dram, channel, tick):
         return False
     take_head(dram, LIST(channel, CHANNEL.front_head))
     if channel.front_head != NIL:
-        # A request at the front has waited longer than near caches keep it.
+        # A request at the front has waited so long that it may have left the near caches.
         fetch_request(dram, channel.front_head)
     channel.front_count -= 1
     channel.seen[buffer] += 1

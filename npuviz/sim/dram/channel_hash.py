@@ -1,4 +1,4 @@
-"""Which DRAM channel a request goes to: a hash of its address, as tables that kernels look up.
+"""Make tables from which kernels look up the DRAM channel of a request, by a hash of its address.
 
 Ref: systolic.md section 7, the polynomial-interleaving hash known from GPGPU-Sim ("IPOLY").
 """
@@ -35,7 +35,7 @@ _CHUNK_BITS = 7
 
 
 def channel_hash_tables(num_channels: int) -> tuple[np.ndarray, int]:
-    """Tables for `num_channels` channels: ((3, 128) int64, modulo).
+    """Return the tables for `num_channels` channels and a modulo: ((3, 128) int64, modulo).
 
     channel = table[0][bits 0..6] ^ table[1][bits 7..13] ^ table[2][bits 14..20] of the request
     number, then modulo `modulo` unless that is 0. Raises TargetError for counts without a hash.
@@ -52,6 +52,7 @@ def channel_hash_tables(num_channels: int) -> tuple[np.ndarray, int]:
             values = np.arange(1 << _CHUNK_BITS) >> (bit % _CHUNK_BITS) & 1
             tables[bit // _CHUNK_BITS] ^= values << out_bit
     if num_channels & (num_channels - 1) == 0:
-        # Modulo a power of two keeps low bits, and the sum of low bits is the low bits of the sum.
+        # The low bits of an exclusive or depend on the low bits alone, so that the tables can be reduced in
+        # advance.
         return tables & (num_channels - 1), 0
     return tables, num_channels

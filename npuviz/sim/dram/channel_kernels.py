@@ -1,4 +1,4 @@
-"""One channel of command-level DRAM: which command to issue in a tick, and when to look again.
+"""Simulate one channel of command-level DRAM: which command to issue in a tick, and when to look again.
 
 Ref: systolic.md section 8: banks, rows and timing rules, first-ready first-come scheduling with an
 active buffer, write mode by watermarks, refresh.
@@ -46,7 +46,7 @@ class Bank(NamedTuple):
 
 @inlined
 def bank_at(words, channel, number):
-    """A bank by its number."""
+    """Return a bank by its number."""
     return Bank(channel, number, BANK(words, channel.banks, number))
 
 
@@ -55,14 +55,15 @@ def bank_at(words, channel, number):
 
 @inlined
 def delay(s, word, time):
-    """Raise an earliest time."""
+    """Raise the earliest time in a word to `time`."""
     if s[word] < time:
         s[word] = time
 
 
 @kernel
 def delay_siblings(dram, channel, own, command, clk):
-    """Rules between the ranks of a channel; `own` is the word of the rank that the command goes to."""
+    """Apply a command's rules for the other ranks of the channel; `own` is the word of the rank that it goes
+    to."""
     words, device = dram.words, dram.device
     first = device.sibling_rules[command].first
     count = device.sibling_rules[command].count
@@ -76,7 +77,7 @@ def delay_siblings(dram, channel, own, command, clk):
 
 @kernel
 def issue(dram, channel, bank_row, command, clk):
-    """Apply the timing rules of a command to a bank (or, of PREA and REF, to the rank of a bank)."""
+    """Apply the timing rules of a command to its bank (for PREA and REF: to the rank of that bank)."""
     words, device = dram.words, dram.device
     channel.commands[command] += 1
     first = device.rules[command].first
@@ -90,14 +91,15 @@ def issue(dram, channel, bank_row, command, clk):
 
 @inlined
 def count_first(channel, key, kind):
-    """Count a request as hit (0), miss (1) or conflict (2) at its first command."""
+    """Count a request as hit (kind 0), miss (1) or conflict (2) at its first command, if it is not counted
+    yet."""
     if key & 1 == 0:
         channel.row[kind] += 1
 
 
 @kernel
 def flush_pending(dram, channel, tick):
-    """Reads whose data have come by `tick` respond."""
+    """Let reads respond whose data have arrived by `tick`."""
     while channel.pending_head != NIL:
         node = channel.pending_head
         time = request_of(dram, node).time
@@ -123,7 +125,7 @@ def access(dram, bank, node, command, tick):
 
 @kernel
 def activate(dram, bank, buffer, key, tick):
-    """Issue ACT for the oldest request of a closed bank, which moves on to the active buffer."""
+    """Issue ACT for the oldest request of a closed bank and make it the bank's activated request."""
     words, device = dram.words, dram.device
     channel, number, bank_row = bank
     node = open_row(dram, channel, number, buffer)
@@ -149,7 +151,7 @@ def activate(dram, bank, buffer, key, tick):
 
 @kernel
 def precharge(dram, bank, buffer, key, tick):
-    """Issue PRE for a bank, unless its activated request is not served yet."""
+    """Issue PRE for a bank, unless its activated request has not been served yet."""
     channel, number = bank.channel, bank.number
     if channel.active >> number & 1 == 1:
         return
@@ -162,7 +164,7 @@ def precharge(dram, bank, buffer, key, tick):
 
 @kernel
 def refresh(dram, channel, tick):
-    """Serve the first rank in need of a refresh that can be served; returns the clock of the next chance.
+    """Serve the first rank that needs a refresh and can be served; return the clock of the next chance.
 
     A rank's banks are closed first, once their activated requests are served.
     """
@@ -203,10 +205,10 @@ def refresh(dram, channel, tick):
 
 @kernel
 def oldest_ready(dram, channel, among, command, clk):
-    """The bank with the smallest stamp that allows a command now.
+    """Find the bank with the smallest stamp that allows a command now.
 
-    among  a mask of banks, and at which word bank 0's stamp is: the others' are behind it
-    Returns (bank or -1, its stamp or NEVER, earliest clock beyond `clk` from which another one may allow it).
+    among  a mask of banks, and the word of bank 0's stamp, which those of the other banks follow
+    Returns (bank or -1, its stamp or NEVER, earliest clock after `clk` at which another bank may allow it).
     """
     banks, stamps = among
     words, device = dram.words, dram.device
@@ -254,7 +256,7 @@ def oldest_ready(dram, channel, among, command, clk):
 
 @kernel
 def serve_active(dram, channel, tick):
-    """Serve the oldest activated request that can be; returns the clock of the next chance."""
+    """Serve the oldest activated request that can be served; return the clock of the next chance."""
     words, device = dram.words, dram.device
     clk = tick + 1
     best = -1
@@ -293,7 +295,8 @@ def serve_active(dram, channel, tick):
 
 @kernel
 def serve_buffer(dram, channel, buffer, tick):
-    """Serve the oldest request of a buffer whose next command can be issued; returns the next chance."""
+    """Serve the oldest request of a buffer whose next command can be issued; return the clock of the next
+    chance."""
     device = dram.device
     clk = tick + 1
     hit_stamps = stamps_of(device, channel, buffer, int64(0))
@@ -344,7 +347,7 @@ def update_mode(device, channel):
 
 @kernel
 def serve(dram, channel, tick):
-    """Issue a command if one may be issued; returns the clock of the next chance, which is a later one."""
+    """Issue a command if one may be issued; return the clock of the next chance, always a later one."""
     clk = tick + 1
     soonest = NEVER
     if channel.active != 0:
@@ -362,10 +365,11 @@ def serve(dram, channel, tick):
 
 @kernel
 def channel_cycle(dram, channel, tick):
-    """One tick of a channel; sets its `next`. Ticks in between changed nothing."""
+    """Run one tick of a channel and set its `next`. The ticks left out before it changed nothing but the
+    mode."""
     device = dram.device
     if tick > channel.last + 1 and channel.refresh == 0:
-        # In the first of the ticks left out nothing could be issued, so the mode was looked at.
+        # In the first tick left out no command could be issued, so that only the mode was updated.
         update_mode(device, channel)
     channel.last = tick
     channel.was[0] = channel.held[0]
@@ -390,7 +394,7 @@ def channel_cycle(dram, channel, tick):
     soonest = channel.issue_at
     if soonest < following:
         following = soonest
-    # From clocks to ticks.
+    # Convert clocks to ticks.
     following -= 1
     if channel.front_head != NIL and not is_blocked:
         time = request_of(dram, channel.front_head).time

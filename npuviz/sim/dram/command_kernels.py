@@ -1,11 +1,11 @@
-"""Command-level DRAM: all channels together, for the owner of the state.
+"""Run all channels of command-level DRAM for the owner of the state.
 
-Ref: systolic.md section 8. Channels are independent. A channel does something only in its own next
-tick, which it works out itself: the earliest tick in which a command may be issued, a request may be
+Ref: systolic.md section 8. Channels are independent. A channel acts only in its own next
+tick, which it computes itself: the earliest tick in which a command may be issued, a request may be
 taken, a response leaves or a refresh is due. `next` of the device is the earliest of all channels; the owner
 calls `dram_cycle` for that tick and takes responses with `dram_take`.
 
-The owner's calls, of what `dram_at` gives: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`,
+The owner calls, with what `dram_at` returns: `dram_can_accept`, `dram_offer`, `dram_cycle`, `dram_take`,
 `dram_is_busy`, and `dram_watch` where there are stop rows.
 """
 
@@ -18,14 +18,14 @@ from npuviz.sim.parts.watch_kernels import watch_queue
 
 @inlined
 def channel_at(dram, number):
-    """A channel by its number."""
+    """Return a channel by its number."""
     device = dram.device
     return CHANNEL(dram.words, device.first + number * device.channel_words)
 
 
 @kernel
 def note_next(dram, number, tick):
-    """Enter a channel's next tick into the wheel, or note that it is beyond it."""
+    """Enter a channel's next tick into the wheel, or keep it as the earliest one beyond the wheel."""
     device = dram.device
     if tick - device.now < WHEEL_TICKS:
         slot = tick & (WHEEL_TICKS - 1)
@@ -39,7 +39,7 @@ def note_next(dram, number, tick):
 
 @kernel
 def collect_far(dram, tick):
-    """Enter channels that were beyond the wheel into it, as far as it now reaches."""
+    """Enter those channels into the wheel that it now reaches, and find the earliest one still beyond it."""
     device = dram.device
     device.far = NEVER
     for number in range(device.channels):
@@ -50,7 +50,7 @@ def collect_far(dram, tick):
 
 @kernel
 def set_next(device):
-    """Set `next` from the wheel and the channels beyond it."""
+    """Set the device's `next` from the wheel and the channels beyond it."""
     following = device.far
     slots = device.slots
     if slots != 0:
@@ -64,7 +64,7 @@ def set_next(device):
 
 @kernel
 def dram_cycle(dram, tick):
-    """Tick `next` of all channels that have something to do in it."""
+    """Run tick `next` of all channels that have something to do in it."""
     words, device = dram.words, dram.device
     if device.far <= tick:
         device.now = tick - 1
@@ -116,7 +116,7 @@ def dram_offer(dram, number, node, address, tick):
 
 @kernel
 def dram_take(dram, number):
-    """Take a channel's first response; returns its node (its request's `time` is the tick), or NIL."""
+    """Take a channel's first response; return its node (the request's `time` is the tick), or NIL."""
     channel = channel_at(dram, number)
     if channel.done_head == NIL:
         return NIL
@@ -141,5 +141,5 @@ def dram_watch(machine, dram, first_queue, tick, cycle):
 
 @inlined
 def dram_is_busy(dram):
-    """Whether any request is inside; refreshes of an idle DRAM do not count."""
+    """Whether any request is inside a channel; refreshes of an idle DRAM do not count."""
     return dram.device.inside > 0

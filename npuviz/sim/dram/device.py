@@ -1,7 +1,7 @@
-"""DRAM devices: units, timing rules and address mapping of one channel, made from presets or a file.
+"""Make DRAM devices from presets or sizes: units, timing rules and address mapping of one channel.
 
-A device is what the command-level model (`command_kernels`) runs. Rules have the form "after
-BEFORE at a unit of LEVEL, AFTER at the same unit not within CYCLES". Ref: systolic.md section 8.
+The command-level model (`command_kernels`) runs a device. Rules have the form "after
+BEFORE at a unit of LEVEL, no AFTER at the same unit for CYCLES". Ref: systolic.md section 8.
 """
 
 from collections.abc import Mapping
@@ -11,19 +11,19 @@ from npuviz.base.errors import TargetError
 from npuviz.sim.dram import presets
 
 CHANNEL, RANK, GROUP, BANK = range(4)
-"""Levels of a channel; a rank is a pseudo-channel where the standard has them."""
+"""Levels of a channel's units; a rank is a pseudo-channel where the standard has those."""
 MAX_BANKS = 62
-"""Banks of a channel, all ranks together: a bit each in one word."""
+"""Most banks of a channel, all ranks together: each is a bit of one word."""
 MAX_RANKS = 8
 MAX_CYCLES = 1_000_000
 MAPPINGS = ("RoBaRaCoCh", "ChRaBaRoCo", "MOP4CLXOR")
 """Address mappings by the names of Ramulator, highest bits first."""
 QUEUE_DEPTH = 256
-"""A buffer takes a request while it holds at most so many. Ref: systolic.md section 8."""
+"""A buffer takes a request while it holds at most this many. Ref: systolic.md section 8."""
 
 
 def watermarks(depth: int) -> tuple[int, int]:
-    """Fewer writes than the first end write mode, more than the second begin it, in a buffer of that depth.
+    """Return (few, many) for a buffer of a depth: write mode ends below `few` writes and begins above `many`.
 
     Ref: systolic.md section 8, 0.2 and 0.8 of the buffer: 52 and 204 of 256.
     """
@@ -32,10 +32,10 @@ def watermarks(depth: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TimingRule:
-    """After command `before` at a unit of `level`, `after` there not earlier than `cycles` later.
+    """After command `before` at a unit of `level`, the next `after` there comes at least `cycles` later.
 
     window      counts from the window-th last `before` instead of the last
-    is_sibling  holds for the other ranks of the channel instead of the same
+    is_sibling  applies to the other ranks of the channel instead of the same one
     """
 
     level: int
@@ -55,7 +55,7 @@ class AddressField:
     added: tuple[tuple[int, int, int], ...] = ()
 
     def of(self, address: int) -> int:
-        """The field's value for a byte address inside the channel."""
+        """Return the field's value for a byte address inside the channel."""
         value = (address >> self.shift) & ((1 << self.bits) - 1)
         for shift, bits, place in self.added:
             value ^= ((address >> shift) & ((1 << bits) - 1)) << place
@@ -64,7 +64,7 @@ class AddressField:
 
 @dataclass(frozen=True, slots=True)
 class AddressMapping:
-    """Where the numbers of rank, bank group, bank and row lie in a byte address inside a channel."""
+    """Fields for rank, bank group, bank and row in a byte address inside a channel."""
 
     name: str
     rank: AddressField
@@ -73,7 +73,7 @@ class AddressMapping:
     row: AddressField
 
     def place(self, address: int) -> tuple[int, int, int, int]:
-        """(rank, group, bank, row) of a byte address inside the channel."""
+        """Return (rank, group, bank, row) of a byte address inside the channel."""
         return self.rank.of(address), self.group.of(address), self.bank.of(address), self.row.of(address)
 
 
@@ -101,12 +101,12 @@ class DramDevice:
 
     @property
     def ranks(self) -> int:
-        """Ranks, or pseudo-channels, of the channel."""
+        """Number of ranks, or pseudo-channels, of the channel."""
         return self.organization.ranks
 
     @property
     def banks(self) -> int:
-        """Banks of the channel, all ranks together."""
+        """Number of banks of the channel, all ranks together."""
         return self.organization.ranks * self.organization.groups * self.organization.banks
 
     @property
@@ -116,7 +116,7 @@ class DramDevice:
 
     @property
     def rank_name(self) -> str:
-        """What the standard calls its ranks."""
+        """Name of a rank in the standard."""
         return "pseudo-channel" if self.standard.startswith("HBM") else "rank"
 
 
@@ -129,10 +129,10 @@ def make_device(
     *,
     is_exact: bool = False,
 ) -> DramDevice:
-    """A device of presets, with timings changed by `changes`.
+    """Make a device from presets, with timings changed by `changes`.
 
-    organization  a preset's name, or sizes of one's own
-    timing        a preset's name, or "" where `changes` holds them all, with `rate`
+    organization  a preset's name, or custom sizes
+    timing        a preset's name, or "" if `changes` has all timings, with `rate`
     changes       nXXX in cycles or tXXX in nanoseconds
     is_exact      keep a preset's own numbers even where they break a rule of the standard
     Raises TargetError for unknown names, missing or impossible timings (the rule is named).
@@ -175,7 +175,7 @@ def make_device(
 
 
 def preset_device(name: str, *, is_exact: bool = False) -> DramDevice:
-    """A device by its name in `presets.DEVICES`. Raises TargetError."""
+    """Make a device by its name in `presets.DEVICES`. Raises TargetError."""
     if name not in presets.DEVICES:
         raise TargetError(f"DRAM device {name[:40]!r} is not known; there are {', '.join(presets.DEVICES)}")
     return make_device(*presets.DEVICES[name], is_exact=is_exact)
@@ -253,7 +253,8 @@ def _complete(values: dict[str, int]) -> None:
 
 
 def _check(values: dict[str, int], changed: set[str], preset: str, is_exact: bool) -> tuple[str, ...]:
-    """Refuse impossible sets; correct a preset that breaks a rule by itself, unless it must stay exact."""
+    """Refuse impossible timings; correct a preset that breaks a rule itself, unless `is_exact`. Return
+    notes."""
     for name in ("nBL", "nCL", "nRCD", "nRP", "nRAS", "nRC", "nCCDS", "nRFC", "nREFI"):
         if values[name] < 1:
             raise TargetError(f"DRAM timing {name}: expected at least 1 cycle, found {values[name]}")
@@ -288,7 +289,7 @@ def _check(values: dict[str, int], changed: set[str], preset: str, is_exact: boo
 
 
 def timing_rules(standard: str, t: Mapping[str, int]) -> list[TimingRule]:
-    """The rules of a standard. Ref: systolic.md section 8 (HBM2, DDR4); RAM2 LPDDR5.cpp."""
+    """Return the timing rules of a standard. Ref: systolic.md section 8 (HBM2, DDR4); RAM2 LPDDR5.cpp."""
     write_end = t["nCWL"] + t["nBL"] + t["nWR"]
     turn = t["nCL"] + t["nBL"] + 2 - t["nCWL"]
     to_read = t["nCWL"] + t["nBL"]
@@ -333,7 +334,8 @@ def timing_rules(standard: str, t: Mapping[str, int]) -> list[TimingRule]:
 
 
 def _mapping(name: str, sizes: presets.Organization) -> AddressMapping:
-    """Fields of a mapping. Ref: RAM2 linear_mappers.cpp (a channel's own bits are none)."""
+    """Return the fields of a mapping. Ref: RAM2 linear_mappers.cpp (without the bits of the channel
+    number)."""
     offset = (sizes.prefetch * sizes.width // 8).bit_length() - 1
     bits = {
         "rank": sizes.ranks.bit_length() - 1,
@@ -354,7 +356,8 @@ def _mapping(name: str, sizes: presets.Organization) -> AddressMapping:
         fields[part] = AddressField(place, bits[part])
         place += bits[part]
     if name == "MOP4CLXOR":
-        # Two low column bits, the banks, the other column bits, the row; column bits are added to all.
+        # Two low column bits, the banks, the other column bits, the row; column bits are added modulo 2 to
+        # all fields.
         fields["row"] = AddressField(place + max(column - 2, 0), 30)
         low, used = min(column, 2), 0
         for part in ("rank", "group", "bank", "row"):

@@ -1,4 +1,4 @@
-"""Sizes and timings of DRAM devices by name: data only, see `standards` for what they mean.
+"""List sizes and timings of DRAM devices by name: data only, see `device` for the rules that use them.
 
 Timings are in cycles of the device's clock. Sources, per table below: RAM2 = PSAL-POSTECH/ramulator2,
 branch onnxim-frontend, src/dram/impl (facts); DS3 = umd-memsys/DRAMsim3, configs; else "Assumed:".
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 class Organization:
     """Units of one channel: `ranks` are pseudo-channels where the standard has them.
 
-    columns       of a row, in words of `width` bits
+    columns       words of `width` bits in a row
     prefetch      words of one access
     width         data bits of a rank (pseudo-channel)
-    density       Mbit of a chip, which decides how long a refresh takes
+    density       Mbit of a chip, which determines how long a refresh takes
     chip_bits     data bits of a chip ("DQ"); 0 where a rank is one chip
     """
 
@@ -132,7 +132,7 @@ TIMINGS: Mapping[str, Mapping[str, int]] = {
     **_table(_DDR4_NAMES, _DDR4_ROWS),
     **_table(_LPDDR_NAMES, _LPDDR_ROWS),
 }
-"""Preset name -> timings; what a table leaves out follows from rate and organization."""
+"""Preset name -> timings; `derived_timings` gives those that a table leaves out."""
 
 DEVICES: Mapping[str, tuple[str, str, str]] = {
     "HBM2": ("HBM2", "HBM2_8Gb", "HBM2_2.5Gbps"),
@@ -156,7 +156,7 @@ _DDR4_BY_RATE: Mapping[tuple[str, int], tuple[int, ...]] = {
     ("nFAW", 8): (20, 22, 23, 26, 28, 31, 34),
     ("nFAW", 16): (28, 28, 32, 36, 40, 44, 48),
 }
-# Nanoseconds of a refresh of all banks by Mbit of a chip. RAM2; LPDDR4X assumed (JESD209-4).
+# Nanoseconds of a refresh of all banks, by Mbit of a chip. Ref: RAM2; Assumed: LPDDR4X (JESD209-4).
 _REFRESH_NS: Mapping[str, Mapping[int, int]] = {
     "HBM2": {2048: 160, 4096: 260, 8192: 350, 16384: 450},
     "HBM2E": {2048: 160, 4096: 260, 8192: 350, 16384: 450},
@@ -164,7 +164,7 @@ _REFRESH_NS: Mapping[str, Mapping[int, int]] = {
     "LPDDR4X": {4096: 180, 8192: 280, 16384: 380},
     "LPDDR5": {2048: 130, 4096: 180, 8192: 210, 16384: 280, 32768: 380},
 }
-# Nanoseconds between two refreshes. RAM2; LPDDR4X assumed.
+# Nanoseconds between two refreshes. Ref: RAM2; Assumed: LPDDR4X.
 _INTERVAL_NS: Mapping[str, int] = {
     "HBM2": 3900,
     "HBM2E": 3900,
@@ -174,25 +174,27 @@ _INTERVAL_NS: Mapping[str, int] = {
 }
 
 STANDARDS = tuple(_INTERVAL_NS)
-"""Standards that are known."""
+"""All known standards."""
 
 
 def clock_ps(standard: str, rate: int) -> int:
-    """Clock period of a device of `rate` MT/s; LPDDR5 commands run at an eighth of it (WCK 4:1)."""
+    """Return the clock period of a device of `rate` MT/s; LPDDR5's command clock runs at an eighth of it (WCK
+    4:1)."""
     return 1_000_000 * (8 if standard == "LPDDR5" else 2) // rate
 
 
 def in_cycles(nanoseconds: float, period_ps: int) -> int:
-    """Cycles that cover a time. Ref: JESD79-4C section 13.5, the rounding with a guard of 2.5 %."""
+    """Return the cycles that cover a time. Ref: JESD79-4C section 13.5, rounding with a guard of 2.5 %."""
     return int((int(nanoseconds * 1000) * 1000 // period_ps + 974) // 1000)
 
 
 def derived_timings(standard: str, organization: Organization, rate: int) -> dict[str, int]:
-    """Timings that follow from rate and chip: refresh, and for DDR4 what depends on the chip's width."""
+    """Return timings that follow from rate and chip: refresh, and for DDR4 those that depend on the chip's
+    width."""
     period = clock_ps(standard, rate)
     found: dict[str, int] = {"nREFI": in_cycles(_INTERVAL_NS[standard], period)}
     refresh = _REFRESH_NS[standard]
-    # Chips of a size that the table lacks take the time of the largest.
+    # Chips of a density that the table lacks take the time of the largest.
     found["nRFC"] = in_cycles(refresh.get(organization.density, max(refresh.values())), period)
     if standard == "DDR4" and rate in _RATES:
         for name in ("nRRDS", "nRRDL", "nFAW"):

@@ -1,4 +1,4 @@
-"""Requests inside a command-level DRAM channel: their fields, and the lists of front, pending, finished.
+"""Define the requests inside a command-level DRAM channel, and its lists: front, pending and finished.
 
 The buffers are in `buffer_kernels`.
 """
@@ -11,27 +11,27 @@ from npuviz.sim.parts.bits_kernels import fetch, inlined, kernel
 
 @inlined
 def request_of(dram, node):
-    """The request of a node."""
+    """Return the request of a node."""
     device = dram.device
     return REQUEST_NODE(dram.words, device.pool + node * device.stride)
 
 
 @inlined
 def fetch_request(dram, node):
-    """Bring the request of a node nearer before it is read."""
+    """Prefetch the request of a node into the cache."""
     device = dram.device
     fetch(dram.words, device.pool + node * device.stride)
 
 
 @inlined
 def next_of(dram, node):
-    """The node behind another one in its list."""
+    """Return the node after another one in its list."""
     return request_of(dram, node).link >> 32
 
 
 @inlined
 def link_to(dram, node, following):
-    """Set the node behind another one, keeping the payload."""
+    """Set the node after another one in its list, and keep the payload."""
     request = request_of(dram, node)
     request.link = (following << 32) | (request.link & LOW_HALF)
 
@@ -60,7 +60,7 @@ def take_head(dram, nodes):
 
 @kernel
 def field_of(device, index, address):
-    """Field 0 rank, 1 group, 2 bank, 3 row of a byte address inside the channel."""
+    """Return a field of a byte address inside the channel: 0 rank, 1 group, 2 bank, 3 row."""
     field = device.address_fields[index]
     value = (address >> field.shift) & field.mask
     if device.is_mixed == 1:
@@ -73,7 +73,7 @@ def field_of(device, index, address):
 
 @kernel
 def bank_of(device, address):
-    """Number of the bank inside the channel, all ranks counted."""
+    """Return the number of an address's bank inside the channel, counted over all ranks."""
     rank = field_of(device, int64(0), address)
     group = field_of(device, int64(1), address)
     bank = field_of(device, int64(2), address)
@@ -82,7 +82,7 @@ def bank_of(device, address):
 
 @kernel
 def push_pending(dram, channel, node, tick):
-    """Append a read whose data come in `tick` at the earliest; one responds per tick, in order."""
+    """Append a read whose data arrive in `tick` or later; one read responds per tick, in order."""
     last = channel.pending_last + 1
     if last < tick:
         last = tick
@@ -93,6 +93,6 @@ def push_pending(dram, channel, node, tick):
 
 @kernel
 def respond(dram, channel, node, tick):
-    """Put a response into the list that the owner takes."""
+    """Append a response to the list that the owner takes from."""
     request_of(dram, node).time = tick
     append(dram, LIST(channel, CHANNEL.done_head), node)

@@ -1,6 +1,6 @@
-"""Records of command-level DRAM inside a machine's root state.
+"""Define the records of command-level DRAM inside a machine's root state.
 
-A header at word `dram`, tables whose words the header names, and requests in nodes of a pool that the
+A header lies at word `dram`, with tables whose words it names; requests lie in nodes of a pool that the
 owner of the state keeps (the simple interconnect's, where that is the network). A node has at least
 the words of REQUEST_NODE, so that a request goes through network and DRAM without being copied.
 """
@@ -29,7 +29,7 @@ LIST = Record(
     tail="last node, NIL if there is none",
 )
 
-WRITE_FLAG = 1 << 31  # of the payload
+WRITE_FLAG = 1 << 31  # a bit of the payload
 
 NIL = 0x7FFF_FFFF
 LOW_HALF = 0xFFFF_FFFF
@@ -195,11 +195,11 @@ ROW_RECORD = Record(
 )
 
 
-# --- what kernels hand down -------------------------------------------------------------------------
+# --- what kernels pass to each other ----------------------------------------------------------------
 
 
 class Dram(NamedTuple):
-    """Command-level DRAM, and the words it lies in."""
+    """Command-level DRAM and the array of words that holds it."""
 
     words: Any
     """The owner's state."""
@@ -209,5 +209,5 @@ class Dram(NamedTuple):
 
 @inlined
 def dram_at(words, first):
-    """The DRAM whose header is at word `first`."""
+    """Return the DRAM whose header is at word `first`."""
     return Dram(words, DRAM(words, first))

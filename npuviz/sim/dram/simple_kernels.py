@@ -1,8 +1,8 @@
-"""Simple DRAM: per channel a first-in first-out queue with a constant latency, one request a cycle.
+"""Simulate DRAM by a simple model: a first-in first-out queue per channel with a constant latency.
 
-A header at the owner's word `dram`, then a row per channel.
-Because the delay is constant and order is kept, the cycle in which a request leaves is known when
-it arrives: nothing has to be ticked. A detailed model keeps queues here and is ticked instead.
+Its words are a header at the owner's word `dram`, then a row per channel.
+Because the latency is constant and order is kept, the cycle in which a request leaves is known when
+it arrives: no tick has to be simulated. The command-level model keeps queues and is ticked instead.
 """
 
 from npuviz.sim.parts.bits_kernels import inlined
@@ -35,18 +35,18 @@ SIMPLE_CHANNEL = Record(
 
 @inlined
 def dram_first_cycle(dram, time_ps):
-    """Earliest DRAM cycle in which a request that arrives at `time_ps` may leave an empty channel.
+    """Return the earliest DRAM cycle in which a request that arrives at `time_ps` may leave an empty channel.
 
-    The DRAM's cycle at the very same time has passed already (clock order CORE, DRAM, NOC).
+    A DRAM cycle at exactly that time has passed already (clock order CORE, DRAM, NOC).
     """
     return (time_ps - dram.origin) // dram.period + 1 + dram.latency
 
 
 @inlined
 def dram_arrive(dram, time_ps):
-    """Tell that requests arrive at `time_ps`, before any `dram_accept` of them.
+    """Prepare for requests that arrive at `time_ps`; call it before `dram_accept` of any of them.
 
-    Keeps what all requests between two DRAM cycles have in common, so that divisions are rare.
+    Computes what all requests between two DRAM cycles have in common, so that divisions are rare.
     """
     period = dram.period
     edge = dram.edge
@@ -63,7 +63,7 @@ def dram_arrive(dram, time_ps):
 
 @inlined
 def dram_accept(dram, channel, is_write):
-    """Take a request that arrives now; returns the consumer cycle from which its response can be taken."""
+    """Take a request that arrives now; return the consumer cycle from which its response can be taken."""
     channel_row = SIMPLE_CHANNEL(dram, SIMPLE_DRAM.num_words, channel)
     leave = channel_row.last + 1
     if leave <= dram.first:

@@ -1,4 +1,4 @@
-"""Places command-level DRAM in a machine's state: how many words it takes, and what they are at the start."""
+"""Lay out command-level DRAM in a machine's state: how many words it takes, and their values at the start."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from npuviz.sim.dram.device import GROUP, RANK, AddressField, DramDevice
 
 _COMMANDS = {"ACT": ck.ACT, "PRE": ck.PRE, "RD": ck.RD, "WR": ck.WR, "PREA": ck.PREA, "REF": ck.REF}
 COMMAND_NAMES = tuple(_COMMANDS)
-"""Commands by number."""
+"""Names of the commands by number."""
 FRONT_LIMIT = 256
-"""Requests that a channel's front list holds. Ref: systolic.md section 3.7."""
+"""Requests that fit into a channel's front list. Ref: systolic.md section 3.7."""
 LINE_WORDS = 8
-"""Words of a cache line; channels lie in whole lines."""
+"""Words of a cache line; each channel takes whole lines."""
 MAX_CHANNELS = 32 * ck.WHEEL_MASKS
 
 
 class CommandLayout:
-    """Words of the model for `channels` channels of one device.
+    """Layout of the words of `channels` channels of one device.
 
-    num_words  words it takes in the state
+    num_words  number of words in the state
     """
 
     def __init__(self, device: DramDevice, channels: int) -> None:
@@ -32,7 +32,7 @@ class CommandLayout:
         self._rules = [rule for rule in device.rules if rule.window == 1]
         self._ranks = ck.CHANNEL.num_words
         groups = sizes.ranks * sizes.groups
-        # A row that has a record has a request in one of the buffers.
+        # Each row with a record has at least one request in a buffer, which limits the records.
         self._num_rows = 2 * (device.queue_depth + 1)
         tables = {
             "groups": ck.COMMANDS * groups,
@@ -49,7 +49,7 @@ class CommandLayout:
             self._tables[name] = place
             place += size
         self.channel_words = place + -place % LINE_WORDS
-        # How far apart the times of two commands are, by level of the unit.
+        # Distance between the times of two commands, by level of the unit.
         self._steps = (1, 1, groups, device.banks)
         self._wheel = ck.DRAM.num_words
         self._rule_table = self._wheel + ck.WHEEL_TICKS * ck.WHEEL_MASKS
@@ -62,7 +62,7 @@ class CommandLayout:
     ) -> None:
         """Write the words of cycle 0 to `s` from word `at` on.
 
-        s          (words,) int64, zeros there
+        s          (words,) int64, zeros from `at` on
         pool       word of node 0 of the owner's pool; `stride` words a node, at least those of a REQUEST_NODE
         period_ps  picoseconds of a tick
         """

@@ -1,4 +1,4 @@
-"""Reads the words of command-level DRAM for people: buffers, banks, counters. Never changes them."""
+"""Read the words of command-level DRAM for display: buffers, banks, counters. Never changes them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ COUNTERS = {
     "front_queue": ck.CHANNEL.front_count,
     "write_mode": ck.CHANNEL.writing,
 }
-"""Per-channel numbers by name."""
+"""Number of a channel by name -> its word in the channel's record."""
 BUFFERS = ("reads", "writes")
 """Names of a channel's two buffers by number."""
 
@@ -40,7 +40,7 @@ class HeldRequest:
 
 
 class CommandView:
-    """Views of one DRAM whose header is at word `at` of a state."""
+    """Reads one DRAM whose header is at word `at` of a state."""
 
     def __init__(self, layout: CommandLayout, at: int) -> None:
         self._layout = layout
@@ -48,41 +48,41 @@ class CommandView:
 
     @property
     def num_banks(self) -> int:
-        """Banks of a channel."""
+        """Number of banks of a channel."""
         return self._layout.device.banks
 
     @property
     def queue_depth(self) -> int:
-        """Requests that a buffer of a channel was built for."""
+        """Depth of a channel's buffers, in requests."""
         return self._layout.device.queue_depth
 
     def channels(self, state: np.ndarray) -> np.ndarray:
-        """(channels, words) view of all channels."""
+        """Return a (channels, words) view of all channels."""
         first, words = int(state[self._at + ck.DRAM.first]), self._layout.channel_words
         return state[first : first + self._layout.channels * words].reshape(-1, words)
 
     def counter(self, state: np.ndarray, name: str) -> np.ndarray:
-        """(channels,) int64 copy of one of COUNTERS."""
+        """Return a (channels,) int64 copy of one of COUNTERS."""
         return self.channels(state)[:, COUNTERS[name]].copy()
 
     def commands(self, state: np.ndarray) -> dict[str, int]:
-        """Command -> how often it was issued, all channels together."""
+        """Return how often each command was issued, by name, all channels together."""
         sums = self.channels(state)[:, ck.CHANNEL.commands : ck.CHANNEL.commands + ck.COMMANDS].sum(axis=0)
         return dict(zip(COMMAND_NAMES, sums.tolist(), strict=True))
 
     def open_rows(self, state: np.ndarray) -> np.ndarray:
-        """(channels, banks) int64: the open row, -1 where a bank is closed."""
+        """Return the open row of each bank, (channels, banks) int64, -1 where a bank is closed."""
         channels = self.channels(state)
         start = int(channels[0, ck.CHANNEL.queues]) - int(state[self._at + ck.DRAM.first])
         queues = channels[:, start : start + 2 * self.num_banks * ck.QUEUE.num_words]
         return queues.reshape(len(channels), self.num_banks, -1)[:, :, ck.QUEUE.open].copy()
 
     def activations(self, state: np.ndarray) -> np.ndarray:
-        """(channels, banks) int64: how often each bank was opened."""
+        """Return how often each bank was opened, (channels, banks) int64."""
         return self._counts(state, 0)
 
     def accesses(self, state: np.ndarray) -> np.ndarray:
-        """(channels, banks) int64: reads and writes of each bank."""
+        """Return the reads and writes of each bank, (channels, banks) int64."""
         return self._counts(state, 1)
 
     def _counts(self, state: np.ndarray, kind: int) -> np.ndarray:
@@ -93,11 +93,11 @@ class CommandView:
         return channels[:, start : start + self.num_banks].copy()
 
     def peaks(self, state: np.ndarray) -> np.ndarray:
-        """(channels, 2) int64: most requests that the read and the write buffer held."""
+        """Return the most requests that the read and the write buffer held at once, (channels, 2) int64."""
         return self.channels(state)[:, ck.CHANNEL.peak : ck.CHANNEL.peak + 2].copy()
 
     def held(self, state: np.ndarray, channel: int, buffer: int) -> list[HeldRequest]:
-        """Requests in a buffer (0 read, 1 write), oldest first."""
+        """Return the requests in a buffer (0 read, 1 write), oldest first."""
         row = ck.CHANNEL(self.channels(state)[channel])
         found: list[HeldRequest] = []
         for bank in range(self.num_banks):
@@ -111,12 +111,12 @@ class CommandView:
         return sorted(found, key=lambda request: request.stamp)
 
     def _node(self, state: np.ndarray, node: int) -> Any:
-        """Row of a node."""
+        """Return the record of a node."""
         header = ck.DRAM(state, self._at)
         return ck.REQUEST_NODE(state, header.pool + node * header.stride)
 
     def _chain(self, state: np.ndarray, node: int) -> list[HeldRequest]:
-        """The requests of a row, from the oldest one on."""
+        """Return the requests of a row, oldest first, from its first node on."""
         found: list[HeldRequest] = []
         while node != ck.NIL:
             found.append(self._request(state, node))
@@ -124,14 +124,14 @@ class CommandView:
         return found
 
     def _request(self, state: np.ndarray, node: int) -> HeldRequest:
-        """A node's request."""
+        """Return a node's request, decoded."""
         row = self._node(state, node)
         rank, group, bank, place = self._layout.device.mapping.place(int(row.address))
         payload, stamp = int(row.link) & ck.LOW_HALF, int(row.stamp) >> 1
         return HeldRequest(payload, int(row.address), rank, group, bank, place, stamp)
 
     def status(self, state: np.ndarray, channel: int) -> tuple[str, str]:
-        """(word, detail) for what a channel does now."""
+        """Return (word, detail) for what a channel does now."""
         row = ck.CHANNEL(self.channels(state)[channel])
         reads, writes, front = int(row.held[0]), int(row.held[1]), int(row.front_count)
         active, is_open = int(row.active), int(row.open)

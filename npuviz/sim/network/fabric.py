@@ -1,7 +1,7 @@
-"""A flit-level network as a fabric: states, loads, buffers and flits, read from a root state when asked.
+"""Show a flit-level network as a fabric: states, loads, buffers and flits, read from a root state on demand.
 
-An element is a router at its place, with one exception: a crossbar has a single router, so its elements
-are its nodes, on a grid of their own.
+An element is a router at its place, except that a crossbar has a single router: its elements
+are its nodes, laid out on a grid.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ _WINDOW = 2 << fk.EPOCH_SHIFT
 
 
 class FlitFabric:
-    """Answers of the fabric protocols for a network at word `net` of a state.
+    """Implements the fabric protocols for a network at word `net` of a state.
 
-    node_names        what is at each node ("Core[0]", "DRAM[3]"), further nodes are unused
+    node_names        name of the unit at each node ("Core[0]", "DRAM[3]"); nodes beyond the list are unused
     cycles_per_tick   base cycles of the machine per network cycle
     """
 
@@ -58,7 +58,7 @@ class FlitFabric:
             word="flit",
             hop_cycles=5 * cycles_per_tick,
         )
-        """Size, legend and words."""
+        """Size, legend and words of the fabric."""
         self._nodes_of: list[list[int]] = [[] for _ in places]
         outputs = network.num_outputs
         targets = np.array(topology.targets, dtype=np.int64)
@@ -68,7 +68,7 @@ class FlitFabric:
         self._owners, self._sides = self._directions(targets)
 
     def _directions(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(element, port of the fabric) of every output of a router."""
+        """Return, for every output of a router, its element and the fabric port that it leaves by."""
         topology, outputs = self._network.config.topology, self._network.num_outputs
         owners = np.zeros(outputs, dtype=np.int64)
         sides = np.zeros(outputs, dtype=np.int64)
@@ -93,7 +93,7 @@ class FlitFabric:
         return owners, sides
 
     def _grid(self, values: np.ndarray, area: fabric.Area) -> np.ndarray:
-        """Values per element as (rows, columns, ...) of an area; places without an element are 0."""
+        """Arrange values per element as (rows, columns, ...) of an area; places without an element are 0."""
         whole = np.zeros((self.shape.rows, self.shape.columns, *values.shape[1:]), dtype=values.dtype)
         for (column, row), value in zip(self._places, values, strict=True):
             whole[row, column] = value
@@ -103,7 +103,7 @@ class FlitFabric:
     # --- whole areas -----------------------------------------------------------------------------------
 
     def element_states(self, state: np.ndarray, net: int, area: fabric.Area) -> np.ndarray:
-        """(rows, columns) uint8: index into STATES."""
+        """Return the state of every element of an area, (rows, columns) uint8 indices into STATES."""
         inputs = self._inputs(state, net)
         busy = inputs[:, fk.INPUT_VC.count] > 0
         ovs = self._network.table(state, net, fk.NET.output_vcs).reshape(-1, fk.OUTPUT_VC.num_words)
@@ -123,9 +123,10 @@ class FlitFabric:
         return self._grid(np.where(held, HELD, codes).astype(np.uint8), area)
 
     def link_loads(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
-        """(rows, columns, NUM_PORTS) uint8: share of the last ticks up to `tick` each side sent a flit.
+        """Return how busy each side was in the last ticks up to `tick`, (rows, columns, NUM_PORTS) uint8
+        shares.
 
-        Where several links leave on one side the busiest counts.
+        If several links leave on one side, the busiest counts.
         """
         recent = self._links(state, net)[: self._network.num_outputs, fk.LINK.recent]
         behind = (tick >> fk.EPOCH_SHIFT) - (recent >> 32)
@@ -138,7 +139,7 @@ class FlitFabric:
         return self._grid(loads, area)
 
     def queue_fill(self, state: np.ndarray, net: int, area: fabric.Area) -> np.ndarray:
-        """(rows, columns) uint8: fill of the fullest buffer of every element; 255 is full."""
+        """Return how full the fullest buffer of every element is, (rows, columns) uint8; 255 is full."""
         fills = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1).max(axis=1)
         shares = np.minimum(255, fills * 255 // self._network.config.buffer)
         return self._grid(shares.astype(np.uint8), area)
@@ -146,7 +147,7 @@ class FlitFabric:
     # --- one element -------------------------------------------------------------------------------------
 
     def glances(self, state: np.ndarray, net: int, area: fabric.Area) -> dict[tuple[int, int], fabric.Glance]:
-        """What the elements of an area do now, by their (column, row); an empty place is idle."""
+        """Describe what the elements of an area do now, by their (column, row); an empty place is idle."""
         codes = self.element_states(state, net, area).tolist()
         counts = self._inputs(state, net)[:, fk.INPUT_VC.count].reshape(len(self._places), -1)
         waiting, buffers = self._nodes(state, net)[:, fk.NODE.count], counts.sum(axis=1).tolist()
@@ -170,7 +171,7 @@ class FlitFabric:
         return found
 
     def element_details(self, state: np.ndarray, net: int, column: int, row: int) -> tuple[DetailTable, ...]:
-        """Links and buffers of one element now."""
+        """Return tables of the links, the buffers and the nodes of one element now."""
         element = self._at.get((column, row))
         if element is None:
             return ()
@@ -180,12 +181,12 @@ class FlitFabric:
         return tuple(tables)
 
     def nodes_at(self, column: int, row: int) -> tuple[int, ...]:
-        """Nodes that belong to a place."""
+        """Return the nodes that belong to a place."""
         element = self._at.get((column, row))
         return () if element is None else tuple(self._nodes_of[element])
 
     def place_of_node(self, node: int) -> tuple[int, int] | None:
-        """Place of the element a node belongs to."""
+        """Return the place of the element that a node belongs to."""
         for place, own in zip(self._places, self._nodes_of, strict=True):
             if node in own:
                 return place
@@ -248,7 +249,8 @@ class FlitFabric:
     # --- flits ---------------------------------------------------------------------------------------------
 
     def words(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
-        """Flits on links and in buffers within an area, as rows of WORD_DTYPE; `tick` is the newest cycle.
+        """Return the flits on links and in buffers of an area, as rows of WORD_DTYPE; `tick` is the newest
+        cycle.
 
         The id of a flit is its packet's: 1048576 * network cycle of its entry + source node.
         """
@@ -284,7 +286,7 @@ class FlitFabric:
         return found[inside]
 
     def _chain(self, state: np.ndarray, net: int, flit: int) -> list[tuple[int, int]]:
-        """(flit, where it arrives) of a list."""
+        """Return the flits of a list, each with its target: (flit, input or node where it arrives)."""
         found: list[tuple[int, int]] = []
         pool = fk.NET(state, net).pool
         while flit != fk.NIL:

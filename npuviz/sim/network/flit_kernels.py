@@ -1,7 +1,7 @@
-"""A flit-level network: nodes that send and take packets, and routers between them.
+"""Simulate a flit-level network: nodes that send and take packets, and routers between them.
 
 One call of `net_step` is one network cycle, after the exchange at the nodes of the same cycle
-(Ref: systolic.md section 9). Cycles up to `net_next` may be left out: nothing happens in them.
+(Ref: systolic.md section 9). Cycles before `net_next` may be left out: nothing happens in them.
 Records are those of records_kernels; npuviz.sim.network.flit_network writes them.
 """
 
@@ -49,17 +49,17 @@ def net_can_inject(network, node, kind):
 
 @inlined
 def net_room(network):
-    """Flits of the pool that are free."""
+    """Return the number of free flits in the pool."""
     net = network.net
     return net.capacity - net.live
 
 
 @kernel
 def net_inject(network, node, packet, cycle):
-    """Put a packet into the source queue of a node in a cycle (before its `net_step`).
+    """Put a packet into the source queue of a node in a cycle, before `net_step` of that cycle.
 
     packet  its destination, kind and payload
-    The caller has asked `net_can_inject`, and made sure that the pool has room.
+    The caller must have checked `net_can_inject`, and that the pool has room.
     """
     words, net = network.words, network.net
     destination, kind, payload = packet
@@ -89,7 +89,7 @@ def net_inject(network, node, packet, cycle):
 
 @kernel
 def net_take(network, node):
-    """Take the waiting packet of the lowest VC of a node; returns its payload, -1 if none waits."""
+    """Take the waiting packet of the lowest VC of a node; return its payload, -1 if none waits."""
     words, net = network.words, network.net
     node_row = NODE(words, net.node_table, node)
     ready = node_row.ready
@@ -119,7 +119,7 @@ def net_take(network, node):
 
 @kernel
 def net_next(network, cycle):
-    """First cycle after `cycle` whose step may change anything, NEVER if the network is idle."""
+    """Return the first cycle after `cycle` whose step may change anything, NEVER if the network is idle."""
     words, net = network.words, network.net
     for index in range(net.node_masks):
         if words[net.sources + index] | words[net.ejecting + index] != 0:
@@ -140,7 +140,7 @@ def net_next(network, cycle):
 
 @kernel
 def _enter_router(network, entrance, flit):
-    """A flit arrives at an input of a router."""
+    """Let a flit arrive at an input of a router."""
     words, net = network.words, network.net
     vcs = net.vcs
     ports = net.ports
@@ -165,7 +165,7 @@ def _enter_router(network, entrance, flit):
 
 @kernel
 def _enter_node(network, node, flit):
-    """A flit arrives at a node: it joins the ejection queue of its VC."""
+    """Let a flit arrive at a node: append it to the ejection queue of its VC."""
     words, net = network.words, network.net
     vc = (FLIT(words, net.pool, flit).word >> VC_SHIFT) & 63
     queues = NODE_QUEUES(words, net.node_queues, node * net.vcs + vc)
@@ -181,7 +181,7 @@ def _enter_node(network, node, flit):
 
 @kernel
 def _arrive(network, cycle):
-    """Flits and credits that reach the other end of their link in a cycle."""
+    """Let the flits and credits arrive that reach the other end of their link in this cycle."""
     words, net = network.words, network.net
     slot = net.wheel + (cycle & (net.slots - 1))
     flit = words[slot]
@@ -210,7 +210,7 @@ def _arrive(network, cycle):
 
 @kernel
 def _eject(network, node, cycle):
-    """Move a flit per VC to the boundary of a node, and give one place back."""
+    """Move a flit per VC to the boundary of a node, and return one credit."""
     words, net = network.words, network.net
     node_row = NODE(words, net.node_table, node)
     ring = net.ejected + node * net.ejected_words
@@ -257,7 +257,8 @@ def _eject(network, node, cycle):
 
 @kernel
 def _pick_vc(network, node, first, last, link):
-    """The VC a new packet of a node takes: the next in rotation that is free and not full, or -1."""
+    """Return the VC for a new packet of a node: the next one in rotation that is free and not full, or -1. If
+    the node's last packet used a VC outside first..last, only VC `first` is tried."""
     words, net = network.words, network.net
     newest = NODE(words, net.node_table, node).vc
     count = last - first + 1
@@ -272,7 +273,7 @@ def _pick_vc(network, node, first, last, link):
 
 @kernel
 def _send(network, node, cycle):
-    """Let the head of a node's source queue enter the network, if a VC has room for it."""
+    """Send the first flit of a node's source queue into the network, if a VC has room for it."""
     words, net = network.words, network.net
     node_row = NODE(words, net.node_table, node)
     link = net.routers * net.ports + node
@@ -306,7 +307,7 @@ def _send(network, node, cycle):
 
 @kernel
 def _turn_routers(network, cycle):
-    """The routers' cycles of a network cycle: one, or as many as the internal speedup gives."""
+    """Run the router cycles of a network cycle: one, or as many as the internal speedup gives."""
     words, net = network.words, network.net
     speedup = net.speedup
     unit = net.speedup_unit
@@ -324,7 +325,7 @@ def _turn_routers(network, cycle):
 
 @kernel
 def net_step(network, cycle):
-    """One cycle of the network; cycles rise, and those before `net_next` may be left out."""
+    """Run one cycle of the network; cycles must rise, and those before `net_next` may be left out."""
     words, net = network.words, network.net
     _arrive(network, cycle)
     for index in range(net.node_masks):

@@ -1,7 +1,7 @@
-"""A flit-level network as Python sees it: rules, topology, and the words of its tables.
+"""Configure a flit-level network: its rules, its topology, and the words of its tables.
 
 The kernels are in flit_kernels. A network is configured by the values of a BookSim-style
-description (npuviz.formats.onnxim.booksim); what is not modelled is refused, with the values that are.
+description (npuviz.formats.onnxim.booksim); values that are not modelled are refused, with those that are.
 """
 
 from collections.abc import Mapping
@@ -48,8 +48,9 @@ _ONLY: Mapping[str, tuple[int | float | str, ...]] = {
 class FlitConfig:
     """Rules of a network.
 
-    first_vc, last_vc  VCs each of KINDS may use; sizes  flits of a packet of each kind
-    buffer             flits per VC of an input; source_limit, boundary  flits a node keeps, per VC there
+    first_vc, last_vc  VCs that each of KINDS may use; sizes  flits of a packet of each kind
+    buffer             flits per VC of an input
+    source_limit       flits that a node keeps to send; boundary  flits per VC that wait there to be taken
     speedup            router cycles per network cycle
     """
 
@@ -71,10 +72,10 @@ class FlitConfig:
 
 
 def flit_config(values: Mapping[str, int | float | str], packet_bytes: tuple[int, ...]) -> FlitConfig:
-    """Rules from the complete values of a BookSim-style description.
+    """Make the rules from the complete values of a BookSim-style description.
 
     packet_bytes  bytes of a packet of each of KINDS
-    Raises TargetError with the rule that is broken, or with what is not modelled.
+    Raises TargetError with the rule that is broken, or with the setting that is not modelled.
     """
     for name, allowed in _ONLY.items():
         if values[name] not in allowed:
@@ -122,7 +123,8 @@ def flit_config(values: Mapping[str, int | float | str], packet_bytes: tuple[int
 def _buffers(
     values: Mapping[str, int | float | str], vcs: int, packet_bytes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], int, int, int]:
-    """(flits of a packet of each kind, flits of a VC's buffer, of a source, of a boundary buffer)."""
+    """Return (flits of a packet of each kind, flits of a VC's buffer, of a source queue, of a boundary
+    buffer)."""
     flit_size = _number(values, "flit_size", 1, 1 << 20)
     sizes = tuple(max(1, -(-size // flit_size)) for size in packet_bytes)
     shared = int(values["buf_size"])
@@ -153,7 +155,8 @@ def _number(values: Mapping[str, int | float | str], name: str, low: int, high: 
 
 
 def _iterations(values: Mapping[str, int | float | str], name: str) -> int:
-    """Passes of an iSLIP allocator: `islip` one, `islip(n)` n. BookSim does not use `alloc_iters` here."""
+    """Return the passes of an iSLIP allocator: `islip` one, `islip(n)` n. BookSim ignores `alloc_iters`
+    here."""
     text = str(values[name])
     digits = text.removeprefix("islip(").removesuffix(")")
     if text == "islip":
@@ -164,7 +167,8 @@ def _iterations(values: Mapping[str, int | float | str], name: str) -> int:
 
 
 def _vc_ranges(values: Mapping[str, int | float | str], vcs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """First and last VC of each kind; -1 stands for half of the VCs (Ref: BOOK routefunc.cpp)."""
+    """Return the first and the last VC of each kind; -1 stands for half of the VCs (Ref: BOOK
+    routefunc.cpp)."""
     first: list[int] = []
     last: list[int] = []
     for kind in KINDS:
@@ -185,7 +189,7 @@ def _vc_ranges(values: Mapping[str, int | float | str], vcs: int) -> tuple[tuple
 def check_nodes(config: FlitConfig, needed: int, what: str = "", *, is_exact: bool = True) -> None:
     """Refuse a network with fewer nodes than the chip has, if `is_exact` also one with more.
 
-    `what` says how the number came about. Raises TargetError.
+    `what` explains the needed number in the error. Raises TargetError.
     """
     have = config.topology.num_nodes
     if have < needed or (is_exact and have != needed):
@@ -197,7 +201,7 @@ def check_nodes(config: FlitConfig, needed: int, what: str = "", *, is_exact: bo
 
 
 class FlitNetwork:
-    """Sizes and words of one network."""
+    """Sizes of one network's tables, and the words that they begin with."""
 
     flit_words = fk.FLIT.num_words
 
@@ -220,7 +224,7 @@ class FlitNetwork:
             self._at[word] = place
             place += size
         self.table_words = place
-        """Words of header and tables."""
+        """Number of words of header and tables."""
         if place >= 1 << 27:
             raise TargetError(f"network: {topology.name} would take {place * 8 >> 20} MiB; make it smaller")
 
@@ -264,7 +268,7 @@ class FlitNetwork:
         """Write header and tables of cycle 0.
 
         state  (words,) int64, changed from word `at` on, `table_words` words
-        pool_at, pool_capacity  where `pool_capacity * flit_words` zero words for flits are
+        pool_at, pool_capacity  first word of `pool_capacity * flit_words` zero words for flits
         """
         s = state[at : at + self.table_words]
         s[:] = 0
@@ -300,7 +304,7 @@ class FlitNetwork:
         offsets[:] = np.arange(len(offsets)) % config.input_speedup
 
     def _write_header(self, s: np.ndarray, pool_at: int, pool_capacity: int) -> Any:
-        """Write what the header says beside tables; returns its row."""
+        """Write the header's fields other than the tables' places; return the header."""
         config, topology = self.config, self.config.topology
         net = fk.NET(s)
         net.nodes = self.num_nodes
@@ -338,7 +342,8 @@ class FlitNetwork:
         return net
 
     def table(self, state: np.ndarray, at: int, word: int) -> np.ndarray:
-        """Words of the table a header word names (a view), the header being at word `at` of `state`."""
+        """Return the words of the table that a header word names (a view); the header is at word `at` of
+        `state`."""
         place = at + self._at[word]
         return state[place : place + self._sizes()[word]]
 

@@ -1,7 +1,7 @@
-"""Links of a flit-level network: flits one way, credits the other, each due in a known cycle.
+"""Move flits over the links of a flit-level network one way and credits the other, each due in a known cycle.
 
-What is on a link lies in a wheel of slots, one per cycle to come: nothing is moved from stage to stage.
-A link takes a flit a cycle; a router cycle beyond that (internal speedup) waits behind the newest one.
+What is on a link lies in a wheel of slots, one for each coming cycle: nothing is moved from stage to stage.
+A link takes one flit a cycle; with internal speedup, further flits wait behind the newest one.
 """
 
 from npuviz.sim.network.records_kernels import EPOCH_SHIFT, FLIT, LINK, NIL
@@ -10,7 +10,7 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 
 @inlined
 def take_flit(network):
-    """A flit of the pool; the owner of the state has made sure that one is free."""
+    """Take a flit from the pool; the caller must have checked that one is free."""
     net = network.net
     flit = net.free
     if flit != NIL:
@@ -33,13 +33,13 @@ def free_flit(network, flit):
 
 @inlined
 def set_next(network, flit, following):
-    """Chain a flit."""
+    """Set the flit after another one in its list."""
     FLIT(network.words, network.net.pool, flit).next = following << 32
 
 
 @kernel
 def put_on_link(network, link, flit, leaves):
-    """A flit leaves over a link in a cycle: it arrives `latency + 1` cycles later."""
+    """Put a flit on a link in a cycle: it arrives `latency + 1` cycles later."""
     words, net = network.words, network.net
     link_row = LINK(words, net.links, link)
     slot = net.wheel + ((leaves + link_row.latency + 1) & (net.slots - 1))
@@ -75,7 +75,7 @@ def send_flit(network, output, flit, cycle, left):
 
 @kernel
 def put_credit(network, target, arrives):
-    """A credit for an output VC is on its way."""
+    """Send a credit for an output VC, which arrives in a cycle."""
     words, net = network.words, network.net
     slot = net.credit_wheel + (arrives & (net.credit_slots - 1)) * net.credit_words
     count = words[slot]
@@ -86,7 +86,7 @@ def put_credit(network, target, arrives):
 
 @inlined
 def credit_latency(network, link):
-    """Cycles from sending a credit back over a link until it counts."""
+    """Return the cycles from sending a credit back over a link until it counts."""
     net = network.net
     latency = LINK(network.words, net.links, link).latency + 1
     if link < net.routers * net.ports:
@@ -96,9 +96,9 @@ def credit_latency(network, link):
 
 @kernel
 def send_credit(network, entrance, vc, cycle, left):
-    """Give the place of a flit that has left input `entrance` back.
+    """Send back a credit for the buffer place of a flit that has left input `entrance`.
 
-    A link takes the credits of one router cycle at a time; those of more than one a cycle wait.
+    A link takes the credits of one router cycle per network cycle; those of further router cycles wait.
     """
     words, net = network.words, network.net
     leaves = cycle

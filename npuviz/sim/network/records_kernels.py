@@ -1,4 +1,4 @@
-"""Records of a flit-level network inside a machine's root state.
+"""Define the records of a flit-level network inside a machine's root state.
 
 A network is a header at word `net`, tables whose words the header names, and a pool of flits that the
 owner of the state places (last, so that it can grow). Routers all have the same number of ports.
@@ -181,7 +181,7 @@ NODE_FIELD = 0xF_FFFF
 
 
 class Network(NamedTuple):
-    """A flit-level network, and the words it lies in."""
+    """A flit-level network and the array of words that holds it."""
 
     words: Any
     """The owner's state."""
@@ -191,5 +191,5 @@ class Network(NamedTuple):
 
 @inlined
 def network_at(words, first):
-    """The network whose header is at word `first`."""
+    """Return the network whose header is at word `first`."""
     return Network(words, NET(words, first))

@@ -1,9 +1,9 @@
-"""One cycle of an input-buffered router: routing, VC allocation and switch allocation, one stage each.
+"""Run one cycle of an input-buffered router: routing, VC allocation and switch allocation, one stage each.
 
 Every stage works on the state before the cycle (Ref: systolic.md section 9, BOOK iq_router.cpp). Both
 allocators are iSLIP: a resource grants the first requester at or after its pointer, a requester
 accepts the first grant at or after its own, and in the first pass both pointers move past a match.
-Requests are kept as lists per output in the scratch words, so that the work follows the requests.
+Requests are kept as lists per output in the scratch words, so that the work grows with the requests.
 """
 
 from numba import int64
@@ -44,10 +44,10 @@ def clear_bit(s, mask, index):
 
 @kernel
 def _request_switch(network, router, mask):
-    """Gather the switch requests of a router; returns the number of outputs asked for.
+    """Gather the switch requests of a router; return the number of outputs that are requested.
 
-    Of the VCs of an expanded input that ask for the same output only the one that is first in
-    rotation is a request. Scratch: per output head, tail and best VC; then the outputs asked
+    If several VCs of an expanded input want the same output, only the one that is first in
+    rotation requests it. Scratch: per output head, tail and winner; then the outputs asked
     for; then per request (next, expanded input, VC).
     """
     words, net = network.words, network.net
@@ -78,7 +78,7 @@ def _request_switch(network, router, mask):
             if words[entry] == NIL:
                 words[asked + count] = output
                 count += 1
-            # Requests of one input follow each other: an older one of this input is among the newest.
+            # Requests of one input are neighbours in a list: an older one of this input is among the newest.
             row = words[entry + 1] if words[entry] != NIL else NIL
             while row != NIL and words[rows + 4 * row + 1] // in_speedup == port:
                 if words[rows + 4 * row + 1] == source:
@@ -106,9 +106,10 @@ def _request_switch(network, router, mask):
 
 @inlined
 def _in_rotation(s, rows, first, pointer, wins):
-    """The row of a list whose expanded input is first at or after `pointer` and has not won yet, or NIL.
+    """Return the row of a list whose expanded input is first at or after `pointer` and has not won yet, or
+    NIL.
 
-    Inputs are in order, but the parts of one input (input speedup) need not be.
+    Inputs are in order in the list, but the expanded inputs of one input (input speedup) need not be.
     """
     best = NIL
     least = NIL
@@ -126,9 +127,9 @@ def _in_rotation(s, rows, first, pointer, wins):
 
 @kernel
 def match_switch(network, router):
-    """Allocate the switch of a router; returns the number of winners.
+    """Allocate the switch of a router; return the number of winners.
 
-    They stand in the table `winners` as (expanded input, output, VC).
+    The winners are written to the table `winners` as (expanded input, output, VC).
     """
     words, net = network.words, network.net
     vcs = net.vcs
@@ -141,7 +142,7 @@ def match_switch(network, router):
     outs = ports
     asked = net.scratch + 3 * outs
     rows = asked + outs
-    wins = rows + 4 * ports * vcs  # per expanded input: request it won with, NIL; then its best grant
+    wins = rows + 4 * ports * vcs  # per expanded input: its winning request or NIL; then its best grant
     grants = wins + ins
     winners = net.winners
     grant_pointer = net.switch_grant + router * outs
@@ -197,7 +198,7 @@ def match_switch(network, router):
 
 @kernel
 def _alone(network, mask):
-    """The only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
+    """Return the only set bit of a mask of input VCs; -1 if there are several, NIL if there is none."""
     found = NIL
     for index in range(network.net.mask_words):
         word = network.words[mask + index]
@@ -213,7 +214,8 @@ def _alone(network, mask):
 def _own(network, router, bit, place, is_first):
     """Give an output VC, number `place` of its router, to an input VC.
 
-    It waits for the switch from the next cycle on. Pointers of the allocator move past a first match.
+    The input VC asks for the switch from the next cycle on. If `is_first`, the allocator's
+    pointers move past the match.
     """
     words, net = network.words, network.net
     vcs = net.vcs
@@ -235,7 +237,8 @@ def _own(network, router, bit, place, is_first):
 
 @inlined
 def _accept_start(network, router, bit, output):
-    """Where the rotation of an input VC begins among the VCs of one output (0: from the lowest)."""
+    """Return the VC of one output at which the rotation of an input VC begins (0 if it points to another
+    output)."""
     net = network.net
     vcs = net.vcs
     start = network.words[net.vc_accept + router * net.ports * vcs + bit] - output * vcs
@@ -244,7 +247,7 @@ def _accept_start(network, router, bit, output):
 
 @kernel
 def _take_alone(network, router, bit, route):
-    """The VC allocator where nobody else asks for an output: the first free VC in rotation."""
+    """Give the only input VC that asks for an output its first free VC in rotation, if there is one."""
     net = network.net
     output = route >> 16
     base = net.output_vcs + (router * net.ports + output) * net.vcs * OUTPUT_VC.num_words
@@ -263,7 +266,7 @@ def _take_alone(network, router, bit, route):
 
 @inlined
 def _grant_vc(s, rows, first, vc, pointer):
-    """The request of a list that an output VC grants: the first at or after its pointer, or NIL."""
+    """Return the request of a list that an output VC grants: the first at or after its pointer, or NIL."""
     chosen = NIL
     row = first
     while row != NIL:
@@ -279,9 +282,9 @@ def _grant_vc(s, rows, first, vc, pointer):
 
 @kernel
 def _match_output(network, router, output, first, rows):
-    """iSLIP between the input VCs of a list and the free VCs of one output.
+    """Match the input VCs of a list with the free VCs of one output by iSLIP.
 
-    An input VC asks for VCs of one output only, so the outputs of a router do not influence each other.
+    An input VC asks for VCs of one output only, so that each output of a router is matched on its own.
     """
     words, net = network.words, network.net
     vcs = net.vcs
@@ -368,7 +371,7 @@ def match_vcs(network, router):
 
 @kernel
 def route_vcs(network, router):
-    """Find the way of the packets that are new at the head of their VC; they ask for a VC next."""
+    """Find the routes of packets that are new at the head of their VC, and let them ask for an output VC."""
     words, net = network.words, network.net
     size = net.mask_words
     vcs = net.vcs
@@ -388,7 +391,8 @@ def route_vcs(network, router):
 
 @kernel
 def traverse(network, router, winner, cycle, left):
-    """Send the head flit of an input VC that has won the switch; `left` router cycles follow in `cycle`.
+    """Send the first flit of an input VC that has won the switch; `left` more router cycles follow in
+    `cycle`.
 
     winner  word of its row in the table `winners`
     """
@@ -430,7 +434,7 @@ def traverse(network, router, winner, cycle, left):
 
 @kernel
 def start_packet(network, router, bit):
-    """A head flit has come to the head of an input VC: route it, or let it ask for a VC at once."""
+    """Route a head flit that is now first in its input VC, or let it ask for a VC at once."""
     words, net = network.words, network.net
     size = net.mask_words
     input_vc = INPUT_VC(words, net.input_vcs, router * net.ports * net.vcs + bit)
@@ -438,7 +442,7 @@ def start_packet(network, router, bit):
         input_vc.state = VC_ROUTING
         set_bit(words, net.route_masks + router * size, bit)
     else:
-        # Look-ahead: the router before has found the way.
+        # Look-ahead routing: the previous router has found the route already.
         input_vc.route = find_route(network, router, bit // net.vcs, input_vc.head)
         input_vc.state = VC_WAITING
         set_bit(words, net.alloc_masks + router * size, bit)
@@ -446,7 +450,7 @@ def start_packet(network, router, bit):
 
 @kernel
 def router_cycle(network, router, cycle, left):
-    """One cycle of a router; returns whether a VC still has something to do."""
+    """Run one cycle of a router; return whether a VC still has something to do."""
     words, net = network.words, network.net
     winners = net.winners
     number = match_switch(network, router)

@@ -1,7 +1,7 @@
-"""Routing functions: the output, the range of VCs and the ring half a packet takes at a router.
+"""Compute routes: the output, the range of VCs and the ring half that a packet takes at a router.
 
 Ref: BOOK routefunc.cpp, networks/. All are deterministic: a torus packet with two equally short ways
-goes by the parity of source and destination (BookSim draws a random number).
+takes one by the parity of source and destination (BookSim draws a random number).
 """
 
 from npuviz.sim.network.records_kernels import (
@@ -19,7 +19,7 @@ from npuviz.sim.parts.bits_kernels import kernel
 
 @kernel
 def _fly_output(net, router, destination):
-    """Destination tag: at stage i of n the i-th digit from the top, in base k."""
+    """Return the output by destination tag: at stage i of n the i-th digit from the top, in base k."""
     radix = net.radix
     stages = net.dimensions
     per_stage = 1
@@ -32,7 +32,8 @@ def _fly_output(net, router, destination):
 
 @kernel
 def _mesh_output(net, router, destination):
-    """Dimension order, lowest first: outputs are up and down of each dimension, then the node."""
+    """Return the output by dimension order, lowest first: outputs are up and down of each dimension, then the
+    node."""
     radix = net.radix
     dimensions = net.dimensions
     for dimension in range(dimensions):
@@ -49,9 +50,9 @@ def _mesh_output(net, router, destination):
 
 @kernel
 def _torus_output(net, router, destination, port, word):
-    """Dimension order over the shorter way; returns output * 2 + half of the ring's VCs.
+    """Find the output by dimension order over the shorter way; return output * 2 + half of the ring's VCs.
 
-    The half is fixed when a packet turns into a dimension: it tells whether the packet passes the
+    The half is fixed when a packet turns into a dimension: it depends on whether the packet passes the
     dateline between k - 1 and 0 (upwards), or does not (downwards), which keeps rings free of deadlock.
     """
     radix = net.radix
@@ -76,7 +77,8 @@ def _torus_output(net, router, destination, port, word):
 
 @kernel
 def flatfly_place(net, node):
-    """Router * concentration + port of a node of a flattened butterfly (nodes are numbered by rows)."""
+    """Return router * concentration + port of a node of a flattened butterfly (nodes are numbered by
+    rows)."""
     columns = net.node_columns
     rows = net.node_rows
     width = net.router_columns * columns
@@ -88,7 +90,8 @@ def flatfly_place(net, node):
 
 @kernel
 def _flatfly_output(net, router, destination):
-    """Dimension order over direct links: nodes first, then per dimension the other routers in order."""
+    """Return the output by dimension order over direct links: nodes first, then the other routers per
+    dimension."""
     radix = net.radix
     concentration = net.concentration
     place = flatfly_place(net, destination)
@@ -109,9 +112,9 @@ def _flatfly_output(net, router, destination):
 
 @kernel
 def find_route(network, router, port, flit):
-    """Route of a head flit that came in by `port`: output << 16 | first VC << 8 | last VC.
+    """Return the route of a head flit that came in by `port`: output << 16 | first VC << 8 | last VC.
 
-    Keeps the ring half of a torus in the flit.
+    Stores the ring half of a torus in the flit.
     """
     net = network.net
     flit_row = FLIT(network.words, net.pool, flit)

@@ -1,4 +1,4 @@
-"""Simple interconnect: a crossbar with one FIFO per (source, destination), no back-pressure.
+"""Simulate a simple interconnect: a crossbar with one FIFO per (source, destination), no back-pressure.
 
 A header, then the tables it points to. Each destination takes one packet a cycle, the
 sources in rotation. A packet is a node of a pool: word 0 = next << 32 | payload, word 1 (only where
@@ -6,7 +6,7 @@ sources in rotation. A packet is a node of a pool: word 0 = next << 32 | payload
 
 FIFO rule (Ref: systolic.md section 9): a packet that enters in cycle c is ready in c + latency if
 its FIFO is empty, else one cycle after the newest packet of the FIFO. With latency 1 a packet is
-thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready time is kept.
+thus ready as soon as it is at the head of its FIFO in a later cycle, and no ready cycle is kept.
 """
 
 from numba import int64
@@ -53,9 +53,9 @@ def take_free(s, noc, free):
 
 @inlined
 def allocate_node(s, noc):
-    """Take a node of the pool. The caller has made sure that one is free.
+    """Take a node of the pool; the caller must have checked that one is free.
 
-    Once all near nodes have been used, they are kept for `bring_near`, if others are left.
+    Once all near nodes have been used, they are reserved for `bring_near` as long as other nodes are left.
     """
     fresh = noc.fresh
     if noc.free != NONE:
@@ -80,9 +80,9 @@ def free_node(s, noc, node):
 
 @inlined
 def bring_near(s, noc, node):
-    """Move a packet that will be looked at often to a near node, if one is free; returns its node.
+    """Move a packet that will be read often to a near node, if one is free; return its node.
 
-    Only its payload moves.
+    Only its payload is moved.
     """
     if node < noc.near or noc.near_free == NONE:
         return node
@@ -97,7 +97,7 @@ def bring_near(s, noc, node):
 
 @inlined
 def noc_push(s, noc, way, payload, cycle):
-    """Let a packet enter the network in `cycle`; returns its node. way: its source and destination."""
+    """Let a packet enter the network in `cycle`; return its node. way  (source, destination)"""
     source, destination = way
     pool = noc.pool
     stride = noc.stride
@@ -129,7 +129,7 @@ def noc_push(s, noc, way, payload, cycle):
 
 @inlined
 def _next_source(s, mask, words, start):
-    """First set bit of a mask at or after `start`, in rotation; -1 if there is none."""
+    """Return the first set bit of a mask at or after `start`, in rotation; -1 if there is none."""
     first = start >> 6
     word = s[mask + first] >> (start & 63) << (start & 63)
     if word != 0:
@@ -146,7 +146,7 @@ def _next_source(s, mask, words, start):
 
 @inlined
 def _pick_ready(s, noc, destination, cycle):
-    """The source whose head packet is granted, or -1. Looks at ready times where they are kept."""
+    """Return the source whose first packet is granted, or -1. Checks ready cycles if these are kept."""
     words = noc.mask_words
     mask = noc.masks + destination * words
     start = s[noc.turns + destination]
@@ -171,7 +171,7 @@ def _pick_ready(s, noc, destination, cycle):
 
 @inlined
 def noc_grant(s, noc, destination, cycle):
-    """Let `destination` take one packet in `cycle`; returns its node (to be freed), or -1."""
+    """Let `destination` take one packet in `cycle`; return its node, which the caller frees, or -1."""
     source = _pick_ready(s, noc, destination, cycle)
     if source < 0:
         return -1
@@ -192,7 +192,7 @@ def noc_grant(s, noc, destination, cycle):
         s[mask + (source >> 6)] &= ~(1 << (source & 63))
     else:
         s[fifos + source] = (following << 32) | (s[fifos + source] & LOW_MASK)
-    # A packet waits longer than caches keep its node: that of the next turn is asked for now.
+    # A packet waits so long that its node leaves the caches: the node of the next turn is prefetched now.
     source = _next_source(s, mask, words, turn)
     if source < 0:
         s[noc.active + (destination >> 6)] &= ~(1 << (destination & 63))

@@ -1,4 +1,4 @@
-"""Shapes of networks: which output leads to which input, and how long that takes.
+"""Build topologies of networks: which output leads to which input, and the latency of each link.
 
 Inputs and outputs of router r are r * ports + port. Ref: BOOK networks/fly.cpp, kncube.cpp,
 flatfly_onchip.cpp; port numbers matter, because the allocators rotate over them.
@@ -19,14 +19,14 @@ TOPOLOGIES = {
     "dim_order_torus": fk.TOPOLOGY_TORUS,
     "ran_min_flatfly": fk.TOPOLOGY_FLATFLY,
 }
-"""`routing function`_`topology` -> code of the kernels."""
+""""routing function_topology" -> code of the kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
     """Routers, and the links between them and the nodes.
 
-    targets    per output of a router, then per node: the input it leads to, or inputs + node
+    targets    for each output of a router, then for each node: the input that it leads to, or inputs + node
     latencies  cycles of each link
     places     (column, row) of each router in a drawing
     """
@@ -48,7 +48,7 @@ class Topology:
 
 
 def build_topology(routing: str, values: Mapping[str, int | float | str]) -> Topology:
-    """The network of a description. Raises TargetError with the rule that is broken."""
+    """Build the topology of a description. Raises TargetError with the rule that is broken."""
     code = TOPOLOGIES[routing]
     radix, dimensions = _size(values, "k"), _size(values, "n")
     if dimensions > 16 or radix**dimensions > MAX_NODES:
@@ -69,7 +69,7 @@ def _size(values: Mapping[str, int | float | str], name: str) -> int:
 
 
 def _fly(radix: int, stages: int) -> Topology:
-    """k-ary n-fly: n columns of k x k switches; with n = 1 one crossbar."""
+    """Build a k-ary n-fly: n columns of k x k switches; with n = 1 one crossbar."""
     nodes = radix**stages
     rows = nodes // radix
     inputs = stages * nodes
@@ -80,7 +80,7 @@ def _fly(radix: int, stages: int) -> Topology:
                 targets.append(inputs + output)
                 continue
             row, port = divmod(output, radix)
-            # The link swaps the port with the digit of the row that the next stage decides.
+            # The link swaps the port with the digit of the row that the next stage routes by.
             shift = radix ** (stages - stage - 2)
             digit = row // shift % radix
             row += (port - digit) * shift
@@ -94,7 +94,8 @@ def _fly(radix: int, stages: int) -> Topology:
 
 
 def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
-    """k-ary n-cube: per dimension an output up and one down, then the node. Links of a torus are folded."""
+    """Build a k-ary n-cube: per dimension an output up and one down, then the node. Links of a torus are
+    folded."""
     nodes = radix**dimensions
     ports = 2 * dimensions + 1
     is_mesh = code == fk.TOPOLOGY_MESH
@@ -110,7 +111,7 @@ def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
             digit = node // step % radix
             up = node + (step if digit < radix - 1 else -(radix - 1) * step)
             down = node - (step if digit > 0 else -(radix - 1) * step)
-            # What goes up comes in from below.
+            # A link up from here enters the next router by its lower port.
             targets += [up * ports + 2 * dimension + 1, down * ports + 2 * dimension]
             latencies += [latency, latency]
         targets.append(inputs + node)
@@ -130,7 +131,8 @@ def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
 
 
 def _flatfly(radix: int, dimensions: int, values: Mapping[str, int | float | str], is_real: bool) -> Topology:
-    """Flattened butterfly of k x k routers, c nodes each, all linked within a row and within a column."""
+    """Build a flattened butterfly of k x k routers, c nodes each, all linked within a row and within a
+    column."""
     concentration, columns, rows = _size(values, "c"), _size(values, "xr"), _size(values, "yr")
     routers = radix * radix
     if dimensions != 2 or values["x"] != radix or values["y"] != radix or radix < 2:
@@ -184,7 +186,7 @@ def _flatfly(radix: int, dimensions: int, values: Mapping[str, int | float | str
 
 
 def _clients(router: int, radix: int, columns: int) -> list[tuple[int, int]]:
-    """(node, length of its link) by port: nodes are numbered by rows over the whole chip.
+    """Return (node, length of its link) by port: nodes are numbered by rows over the whole chip.
 
     The length is the distance from the middle of the router's clients, as BookSim estimates it.
     """

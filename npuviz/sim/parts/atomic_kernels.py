@@ -1,4 +1,4 @@
-"""Words that threads share, read and written whole and in order, with plain twins for uncompiled runs."""
+"""Read and write words that threads share, whole and in order, with plain twins for uncompiled runs."""
 
 import os
 from typing import Any
@@ -82,16 +82,16 @@ def _plain_replace(words: Any, index: Any, old: Any, new: Any) -> int:
 
 
 load_word: Any = intrinsic_or(_load_word, _plain_load)
-"""A word, and with it everything its writer did before `store_word`."""
+"""Read a word; everything that its writer did before `store_word` is then visible."""
 
 store_word: Any = intrinsic_or(_store_word, _plain_store)
-"""Write a word behind everything done before."""
+"""Write a word after everything done before is visible to its readers."""
 
 add_word: Any = intrinsic_or(_add_word, _plain_add)
-"""Add to a word; returns what it was."""
+"""Add to a word; return its value before."""
 
 give_way: Any = intrinsic_or(_give_way, _plain_way)
 """Let the system run another thread for whose word this one waits."""
 
 replace_word: Any = intrinsic_or(_replace_word, _plain_replace)
-"""Write a word if it is still `old`; returns 1 if so, else 0."""
+"""Write a word if it is still `old`; return 1 if so, else 0."""

@@ -1,4 +1,4 @@
-"""Words by pointer, and bit tricks: what kernels need below numpy, with plain twins for uncompiled runs.
+"""Give kernels bare pointers to words, and bit tricks that numpy lacks, with plain twins for uncompiled runs.
 
 Kernels pass the root state as a bare pointer: an array argument costs a reference count, an atomic
 operation, at every call (measured: 45 % of a run).
@@ -19,26 +19,26 @@ from npuviz.base.kernels.twins import stand_in
 cgutils: Any = _cgutils
 _compile: Any = njit  # its stub lacks the options below
 
-# No divisor of a kernel can be 0, and a test for it at every division costs time twice.
-# Each says whether it becomes part of its callers: else numba takes that over from whoever calls it first.
+# No divisor of a kernel can be 0, and testing each divisor costs time twice.
 _INNER = {"error_model": "numpy"}
 _APART = {"forceinline": False}
 _GROUP = "machine"
 
 entry: Any = entries.entry(_GROUP, is_light=True, error_model="numpy")
-"""Decorator of a kernel that Python calls, see npuviz.base.kernels.entries. Only these are cached on disk."""
+"""Decorate a kernel that Python calls, see npuviz.base.kernels.entries. Only these are cached on disk."""
 
 optimised_entry: Any = entries.entry(_GROUP, error_model="numpy")
-"""The same for one that LLVM's first level leaves slower (measured): it takes half as long again."""
+"""Decorate a kernel that Python calls and that LLVM's level 1 makes slower (measured): compiling takes half
+as long again."""
 
 kernel: Any = inner(**_INNER, **_APART)
-"""Decorator of a function that only kernels call."""
+"""Decorate a function that only kernels call."""
 
 inlined: Any = inner(**_INNER, forceinline=True)
-"""The same for small ones in hot loops."""
+"""Decorate a small function in a hot loop that only kernels call: it is inlined by LLVM."""
 
 spliced: Any = inner(**_INNER, inline="always", **_APART)
-"""The same for parts of one large function: they are compiled with it only, not once more by themselves."""
+"""Decorate a part of one large function: numba compiles it inside that function, not once more by itself."""
 
 
 def _pointer_to(_context: Any, words: Any) -> Any:
@@ -61,7 +61,7 @@ def _fetch(_context: Any, words: Any, index: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         place = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
-        # For reading or writing alike; to be kept in all caches; data.
+        # Prefetch for reading (0), into all caches (3), as data (1).
         builder.call(function, [place, number(0), number(3), number(1)])
         return ir.Constant(ir.IntType(64), 0)
 
@@ -85,7 +85,8 @@ def _plain_fetch(_words: Any, _index: Any) -> int:
 
 
 def _plain_words(words: Any) -> Any:
-    """The same words for Python: numbers of any size are cut to 64 bits where they are stored."""
+    """Return the same words as a ctypes array, which cuts numbers of any size to 64 bits when they are
+    stored."""
     return (ctypes.c_int64 * len(words)).from_buffer(words)
 
 
@@ -95,7 +96,7 @@ def _plain_trailing_zeros(word: Any) -> int:
 
 
 def intrinsic_or(generate: Any, plain: Any) -> Any:
-    """An intrinsic, which twins see as a plain function; that function itself where nothing is compiled."""
+    """Return an intrinsic, which twins see as the function `plain`; return `plain` if nothing is compiled."""
     return plain if entries.is_plain else stand_in(intrinsic(generate), plain)
 
 
@@ -103,13 +104,14 @@ is_compiled = not entries.is_plain
 """Whether kernels are compiled in this process."""
 
 pointer_to: Any = intrinsic_or(_pointer_to, _plain_words)
-"""A bare pointer to the first element of an int64 array, which must outlive it."""
+"""Return a bare pointer to the first element of an int64 array, which must live longer than the pointer."""
 
 fetch: Any = intrinsic_or(_fetch, _plain_fetch)
-"""Bring the cache line of a word nearer before it is read; changes nothing."""
+"""Prefetch the cache line of a word before it is read; changes nothing else."""
 
 stay_apart: Any = intrinsic_or(_stay_apart, _plain_apart)
-"""Called in a large kernel: it does not become part of its callers, which would double what is compiled."""
+"""Keep the large kernel that calls this from being inlined into its callers, which would double the code to
+compile."""
 
 trailing_zeros: Any = intrinsic_or(_count_trailing_zeros, _plain_trailing_zeros)
 """Number of zero bits below the lowest set bit of a non-zero 64-bit word."""

@@ -1,4 +1,4 @@
-"""One call of an `advance` kernel: its transient words made from stop rows and an event buffer."""
+"""Make one call of an `advance` kernel: its transient words, from stop rows and an event buffer."""
 
 import time
 from collections.abc import Callable
@@ -18,16 +18,17 @@ X_FILTERS, X_LOW, X_HIGH = wk.CALL.filters, wk.CALL.low, wk.CALL.high
 ALL_BITS = (1 << wk.FILTER_BITS) - 1
 NO_EVENTS = np.zeros(0, dtype=np.int64)
 CYCLE_WORD = 0
-"""Word of every root state that counts cycles: the first one of CHIP or WAFER."""
+"""Word of every root state that holds the cycle: the first one of CHIP or WAFER."""
 RESULT_UNTIL = 0
-"""What every `advance` returns when it has reached the cycle that it was to run to."""
+"""Result of every `advance` that has reached the cycle it was to run to."""
 SLICE_SECONDS = 0.05
-"""Aim for one call of a kernel whose compiled code has not come: then that may be there."""
+"""Target duration of one call while the kernel runs uncompiled: after each call the compiled code may be
+ready."""
 FIRST_SLICE_CYCLES = 64
 
 
 def prepare(kernel: Any, progress: Progress) -> None:
-    """Load the compiled code of a kernel, or have it made."""
+    """Load the code of a kernel, or have it compiled."""
     if waits():
         progress.report(-1.0, "compiling kernels (first run only)")
     kernel.prepare()
@@ -35,10 +36,11 @@ def prepare(kernel: Any, progress: Progress) -> None:
 
 @lru_cache(maxsize=64)
 def filters_of(rows: bytes) -> tuple[np.ndarray, int, int]:
-    """Summarise stop rows, as bytes: (NUM_TESTS,) int64 words CALL.filters, then CALL.low and CALL.high.
+    """Summarise stop rows, given as bytes: (NUM_TESTS,) int64 words CALL.filters, then CALL.low and
+    CALL.high.
 
-    A set bit says that a row may hit for the subjects with this number modulo 64, a clear one that none does.
-    The filters belong to the cache. A run asks for the same rows again and again.
+    A set bit means that a row may hit for subjects with this number modulo 64, a clear one that none can.
+    The filters belong to the cache and must not be changed. A run passes the same rows again and again.
     """
     found = [0] * wk.NUM_TESTS
     spans: list[tuple[int, int]] = []
@@ -64,10 +66,10 @@ def filters_of(rows: bytes) -> tuple[np.ndarray, int, int]:
 
 
 class KernelCall:
-    """The transient words `x` and event rows of one call, in the layout of watch_kernels.
+    """The transient words `x` and event rows of one call, laid out as in watch_kernels.
 
     x     (words,) int64, changed by the kernel; rows  (n * 4,) int64 event rows, a view of the buffer
-    margin  event rows one cycle may need; a smaller buffer is a SimulationError
+    margin  event rows that one cycle may need; a smaller buffer raises SimulationError
     """
 
     def __init__(self, until: int, stops: np.ndarray, events: EventBuffer | None, margin: int) -> None:
@@ -102,10 +104,11 @@ class KernelCall:
         may_be_plain: bool = True,
         together: Callable[[Any], int] | None = None,
     ) -> int:
-        """Call kernel(state, *more); as long as its compiled code has not come, in slices if that `may_cut`.
+        """Call kernel(state, *more); while it is not compiled, call it for short slices of cycles if it
+        `may_cut`.
 
-        may_be_plain  False waits for the compiled code, if the package brought none
-        together  what calls the compiled kernel instead
+        may_be_plain  False waits for the compiled code, unless the package brought shipped code
+        together  function that calls the compiled kernel instead, for example in several threads
         """
         if not may_be_plain and not kernel.has_shipped(state, *more):
             begin = time.perf_counter()
@@ -130,7 +133,7 @@ class KernelCall:
         return together(kernel) if together else int(kernel(state, *more))
 
     def finish(self) -> np.ndarray:
-        """Tell the buffer how many rows there are; returns one hit word per stop row."""
+        """Store the number of rows in the event buffer; return one hit word for each stop row."""
         if self._events is not None:
             if self.x[wk.X_EVENTS] > len(self._events.rows):
                 raise SimulationError(f"one cycle needed more than {self._margin} event rows")

@@ -1,6 +1,6 @@
-"""What machines over a kernel's root state have in common: the contract around engine, observer and image.
+"""Implement what machines over a kernel's root state share: the contract around engine, observer and image.
 
-A target's machine derives from it and adds what is its own: faults, probes, contents.
+A target's machine derives from KernelMachine and adds its own faults, probes and contents.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ RESULT_EVENTS = 4
 
 
 class KernelEngine(Protocol):
-    """State words of a machine and the one way to move them."""
+    """The state words of a machine, and the kernel that advances them."""
 
     @property
     def state(self) -> np.ndarray:
@@ -38,56 +38,57 @@ class KernelEngine(Protocol):
 
     @property
     def event_margin(self) -> int:
-        """Event rows one cycle may need."""
+        """Most event rows that one cycle may need."""
         ...
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
-        """Run the kernel; returns its result code and a hit word per stop row."""
+        """Run the kernel; return its result code and a hit word for each stop row."""
         ...
 
     def used_state(self) -> np.ndarray:
-        """The words in use (a view)."""
+        """Return the words in use (a view)."""
         ...
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `used_state` gave."""
+        """Replace the words in use by a copy that `used_state` returned earlier."""
         ...
 
 
 class KernelObserver(Protocol):
-    """Reads a root state for people."""
+    """Reads a root state for display."""
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         ...
 
     def unit_states(self) -> Iterable[UnitState]:
-        """What every unit does now, by unit id; where there are many, made one by one."""
+        """Return what every unit does now, by unit id; a machine of many units makes them one by one."""
         ...
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> instruction it takes next."""
+        """Return, for each unit id, the instruction that it takes next."""
         ...
 
     def activities(self) -> list[Activity]:
-        """Intervals that the trace does not hold yet."""
+        """Return the intervals that the trace does not have yet."""
         ...
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         ...
 
 
 class KernelImage(Protocol):
-    """What snapshots share beside the words."""
+    """The part of a snapshot beside its words: it is shared between snapshots and never changed."""
 
     def digest(self) -> str:
-        """Covers everything in it."""
+        """Return a digest of the whole image."""
         ...
 
 
 class KernelMachine(ABC):
-    """Half of npuviz.sim.machine.Machine; contents are the derived class's own."""
+    """The half of npuviz.sim.machine.Machine around state, stops and probes; a derived class adds the
+    contents."""
 
     def __init__(
         self,
@@ -113,12 +114,12 @@ class KernelMachine(ABC):
 
     @property
     def program(self) -> Program:
-        """What it runs."""
+        """The program that the machine runs."""
         return self._program
 
     @property
     def cycle(self) -> int:
-        """Base cycles completed."""
+        """Number of base-clock cycles completed."""
         return int(self._kernel.state[CYCLE_WORD])
 
     @property
@@ -128,11 +129,11 @@ class KernelMachine(ABC):
 
     @property
     def event_rows_per_cycle(self) -> int:
-        """Event rows one cycle may need at most."""
+        """Most event rows that one cycle may need."""
         return self._kernel.event_margin
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
-        """Run; see the contract."""
+        """Run as `Machine.advance` describes."""
         if until <= self.cycle and not self.is_finished:
             return StopReason(StopKind.UNTIL, self.cycle)
         result, hits = self._kernel.advance(until, stops, events)
@@ -148,15 +149,16 @@ class KernelMachine(ABC):
         return self._broken(result)
 
     def _hit_reason(self, ids: tuple[int, ...], hits: np.ndarray) -> StopReason:
-        """The stop at breakpoints, with what hit words tell of it: a unit, an instruction, a sentence."""
+        """Return the stop at breakpoints; a machine whose hit words tell more adds unit, instruction and
+        sentence."""
         return StopReason(StopKind.BREAKPOINT, self.cycle, ids)
 
     @abstractmethod
     def _broken(self, result: int) -> StopReason:
-        """Why the simulated chip cannot go on: a result code of the target's own."""
+        """Return why the simulated chip cannot go on, from a result code of the target's own."""
 
     def snapshot(self) -> Snapshot:
-        """Copy the whole state; values follow from it."""
+        """Copy the whole state; values are computed from it."""
         return Snapshot(self.cycle, self._kernel.used_state().copy(), self._image)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -165,7 +167,7 @@ class KernelMachine(ABC):
         self._image = snapshot.image
 
     def digest(self) -> str:
-        """Digest of state and image; values follow from both and the program."""
+        """Return a digest of state, program and image, from which all values follow."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(self._kernel.used_state().data)
         digest.update(self._program.fingerprint().encode())
@@ -179,7 +181,7 @@ class KernelMachine(ABC):
         return self._declared
 
     def read(self, probe: str) -> Any:
-        """Value of a probe. Raises KeyError for an unknown one."""
+        """Return the value of a probe. Raises KeyError for an unknown one."""
         return self._probes.read(probe)
 
     def write(self, probe: str, value: Any) -> None:
@@ -187,21 +189,21 @@ class KernelMachine(ABC):
         self._probes.write(probe, value)
 
     def queue_entries(self, queue: int) -> Sequence[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         return self._eyes.queue_entries(queue)
 
     def unit_states(self, most: int | None = None) -> Sequence[UnitState]:
-        """What every unit does now; of the first `most` units alone if that is given."""
+        """Return what every unit does now; or only the first `most` units."""
         return list(islice(self._eyes.unit_states(), most))
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> index of the instruction it takes next."""
+        """Return, for each unit id, the index of the instruction that it takes next."""
         return self._eyes.next_instructions()
 
     def activities(self) -> Sequence[Activity]:
-        """Intervals under way now."""
+        """Return the intervals under way now."""
         return self._eyes.activities()
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         return self._eyes.summary()

@@ -1,4 +1,4 @@
-"""Records: the words of a row of the state, named once, so that kernels read `core.turn`.
+"""Define records: each word of a row of the state gets a name, so that kernels read `core.turn`.
 
     CORE = Record(
         "core",
@@ -7,15 +7,15 @@
         streams=Rows(STREAM, 5, "in the order of STREAM_"),
     )
 
-In a kernel and in plain Python alike, where `words` is an array, a bare pointer or a row:
+Use them in a kernel as in plain Python; `words` is an array, a bare pointer or a row:
 
     core = CORE(words, word)            the row that begins at that word
     core = CORE(words, first, number)   row `number` of the table that begins at word `first`
     core.turn, core.ring[i], core.streams[n].total, core[i]
     CORE.turn, CORE.num_words           the position of a field in its row, and the size of a row
 
-A compiled row is a bare pointer with a type: a field costs one load, nothing is counted, and no size of a
-table enters the type. An uncompiled row shows the same words of an array.
+A compiled row is a bare pointer with a type: a field costs one load, no references are counted, and no
+size of a table enters the type. An uncompiled row shows the same words of an array.
 """
 
 import operator
@@ -64,21 +64,21 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The last field: words behind the row, as far as its owner made room for them: `row.name[i]`."""
+    """The last field: the words after the row, of which its owner decides the number: `row.name[i]`."""
 
     doc: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Words that mean nothing; the name of such a field begins with `_`."""
+    """Unused words; the name of such a field begins with `_`."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Another name for the words of a field that stands before it, where they mean something else."""
+    """Another name for the words of an earlier field, for rows in which they mean something else."""
 
     field: str
     doc: str = ""
@@ -90,10 +90,10 @@ _TAKEN = ("title", "fields", "num_words")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where a field lies in its row.
+    """A field and its place in a row.
 
-    count   words in all; a `Rest` has none
-    record  of its rows, None if it has words
+    count   number of words; 0 for a `Rest`
+    record  record of its rows, None if it has words
     """
 
     name: str
@@ -108,7 +108,7 @@ class Record:
     """Fields of a row in the order of their words: `name="what it is"`, or Words, Rows, Rest, Gap, Same.
 
     align     the size of a row is a multiple of this many words
-    at_least  and at least so many
+    at_least  least number of words of a row
     """
 
     def __init__(self, title: str, *, align: int = 1, at_least: int = 0, **fields: Kind) -> None:
@@ -143,19 +143,20 @@ class Record:
         self._twin: Any = None
 
     def __getattr__(self, name: str) -> int:
-        """Position of a field in its row."""
+        """Return the position of a field in its row."""
         fields: dict[str, Field] = self.__dict__.get("fields", {})
         if name not in fields:
             raise AttributeError(f"record {self.__dict__.get('title')} has no field {name}")
         return fields[name].first
 
     def __call__(self, words: Any, first: int = 0, number: int = 0) -> Any:
-        """Row `number` of the table at word `first`: of an array, or counted from the first word of a row."""
+        """Return row `number` of the table at word `first`, counted in an array or from the first word of a
+        row."""
         return self._row(words, first + number * self.num_words)
 
     @property
     def for_twins(self) -> Any:
-        """What the twins of kernels see instead."""
+        """The function that the twins of kernels see instead of the record."""
         if self._twin is None:
             self._twin = twin_of_record(self)
         return self._twin
@@ -173,7 +174,8 @@ class Record:
         return self._key
 
     def column_of(self, words: np.ndarray, first: int, count: int, name: str) -> np.ndarray:
-        """(count,) a field of all rows of a table, (count, n) for one of several words (a view)."""
+        """Return a field of all rows of a table (a view): (count,), or (count, n) for a field of several
+        words."""
         field = self.fields[name]
         table = words[first : first + count * self.num_words].reshape(count, self.num_words)
         if field.is_single:
@@ -181,7 +183,7 @@ class Record:
         return table[:, field.first : field.first + field.count]
 
     def make(self, **values: Any) -> np.ndarray:
-        """(num_words,) int64: a row with these values, else zeros."""
+        """Make a row with these values, else zeros, (num_words,) int64."""
         words = np.zeros(self.num_words, np.int64)
         for name, value in values.items():
             field = self.fields[name]
@@ -189,7 +191,7 @@ class Record:
         return words
 
     def table(self) -> str:
-        """The layout as text: first word, number of words, name, what it is."""
+        """Return the layout as text: first word, number of words, name, meaning."""
         lines = [f"{self.title}: {self.num_words} words"]
         for field in self.fields.values():
             doc = f"{field.doc} [{field.record.title}]" if field.record else field.doc
@@ -212,12 +214,12 @@ def _rebuild(title: str, align: int, at_least: int, fields: tuple[tuple[str, Kin
 
 
 def word_of(words: Any, row: Any) -> int:
-    """At which word of `words` (an array, a pointer or a row) a row begins."""
+    """Return the word of `words` (an array, a pointer or a row) at which a row begins."""
     return _first_word(row) - _first_word(words)
 
 
 def words_of(row: Any) -> Any:
-    """A bare pointer to the first word of a row, where a kernel takes words only."""
+    """Return a bare pointer to the first word of a row, for kernels that take words only."""
     return row.all_words[row.first_word :] if isinstance(row, Row) else row
 
 
@@ -233,7 +235,7 @@ stand_in(words_of, words_of_row)
 
 
 class Row:
-    """A row of an array, for observers and for kernels that run uncompiled; each record has its own class."""
+    """A row of an array, for observers and for uncompiled kernels; each record has a class of its own."""
 
     __slots__ = ("all_words", "first_word")
 
@@ -250,7 +252,7 @@ class Row:
 
 
 class _Table:
-    """Rows side by side, of plain Python."""
+    """Rows one after the other, in plain Python."""
 
     __slots__ = ("_first", "_record", "_words")
 
@@ -301,12 +303,12 @@ class RowType(types.Type):
         super().__init__(f"row of {record!r}")
 
     def can_convert_to(self, _context: Any, other: Any) -> Any:
-        """A row goes where a pointer to words is asked for."""
+        """Let a row be passed where a pointer to words is expected."""
         return typeconv.Conversion.safe if other == _POINTER else None
 
 
 class TableType(types.Type):
-    """The type of rows side by side in a compiled row."""
+    """The type of a field of several rows in a compiled row."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -314,14 +316,15 @@ class TableType(types.Type):
 
 
 class RecordType(types.Callable):
-    """The type of a record that a kernel names: called, it gives rows; its attributes are positions."""
+    """The type of a record that a kernel names: calling it gives rows; its attributes are positions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         super().__init__(f"record {record!r}")
 
     def get_call_type(self, _context: Any, args: Any, kws: Any) -> Any:
-        """A row at the first word, at a word, or by number."""
+        """Return the signature of a call that takes a row at the first word, at a word, or by number; None
+        for others."""
         if kws or not 1 <= len(args) <= 3 or not _is_base(args[0]):
             return None
         if not all(isinstance(each, types.Integer) for each in args[1:]):
@@ -329,23 +332,23 @@ class RecordType(types.Callable):
         return templates.signature(RowType(self.record), args[0], *[types.int64] * (len(args) - 1))
 
     def get_call_signatures(self) -> Any:
-        """Nothing is known before the arguments are."""
+        """Return no signatures: they depend on the arguments."""
         return [], True
 
     def get_impl_key(self, _signature: Any) -> Any:
-        """All records are called alike."""
+        """Return the key under which all records' calls are compiled."""
         return Record
 
 
 def _is_base(words: Any) -> bool:
-    """Whether rows can be taken from something of this type."""
+    """Whether rows can be taken from an object of this type."""
     if isinstance(words, types.Array):
         return words.dtype == types.int64 and words.ndim == 1 and words.layout == "C"
     return isinstance(words, RowType) or words == _POINTER
 
 
 def _pointer(context: Any, builder: Any, kind: Any, words: Any) -> Any:
-    """The bare pointer to the first of the words."""
+    """Return the bare pointer to the first of the words."""
     return context.make_array(kind)(context, builder, words).data if isinstance(kind, types.Array) else words
 
 
@@ -374,7 +377,7 @@ class _RecordAttributes(templates.AttributeTemplate):
     key = RecordType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        """A position; None for an unknown name, which numba then reports with the line."""
+        """Return the type of a position; None for an unknown name, which numba then reports with the line."""
         return types.int64 if name == "num_words" or name in kind.record.fields else None
 
 
@@ -404,7 +407,7 @@ class _RowAttributes(templates.AttributeTemplate):
     key = RowType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        """A word, a pointer to words, or a table; None for an unknown name."""
+        """Return the type of a field: a word, a pointer to words, or a table; None for an unknown name."""
         field = kind.record.fields.get(name)
         if field is None:
             return None
@@ -431,7 +434,7 @@ def _store_field(context: Any, builder: Any, signature: Any, args: Any, name: st
 @infer_global(operator.getitem)
 class _GetItem(templates.AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        """`row[i]` is a word, `table[i]` a row."""
+        """Return the signature of `row[i]`, a word, or of `table[i]`, a row."""
         words, index = args
         if isinstance(index, types.Integer):
             if isinstance(words, RowType):
@@ -444,7 +447,7 @@ class _GetItem(templates.AbstractTemplate):
 @infer_global(operator.setitem)
 class _SetItem(templates.AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
-        """`row[i] = word`."""
+        """Return the signature of `row[i] = word`."""
         words, index, _value = args
         if isinstance(words, RowType) and isinstance(index, types.Integer):
             return templates.signature(types.none, words, types.int64, types.int64)

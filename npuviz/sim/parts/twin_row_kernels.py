@@ -1,8 +1,8 @@
-"""Rows as the plain twins of kernels see them: typed places in memory, as fast as Python can have them.
+"""Make rows for the plain twins of kernels: typed places in memory, as fast as Python allows.
 
-A row is an array of words, endless as a pointer is, whose class has a descriptor for every field; ctypes
-reads and writes them, and cuts numbers to 64 bits as compiled code does. Whoever calls the twin keeps the
-memory alive.
+A row is a ctypes array of words, unbounded like a pointer, whose class has a descriptor for every field;
+ctypes reads and writes them, and cuts numbers to 64 bits as compiled code does. The caller of the twin keeps
+the memory alive.
 """
 
 from ctypes import Structure, addressof, c_int64
@@ -14,9 +14,10 @@ _Words: Any = c_int64 * _ENDLESS
 
 
 def twin_of_record(record: Any) -> Any:
-    """What twins see instead of a record: called, it gives rows; its attributes are positions.
+    """Return the function that twins see instead of a record: calling it gives rows; its attributes are
+    positions.
 
-    A function, because calling one costs less than calling an object.
+    It is a function because calling one costs less than calling an object.
     """
     members = {name: _descriptor(field) for name, field in record.fields.items()}
     at: Any = type(record.title, (_Words,), members).from_address
@@ -35,7 +36,7 @@ def twin_of_record(record: Any) -> Any:
 
 
 def _descriptor(field: Any) -> Any:
-    """Reads and writes a field of anything that begins where its row does."""
+    """Return a descriptor that reads and writes a field of any object that begins where the row does."""
     if field.is_single:
         kind: Any = c_int64
     elif field.record is not None:
@@ -48,10 +49,10 @@ def _descriptor(field: Any) -> Any:
 
 
 def word_of_row(words: Any, row: Any) -> int:
-    """At which word of `words` a row begins."""
+    """Return the word of `words` at which a row begins."""
     return (addressof(row) - addressof(words)) // _WORD_BYTES
 
 
 def words_of_row(row: Any) -> Any:
-    """The words of a row and behind it."""
+    """Return the words from a row's first one on, unbounded."""
     return _Words.from_address(addressof(row))

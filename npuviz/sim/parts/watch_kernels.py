@@ -1,4 +1,4 @@
-"""What leaves a kernel while it runs: event rows, and hits of stop rows."""
+"""Write event rows and hits of stop rows from a running kernel."""
 
 from typing import Any, NamedTuple
 
@@ -6,7 +6,7 @@ from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.record_kernels import Record, Rest, Words
 
 NUM_TESTS = 9
-"""Tests of stop rows, by their numbers in npuviz.sim.stop; 0 is none, and others are in no filter."""
+"""Number of tests of stop rows that have a filter, as numbered in npuviz.sim.stop; 0 is no test."""
 FILTER_BITS = 64
 
 CALL = Record(
@@ -60,15 +60,15 @@ NOBODY = -1  # no instruction
 
 
 class Machine(NamedTuple):
-    """What a call of `advance` works on; kernels hand it down.
+    """Everything that a call of `advance` works on, which kernels pass to each other.
 
-    A target that hands down more has a class of its own, with fields `call` and `events` for what follows.
+    A target that passes more has a class of its own; the functions here use its fields `call` and `events`.
     """
 
     chip: Any
     """Row of the root state."""
     program: Any
-    """Row of the program words, which nobody changes."""
+    """Row of the program words, which never change."""
     call: Any
     """Row CALL."""
     events: Any
@@ -82,7 +82,7 @@ def record_row(machine, first, second, third, fourth):
     row = call.recorded
     call.recorded = row + 1
     if row >= call.capacity:
-        return  # the margin was too small: counted, so that the engine can tell
+        return  # the margin was too small: the row is counted, so that KernelCall.finish can report it
     base = row * 4
     events[base] = first
     events[base + 1] = second
@@ -92,33 +92,34 @@ def record_row(machine, first, second, third, fourth):
 
 @inlined
 def record_interval(machine, track, kind, span, instruction):
-    """Something of a kind lasts from span[0] to before span[1] on a track."""
+    """Record that an interval of a kind lasts from span[0] to before span[1] on a track."""
     record_row(machine, (INTERVAL << 56) | (track << 32) | kind, span[0], span[1], instruction)
 
 
 @inlined
 def record_count(machine, track, cycle, value):
-    """The counter of a track has a new value."""
+    """Record a new value of the counter of a track."""
     record_row(machine, (COUNTER << 56) | (track << 32), cycle, value, NOBODY)
 
 
 @inlined
 def record_flow(machine, cycle, producer, consumer):
-    """What one instruction has made is used by another one."""
+    """Record that one instruction uses what another one has made."""
     record_row(machine, FLOW << 56, cycle, producer, consumer)
 
 
 @inlined
 def record_lifetime(machine, memory, bank, span, instruction):
-    """An instruction's bytes lie in a bank of a memory from span[0] to before span[1]."""
+    """Record that an instruction's bytes lie in a bank of a memory from span[0] to before span[1]."""
     record_row(machine, (LIFETIME << 56) | (memory << 32) | bank, span[0], span[1], instruction)
 
 
 @inlined
 def record_cause(machine, track, kind, span, source):
-    """A track can go on from span[1] on, because a source was done at span[0] (-1: when its work ended).
+    """Record that a track can go on from span[1], because a source was done at span[0] (-1: when its work
+    ended).
 
-    source  an instruction, `of_track(t)` for what track t did until then, or NOBODY
+    source  an instruction, `of_track(t)` for the work of track t until then, or NOBODY
     """
     behind = NOT_TOLD if span[0] < 0 else span[1] - span[0]
     record_row(machine, (CAUSE << 56) | track, span[1], (kind << KIND_SHIFT) | behind, source)
@@ -126,19 +127,19 @@ def record_cause(machine, track, kind, span, source):
 
 @inlined
 def of_track(track):
-    """What a track did, as the source of a cause."""
+    """Return the source of a cause that stands for the work of a track."""
     return -2 - track
 
 
 @inlined
 def is_recording(machine):
-    """Whether events are wanted."""
+    """Whether events are recorded."""
     return machine.call.capacity > 0
 
 
 @inlined
 def is_full(machine, margin):
-    """Whether events are wanted and there is no room for `margin` more of them."""
+    """Whether events are recorded and there is no room for `margin` more of them."""
     call = machine.call
     return call.capacity > 0 and call.recorded + margin > call.capacity
 
@@ -164,13 +165,13 @@ def may_watch_bytes(machine, test, memory, span):
 
 @inlined
 def stop_row(machine, index):
-    """A stop row by its number."""
+    """Return a stop row by its number."""
     return STOP(machine.call, CALL.rows, index)
 
 
 @kernel
 def hit(machine, index, mark, cycle):
-    """Note that a row hits in `cycle`; its hit word becomes `mark`."""
+    """Record that a row hits in `cycle`: set its hit word to `mark`, and stop after that cycle."""
     call = machine.call
     call[CALL.rows + call.stops * STOP.num_words + index] = mark
     call.hits += 1
@@ -180,7 +181,7 @@ def hit(machine, index, mark, cycle):
 
 @kernel
 def watch_instruction(machine, index, cycle):
-    """Test rows about an instruction that starts."""
+    """Test the rows about instructions for one that starts."""
     if not may_watch(machine, STOP_INSTRUCTION, index):
         return
     for number in range(machine.call.stops):
@@ -191,7 +192,7 @@ def watch_instruction(machine, index, cycle):
 
 @kernel
 def watch_node(machine, test, node, cycle):
-    """Test rows about a graph node that starts (STOP_NODE_START) or ends (STOP_NODE_END)."""
+    """Test the rows about a graph node that starts (STOP_NODE_START) or ends (STOP_NODE_END)."""
     if not may_watch(machine, test, node):
         return
     for number in range(machine.call.stops):
@@ -202,7 +203,7 @@ def watch_node(machine, test, node, cycle):
 
 @kernel
 def watch_memory(machine, test, memory, span, cycle):
-    """Test rows about bytes from span[0] to before span[1] that are read or written."""
+    """Test the rows about bytes from span[0] to before span[1] that are read or written."""
     if not may_watch_bytes(machine, test, memory, span):
         return
     for number in range(machine.call.stops):
@@ -229,7 +230,7 @@ def compares(value, bound, comparison):
 
 @kernel
 def watch_queue(machine, queue, before, after, cycle):
-    """Test rows about a queue: a row hits when its comparison becomes true."""
+    """Test the rows about a queue: a row hits when its comparison becomes true."""
     if not may_watch(machine, STOP_QUEUE, queue):
         return
     for index in range(machine.call.stops):

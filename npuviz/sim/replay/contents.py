@@ -1,4 +1,4 @@
-"""What a target says about its memories so that they can be replayed."""
+"""Define what a target implements so that the contents of its memories can be replayed."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -8,22 +8,22 @@ from typing import Any, Protocol
 import numpy as np
 
 Place = tuple[int, int]
-"""How far contents are: log entries applied, edits applied."""
+"""How far contents have come: log entries applied, edits applied."""
 
 Report = Callable[[str, str], None]
-"""Takes the kind and the text of what went wrong at the entry that is being applied."""
+"""Function that takes the kind and the text of what went wrong at the entry being applied."""
 
 
 def is_within(place: Place, limit: Place) -> bool:
-    """Whether a place is after `limit` neither in entries nor in edits."""
+    """Whether a place is not beyond `limit`, neither in entries nor in edits."""
     return place[0] <= limit[0] and place[1] <= limit[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Bytes written by hand when `position` log entries had been applied.
+    """Bytes written by hand after `position` log entries had been applied.
 
-    memory   id of the machine's description; address  linear byte address in it
+    memory   id in the machine's description; address  linear byte address in it
     """
 
     position: int
@@ -34,12 +34,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class EditImage:
-    """What snapshots share beside words: bytes written by hand, each at its place in the log."""
+    """The image of a snapshot (see npuviz.sim.state): bytes written by hand, each at its place in the log."""
 
     edits: tuple[Edit, ...] = ()
 
     def digest(self) -> str:
-        """Covers everything in the image."""
+        """Return a digest of all edits, "" without any."""
         return hashlib.blake2b(repr(self.edits).encode(), digest_size=8).hexdigest() if self.edits else ""
 
 
@@ -55,7 +55,7 @@ class ValueHazard:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """How to take one step back, and the memory that knowing it takes."""
+    """A function that takes one step back, and the bytes that it keeps for that."""
 
     back: Callable[[], None]
     num_bytes: int
@@ -65,28 +65,28 @@ class KeptState(Protocol):
     """A whole state that does not change any more."""
 
     def arrays(self) -> Iterable[np.ndarray]:
-        """What it holds; states may share arrays."""
+        """Return the arrays that it holds; states may share arrays."""
         ...
 
 
 class Contents(Protocol):
-    """All memories of a machine, at one place. A log entry means what the target says."""
+    """All memories of a machine at one place of the log. The target defines what a log entry means."""
 
     def apply(self, entry: int, undoable: bool) -> Undo | None:
-        """Do what a log entry does. What goes wrong is reported, never raised.
+        """Apply a log entry. What goes wrong is reported by a `Report`, never raised.
 
-        Returns how to undo it, None where nothing changed or nobody wants to know.
+        Returns how to undo it, None if nothing changed or `undoable` is False.
         """
         ...
 
     def apply_edit(self, edit: Edit, undoable: bool) -> Undo | None:
-        """Write bytes by hand; as `apply`."""
+        """Write bytes by hand. Returns as `apply`."""
         ...
 
     def keep(self) -> Any:
-        """The present state, a KeptState."""
+        """Return the present state as a KeptState."""
         ...
 
     def restore(self, kept: Any) -> None:
-        """Return to a state of `keep`; None: to the beginning."""
+        """Return to a state of `keep`, or to the beginning for None."""
         ...

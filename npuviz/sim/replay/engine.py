@@ -1,5 +1,4 @@
-"""Contents at one place of a log, which moves: forward by applying entries, back by undoing them or from a
-state that was kept.
+"""Move contents along a log: forward by applying entries, back by undoing them or from a state that was kept.
 
 Contents are a pure function of program, inputs, edits and the log of completions.
 """
@@ -18,23 +17,23 @@ from npuviz.sim.replay.snapshots import Snapshot, Snapshots
 from npuviz.sim.replay.undo import UndoLog
 
 MAX_HAZARDS = 10_000
-"""Hazards kept of a run; a program that reads unwritten memory does it everywhere."""
+"""Most hazards kept of a run: a program that reads unwritten memory does so everywhere."""
 _NO_LIMIT = 1 << 62
 
 Visit = Callable[[int, int], object]
-"""Takes the position and the entry that has just been applied."""
+"""Function that takes the position and the entry that has just been applied."""
 AnyContents = TypeVar("AnyContents", bound=Contents)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayLimits:
-    """What going back may cost.
+    """Limits of the time and memory spent on going back.
 
-    keep_seconds    a state is kept when so much time has passed since the last one, and nine times as much as
-                    keeping that took
-    kept_states, kept_bytes  how many, and what only they hold
-    undone_entries  entries at the end of a way that can be undone one by one; 0: none
-    undo_bytes      overwritten bytes kept for that
+    keep_seconds    a state is kept when this time has passed since the last one, and nine times the time that
+                    keeping the last one took
+    kept_states, kept_bytes  most kept states, and most bytes in them
+    undone_entries  number of last entries that can be undone one by one; 0: none
+    undo_bytes      most overwritten bytes kept for undoing
     """
 
     keep_seconds: float = 0.1
@@ -45,9 +44,9 @@ class ReplayLimits:
 
 
 class Replay(Generic[AnyContents]):
-    """Contents after any prefix of a log. Any thread may ask; one at a time is served.
+    """Contents after any prefix of a log. Any thread may call it; calls are served one at a time.
 
-    make  contents at the beginning; called when first needed: a machine that nobody asks for values
+    make  returns contents at the beginning; called when first needed: a machine whose values nobody reads
           takes no memory
     """
 
@@ -62,7 +61,7 @@ class Replay(Generic[AnyContents]):
         self._place: Place = (0, 0)
         self._entry = 0
         self._edits: tuple[Edit, ...] = ()
-        # The longest log seen that agrees with what was applied and kept.
+        # The longest log seen of which the applied and kept parts are prefixes.
         self._known = np.zeros(1024, np.int64)
         self._num_known = 0
         self._hazards: list[ValueHazard] = []
@@ -71,12 +70,12 @@ class Replay(Generic[AnyContents]):
 
     @property
     def is_made(self) -> bool:
-        """Whether anybody has asked yet."""
+        """Whether the contents have been made, that is, were asked for."""
         return self._contents is not None
 
     @property
     def contents(self) -> AnyContents:
-        """The contents where they are; made when first needed."""
+        """The contents at their present place; made when first needed."""
         with self.lock:
             if self._contents is None:
                 self._contents = self._make(self._report)
@@ -84,31 +83,31 @@ class Replay(Generic[AnyContents]):
 
     @property
     def position(self) -> int:
-        """Log entries applied."""
+        """Number of log entries applied."""
         return self._place[0]
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """Hand-written bytes of the last `advance_to`."""
+        """Bytes written by hand, as of the last `advance_to`."""
         return self._edits
 
     @property
     def hazards(self) -> list[ValueHazard]:
-        """What went wrong up to here, in log order; at most MAX_HAZARDS."""
+        """What went wrong up to the present place, in log order; at most MAX_HAZARDS."""
         with self.lock:
             return list(self._hazards)
 
     def advance_to(self, log: np.ndarray, edits: tuple[Edit, ...] = ()) -> None:
         """Bring the contents to exactly this log (int64) with these edits, sorted by position.
 
-        Edits at positions beyond the log wait.
+        Edits at positions beyond the log are not applied yet.
         """
         with self.lock:
             self._advance(np.asarray(log, np.int64), edits, None)
 
     @contextmanager
     def at(self, log: np.ndarray, edits: tuple[Edit, ...] = ()) -> Generator[Self]:
-        """As `advance_to`; nobody moves the contents until the block ends."""
+        """Advance as `advance_to`, and keep the contents there until the end of a `with` block."""
         with self.lock:
             self.advance_to(log, edits)
             yield self
@@ -133,7 +132,8 @@ class Replay(Generic[AnyContents]):
         self._forward(log, target, visit)
 
     def _agree(self, log: np.ndarray, edits: tuple[Edit, ...]) -> None:
-        """Make this log and these edits the known ones; leave what only others had."""
+        """Adopt this log and these edits; drop kept states and go back past what differs from the former
+        ones."""
         shared = min(len(log), self._num_known)
         same = self._known[:shared] == log[:shared]
         limit = _NO_LIMIT
@@ -158,7 +158,8 @@ class Replay(Generic[AnyContents]):
             self._num_known = len(log)
 
     def _go_back(self, target: Place) -> None:
-        """To the last place reached that is after `target` neither in entries nor in edits."""
+        """Go back to the last reachable place that is not beyond `target`, neither in entries nor in
+        edits."""
         if is_within(self._place, target):
             return
         if not self._undo.reaches(target):
@@ -178,12 +179,12 @@ class Replay(Generic[AnyContents]):
     def _forward(self, log: np.ndarray, target: Place, visit: Visit | None) -> None:
         contents = self.contents
         position, count = self._place[0], target[0]
-        # A long way is taken back from a kept state, only its end entry by entry.
+        # A long way back is taken from a kept state; only the last entries can be undone one by one.
         undone = self.limits.undone_entries if visit is None else 0
         undone_from = count - undone if undone else _NO_LIMIT
         if undone_from > position:
             self._undo.clear()
-        # Infinities and what comes of them are values like others.
+        # Infinities and NaNs are values like others: no warnings.
         with np.errstate(all="ignore"):
             for entry in log[position:count].tolist():
                 self._apply_edits(target, undone_from)
@@ -201,7 +202,7 @@ class Replay(Generic[AnyContents]):
             self._apply_edits(target, undone_from)
 
     def _apply_edits(self, target: Place, undone_from: int) -> None:
-        """Apply the edits that are due where the contents are."""
+        """Apply the edits that are due at the present place."""
         position, applied = self._place
         while applied < target[1] and self._edits[applied].position <= position:
             undoable = position >= undone_from
@@ -212,8 +213,8 @@ class Replay(Generic[AnyContents]):
             self._place = (position, applied)
 
     def _keep(self) -> None:
-        # By time: how often a state is worth keeping depends on what it costs to compute it again. Keeping
-        # large states takes time itself: at most a tenth of it.
+        # Decided by time: how often to keep a state depends on what it costs to compute it again. Keeping
+        # large states takes time itself: at most a tenth of the whole.
         begin = time.monotonic()
         self._snapshots.take(Snapshot(self._place, self.contents.keep(), tuple(self._hazards)))
         self._last_kept = time.monotonic()

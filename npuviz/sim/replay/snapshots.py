@@ -1,4 +1,4 @@
-"""Whole states kept now and then, by place."""
+"""Keep whole states now and then, sorted by place."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from npuviz.sim.replay.contents import KeptState, Place, ValueHazard, is_within
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state at a place. hazards: those up to there."""
+    """A state at a place. hazards  those up to that place"""
 
     place: Place
     state: KeptState
@@ -17,7 +17,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """States in rising order of places, bounded in number and by the bytes that only they hold."""
+    """States sorted by place, limited in number and by the bytes of their arrays, each array counted once."""
 
     def __init__(self, count: int, num_bytes: int) -> None:
         self._count = count
@@ -25,7 +25,7 @@ class Snapshots:
         self._held: list[Snapshot] = []
 
     def take(self, snapshot: Snapshot) -> None:
-        """Keep a state; of too many every other goes."""
+        """Keep a state; if there are too many, drop every other one."""
         held = self._held
         if any(other.place == snapshot.place for other in held):
             return
@@ -41,10 +41,10 @@ class Snapshots:
         return sum(array.nbytes for array in unique.values())
 
     def best(self, limit: Place) -> Snapshot | None:
-        """The last state within a place."""
+        """Return the last state that is not beyond a place, None if there is none."""
         fitting = [held for held in self._held if is_within(held.place, limit)]
         return fitting[-1] if fitting else None
 
     def drop_after(self, limit: Place) -> None:
-        """Forget the states that are not within a place."""
+        """Forget the states that are beyond a place."""
         self._held = [held for held in self._held if is_within(held.place, limit)]

@@ -1,4 +1,4 @@
-"""Uses: of each piece of work of a run, who made what it reads, and who reads what it makes."""
+"""Find uses: for each piece of work of a run, who made what it reads, and who reads what it makes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ PRODUCER, CONSUMER, ROW, SURE = range(4)
 """Columns of a use."""
 _NO_ROWS = np.zeros(0, np.int64), np.zeros((4, 0), np.int64)
 NOBODY = -1
-"""In place of a producer: what the run began with."""
+"""Value of a use's producer for memory as it was when the run began."""
 LINK = -1
-"""In place of a row: something on the chip, of which no row tells."""
+"""Value of a use's row for data on the chip that has no row."""
 MOST_CELLS = 1 << 27
 MOST_TOUCHED = 1 << 32
-"""A run that touches more cells is too large to be followed."""
+"""Most cells, and most accesses of cells, of a run whose uses can be followed."""
 MOST_ASKED = 1 << 11
-"""Uses through rows with gaps that are compared byte by byte to answer one question."""
+"""Most pairs of rows with gaps that are compared byte by byte to answer one question."""
 
 
 @dataclass(frozen=True)
 class Uses:
-    """Which pieces of work of a run use what which others made. Places are rows of `order`.
+    """Which pieces of work of a run use what others made. Places are rows of `order`.
 
-    table, order  as HasAccessOrder gives them; at the end of the order one more entry for each name of
+    table, order  as HasAccessOrder returns them; at the end of the order one more entry for each name of
                   `ends`, which reads what is left at the end of the run
     rows          (k, 4) int64, by consumer: PRODUCER or NOBODY, CONSUMER, ROW of the table or LINK, and
-                  whether it is SURE: both sides touch all of their rows
+                  whether it is SURE: both sides touch every byte of their rows
     """
 
     table: AccessTable
@@ -41,7 +41,8 @@ class Uses:
     ends: tuple[str, ...] = ()
 
     def reached(self, places: Sequence[int]) -> np.ndarray:
-        """(n,) bool: the places that something of the work at some places gets to, with those."""
+        """Return the places that depend on the work at some places, and those places themselves, (n,)
+        bool."""
         reached = np.zeros(len(self.order), np.bool_)
         reached[list(places)] = True
         follow_uses(np.ascontiguousarray(self.rows), reached)
@@ -49,28 +50,30 @@ class Uses:
 
     @property
     def num_steps(self) -> int:
-        """Places of the order that are work, not ends."""
+        """Number of places of the order that are work, not ends."""
         return len(self.order) - len(self.ends)
 
     def instruction(self, place: int) -> int:
-        """Listing index of the work at a place, -1 for an end."""
+        """Return the listing index of the work at a place, -1 for an end."""
         return int(self.table.instructions[self.order[place, 0]]) if place < self.num_steps else -1
 
     def sources(self, place: int) -> np.ndarray:
-        """The uses in which the work at a place is the consumer, without those that share no byte."""
+        """Return the uses in which the work at a place is the consumer, without those that share no byte."""
         first, end = np.searchsorted(self.rows[:, CONSUMER], [place, place + 1])
         return self._real(self.rows[first:end])
 
     def users(self, place: int) -> np.ndarray:
-        """The uses in which it is the producer, by consumer, without those that share no byte."""
+        """Return the uses in which the work at a place is the producer, by consumer, without those that share
+        no byte."""
         by_producer, producers = self._by_producer
         first, end = np.searchsorted(producers, [place, place + 1])
         return self._real(self.rows[by_producer[first:end]])
 
     def ends_reached(self, *places: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the ends that something of the work at places gets to, and of those that it may get to.
+        """Return the names of the ends that depend on the work at some places, and of those that may depend
+        on it.
 
-        It may where so many rows with gaps lie on the way that nobody compared their bytes.
+        An end may depend if over MOST_ASKED uses through rows with gaps lie on the way: not all are compared.
         """
         begin = list(places)
         may = self._reached(begin, self.rows)
@@ -89,7 +92,7 @@ class Uses:
         return reached[self.num_steps :]
 
     def _reached_by_bytes(self, places: list[int]) -> tuple[np.ndarray, bool]:
-        """Ends reached through uses that share bytes; whether all of these were looked at."""
+        """Return the ends reached through uses that share bytes, and whether all such uses were compared."""
         reached = np.zeros(len(self.order), np.bool_)
         reached[places] = True
         todo, asked = places.copy(), len(self._shared)
@@ -104,7 +107,7 @@ class Uses:
         return tuple(name for name, is_marked in zip(self.ends, marks.tolist(), strict=True) if is_marked)
 
     def _real(self, rows: np.ndarray) -> np.ndarray:
-        """Without the uses through rows with gaps that share no byte."""
+        """Drop the uses through rows with gaps that share no byte."""
         exact = self.table.exact
         if exact is None or rows[:, SURE].all():
             return rows
@@ -122,30 +125,31 @@ class Uses:
 
     @cached_property
     def _shared(self) -> dict[tuple[int, int], bool]:
-        """By entries of producer and consumer: whether they share a byte, as far as somebody asked."""
+        """Whether two entries, producer and consumer, share a byte, for the pairs compared so far."""
         return {}
 
     def places_of(self, instruction: int) -> np.ndarray:
-        """Where an instruction stands in the order, rising: once or more for each time that it ran."""
+        """Return the places of an instruction in the order, rising: one or more for each time that it ran."""
         entries = np.flatnonzero(self.table.instructions == instruction)
         return np.flatnonzero(np.isin(self.order[: self.num_steps, 0], entries))
 
     def tells_of(self, memory: int) -> bool:
-        """Whether rows tell what touches a memory."""
+        """Whether the table has rows about a memory."""
         return memory in self._rows_of_memory
 
     def accesses(self, memory: int, address: int, bank_bytes: int) -> list[tuple[int, int]]:
-        """(place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
+        """Return (place, phase) of each access of a byte of a memory, READS before WRITES at one place."""
         asked = memory, address, bank_bytes
         if asked not in self._accesses:
-            # Questions about a byte come together: who made it, who uses it, who writes over it.
+            # Questions about one byte come together (who made it, who uses it, who overwrites it): keep one
+            # answer.
             self._accesses.clear()
             self._accesses[asked] = list(self._find_accesses(*asked))
         return self._accesses[asked]
 
     @cached_property
     def _accesses(self) -> dict[tuple[int, int, int], list[tuple[int, int]]]:
-        """The accesses of the byte that somebody asked for last."""
+        """The accesses of the byte that was last asked for."""
         return {}
 
     def _find_accesses(self, memory: int, address: int, bank_bytes: int) -> Iterator[tuple[int, int]]:
@@ -173,7 +177,8 @@ class Uses:
 
     @cached_property
     def _rows_of_memory(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """By memory: the numbers of its rows, rising, and (4, n) their first banks, banks, low and high."""
+        """For each memory: the numbers of its rows, rising, and (4, n) their first banks, banks, low and
+        high."""
         memories = self.table.rows[:, 0]
         order = np.argsort(memories, kind="stable")
         found, begins = np.unique(memories[order], return_index=True)
@@ -190,10 +195,10 @@ class Uses:
 
 
 def uses_of(table: AccessTable, order: np.ndarray, ends: Mapping[str, np.ndarray]) -> Uses:
-    """The uses of a run.
+    """Find the uses of a run.
 
-    order  as `HasAccessOrder.access_order` gives it
-    ends   by name: (n, 7) rows of what is read at the end of the run, as `AccessTable.rows`
+    order  as `HasAccessOrder.access_order` returns it
+    ends   name -> (n, 7) rows that are read at the end of the run, as `AccessTable.rows`
     Raises TargetError for a run that is too large.
     """
     table, order = _with_ends(table, np.ascontiguousarray(order), ends)
@@ -220,7 +225,7 @@ def uses_of(table: AccessTable, order: np.ndarray, ends: Mapping[str, np.ndarray
 def _with_ends(
     table: AccessTable, order: np.ndarray, ends: Mapping[str, np.ndarray]
 ) -> tuple[AccessTable, np.ndarray]:
-    """With an entry for each end, which comes last."""
+    """Append an entry for each end, placed last in the order."""
     count = len(table.first) - 1
     lengths = [len(rows) for rows in ends.values()]
     first = np.concatenate([table.first, table.first[-1] + np.cumsum(lengths, dtype=np.int64)])
@@ -251,7 +256,7 @@ def _check_size(table: AccessTable, cells: Cells, order: np.ndarray) -> None:
 
 
 def _linked(table: AccessTable, order: np.ndarray) -> np.ndarray:
-    """Uses on the chip, of those that have come. Work with links comes once."""
+    """Return the uses of the table's links whose two entries have both run. Work with links runs once."""
     place = np.full(len(table.first) - 1, -1, np.int64)
     place[order[:, 0]] = np.arange(len(order))
     found = place[table.links]

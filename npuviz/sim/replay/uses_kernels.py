@@ -1,4 +1,5 @@
-"""Who made what each piece of work reads: cells remember their writes, back to one of all their bytes."""
+"""Find who made what each piece of work reads: each cell remembers its writes, back to the last one that
+covered all of its bytes."""
 
 # pyright: reportMissingParameterType=false
 
@@ -7,13 +8,15 @@ from npuviz.base.kernels.inner import inner
 from npuviz.sim.replay.versions_kernels import READS, WRITES
 
 DENSE, SPARSE, ADDING = range(3)
-"""Kinds of rows: all bytes of it are touched; some; or what is written there adds to what was."""
+"""Kinds of rows: all bytes of the range are touched; only some are; or what is written is added to what was
+there."""
 PRODUCER, WROTE, BEFORE, DEPTH = range(4)
-"""Columns of a write that a cell remembers: place, row, the write before (-1 none), how many it stands on."""
+"""Columns of a remembered write: its place, its row, the write before it in the cell (-1 none), and the
+length of the chain down to it."""
 FULL = -1
-"""Result of `number_uses` when there was no room for a write."""
+"""Result of `number_uses` when there is no room for another write."""
 _COMPACT = 32
-"""Chains of writes are freed of what is overwritten whenever they have grown by so many."""
+"""A chain of writes is compacted, dropping overwritten ones, each time that it has grown by this many."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
@@ -22,7 +25,7 @@ _called = inner()
 
 @_inlined
 def _is_hidden(writes, kinds, patterns, newest, write):
-    """Whether a write of the same bytes came later in its chain."""
+    """Whether a later write in the chain covers exactly the same bytes."""
     later = newest
     while later != write:
         row = writes[later, WROTE]
@@ -34,7 +37,8 @@ def _is_hidden(writes, kinds, patterns, newest, write):
 
 @_called
 def _compacted(writes, used, kinds, patterns, newest):
-    """A chain without what is hidden, copied behind the writes used; (its newest, writes used then)."""
+    """Copy a chain without its hidden writes after the `used` ones; return (its newest write, new number of
+    writes)."""
     first, last, write = -1, -1, newest
     while write >= 0:
         if not _is_hidden(writes, kinds, patterns, newest, write):
@@ -72,14 +76,14 @@ def _push(writes, used, producer, row, before):
 
 @_called
 def _write(state, row, at, used):
-    """Let the cells of a row remember a write; writes used then, FULL without room."""
+    """Let the cells of a row remember a write; return the number of writes, FULL if there is no room."""
     held, writes, _, kinds, patterns, rows = state
     was, made = -2, -1
     for time in range(rows[row, 3]):
         begin = rows[row, 1] + time * rows[row, 4]
         for cell in range(begin, begin + rows[row, 2]):
             before = held[cell] if kinds[row] != DENSE else -1
-            if before != was:  # neighbours mostly share their past
+            if before != was:  # neighbours mostly have the same chain
                 was = before
                 if before >= 0 and writes[before, DEPTH] % _COMPACT == 0:
                     before, used = _compacted(writes, used, kinds, patterns, before)
@@ -96,7 +100,7 @@ def _write(state, row, at, used):
 
 @_inlined
 def _note(found, count, use):
-    """One use; only counted when there is no room for it."""
+    """Record a use, or only count it if there is no room; return the number of uses."""
     if count < len(found):
         producer, consumer, row, is_sure = use
         found[count, 0] = producer
@@ -108,7 +112,7 @@ def _note(found, count, use):
 
 @_called
 def _read(state, row, at, found, count):
-    """Note whom a row uses; the new number of uses."""
+    """Record whom a row that is read uses; return the new number of uses."""
     held, writes, seen, kinds, patterns, rows = state
     is_nobody_noted = False
     was = -2
@@ -136,14 +140,14 @@ def _read(state, row, at, found, count):
 
 @_entry
 def number_uses(order, table, traits, memory, found):
-    """Go through the order and note each use; how many there are, of which `found` holds the first, or FULL.
+    """Walk the order and record each use; return their number, of which `found` holds the first, or FULL.
 
     order   (n, 3) int64: entry, phase, cycle
     table   rows of each entry, (entries + 1,), and the rows, (m, 5): is write, first cell, cells, times,
             cells between
-    traits  by row: DENSE, SPARSE or ADDING, and a number that rows of the very same bytes share
-    memory  (cells,) int64 of -1: the last write of each; (k, 4) int64: room for the writes that are
-            remembered; (n,) int64 of 0: the consumer that a producer was noted for last
+    traits  by row: DENSE, SPARSE or ADDING, and a number that is equal for rows of exactly the same bytes
+    memory  (cells,) int64 of -1: the last write of each cell; (k, 4) int64: room for the writes that are
+            remembered; (n,) int64 of 0: by producer, 1 + the consumer that it was last recorded for
     found   (k, 4) int64: places of producer (-1 none) and consumer, the first row through which it uses that
             (every row of which nobody had written all), and whether that is sure: no gaps on either side
     """
@@ -168,7 +172,7 @@ def number_uses(order, table, traits, memory, found):
 
 @_entry
 def follow_uses(rows, reached):
-    """Mark whoever uses, through others too, what a marked place made.
+    """Mark every place that uses, directly or through others, what a marked place made.
 
     rows     (k, 4) int64: producer (-1 none), consumer, and more; by consumer, each after its producer
     reached  (n,) bool

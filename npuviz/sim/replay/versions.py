@@ -1,6 +1,8 @@
-"""Versions of memory: of each read of a run, a digest of the writes that it could see, in their order.
+"""Digest, for each read of a run, the writes that it sees in their order: the version of memory that it
+reads.
 
-Two runs of a program in which every read sees the same version compute the same values, whatever the times.
+Two runs of a program in which every read sees the same version compute the same values, whatever their
+timing.
 """
 
 from dataclasses import dataclass
@@ -15,9 +17,9 @@ _TURN_BITS = 24
 
 @dataclass(frozen=True)
 class Cells:
-    """Ranges that all rows of a table consist of, each with a number.
+    """Ranges of bytes that every row of a table consists of, each with a number.
 
-    rows  (m, 5) int64 as `number_versions` takes them; count  of all cells
+    rows  (m, 5) int64 as `number_versions` takes them; count  number of all cells
     """
 
     rows: np.ndarray
@@ -26,11 +28,11 @@ class Cells:
 
 @dataclass(frozen=True)
 class Versions:
-    """What a run read.
+    """The versions of memory that a run read.
 
     order    (n, 3) int64: entry, phase, cycle
     keys     (n,) int64: entry and its turn; equal in runs of one program for the same piece of work
-    digests  (n,) int64: of what was read
+    digests  (n,) int64: digest of the version that was read, 0 for a row of writes
     """
 
     order: np.ndarray
@@ -39,7 +41,7 @@ class Versions:
 
 
 def cells_of(table: AccessTable) -> Cells:
-    """Cut each memory where some row begins or ends, so that rows are whole cells."""
+    """Cut each memory where some row begins or ends, so that every row is made of whole cells."""
     rows = table.rows
     made = np.zeros((len(rows), 5), np.int64)
     made[:, 0] = rows[:, 1]
@@ -62,7 +64,10 @@ def cells_of(table: AccessTable) -> Cells:
 
 
 def versions_of(table: AccessTable, cells: Cells, order: np.ndarray) -> Versions:
-    """The versions that a run read. order  as `HasAccessOrder.access_order` gives it"""
+    """Compute the versions that a run read.
+
+    order  as `HasAccessOrder.access_order` returns it
+    """
     found = _numbered(table, cells, order)[0]
     return Versions(order, order[:, 0] << _TURN_BITS | found[:, 0], found[:, 1])
 
@@ -78,7 +83,8 @@ def _numbered(table: AccessTable, cells: Cells, order: np.ndarray) -> tuple[np.n
 
 
 def changed_reads(nominal: Versions, other: Versions) -> np.ndarray:
-    """Places in the order of `other`, rising, of reads of versions that the nominal run does not read."""
+    """Return the places in the order of `other`, rising, of reads of versions that the nominal run does not
+    read."""
     is_read = (nominal.order[:, 1] & READS) > 0
     keys, digests = nominal.keys[is_read], nominal.digests[is_read]
     by_key = np.argsort(keys, kind="stable")
@@ -92,15 +98,15 @@ def changed_reads(nominal: Versions, other: Versions) -> np.ndarray:
 
 
 def place_of(run: Versions, key: int, phase: int) -> int:
-    """Where a run has the piece of work with a key in this phase, -1 if it does not."""
+    """Return the place of the piece of work with a key in this phase of a run, -1 if there is none."""
     found = np.flatnonzero((run.keys == key) & ((run.order[:, 1] & phase) > 0))
     return int(found[0]) if len(found) else -1
 
 
 def writers_before(table: AccessTable, cells: Cells, order: np.ndarray, position: int) -> dict[int, int]:
-    """Entry -> its last place in the order, of those that last wrote what the work at a place reads there.
+    """Find the last writers of what the work at a place reads there: entry -> its last place in the order.
 
-    -1 stands for what nobody has written.
+    -1 stands for bytes that nobody has written.
     """
     entry = int(order[position, 0])
     _, held = _numbered(table, cells, order[:position])
@@ -116,6 +122,6 @@ def writers_before(table: AccessTable, cells: Cells, order: np.ndarray, position
 
 
 def both_phases(entries: np.ndarray, cycles: np.ndarray) -> np.ndarray:
-    """An order of work that reads and writes at one moment, its end."""
+    """Return an order of work that reads and writes at one moment, its end."""
     phase = np.full(len(entries), READS | WRITES, np.int64)
     return np.stack([entries.astype(np.int64), phase, cycles.astype(np.int64)], axis=1)

@@ -1,4 +1,4 @@
-"""Which version of memory each piece of work reads: cells carry a digest of who wrote them, in order."""
+"""Find which version of memory each piece of work reads: each cell has a digest of its writers, in order."""
 
 # pyright: reportMissingParameterType=false
 
@@ -16,7 +16,8 @@ _inlined = inner(forceinline=True)
 
 @_inlined
 def _mix(value):
-    # Ref: Steele, Lea, Flood 2014, the finaliser of SplitMix64; 63 bits, so that Python counts alike.
+    # Ref: Steele, Lea, Flood 2014, the finaliser of SplitMix64; 63 bits, so that uncompiled Python computes
+    # the same.
     value &= 0x7FFF_FFFF_FFFF_FFFF
     value = ((value ^ (value >> 30)) * 0x1CE4E5B9BF58476D) & 0x7FFF_FFFF_FFFF_FFFF
     value = ((value ^ (value >> 27)) * 0x14D049BB133111EB) & 0x7FFF_FFFF_FFFF_FFFF
@@ -25,14 +26,14 @@ def _mix(value):
 
 @_entry
 def number_versions(order, table, cells, turns, found):
-    """Go through the order and fill `found`.
+    """Walk the order and fill `found`.
 
     order  (n, 3) int64: entry, phase, cycle
     table  rows of each entry, (entries + 1,), and the rows, (m, 5): is write, first cell, cells, times, cells
            between
     cells  (k, 2) int64: digest of the writers so far, and position of the last one (-1 none)
-    turns  (entries,) int64: how often each entry has come
-    found  (n, 2) int64: turn of the entry, digest of what it reads
+    turns  (entries,) int64: how often each entry has come so far, filled here
+    found  (n, 2) int64: turn of the entry, digest of the version that it reads
     """
     first, rows = table
     for at in range(len(order)):
