@@ -1,4 +1,4 @@
-"""Finds where what an instruction needs and gives begins and ends on the tracks."""
+"""Find the arrows of a slice: from the slices that its instruction depends on, and to those that use it."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,10 +15,10 @@ UnitsOf = Callable[[Sequence[int]], dict[int, int]]
 def arrows_of(
     reader: TraceReader, picked: Picked, units_of: UnitsOf, dependencies: Iterable[Dependency] = ()
 ) -> list[Arrow]:
-    """Arrows into and out of a slice, in the order of their cycles, at most MAX_ARROWS.
+    """Return the arrows into and out of a slice in the order of their cycles, at most MAX_ARROWS.
 
-    units_of      instruction -> unit that executes it, -1 where nobody knows
-    dependencies  what the program says; flows of the trace are added where it says nothing
+    units_of      returns {instruction: unit that executes it, -1 if unknown}
+    dependencies  of the program; flows of the trace are added for pairs of instructions without one
     """
     mine = picked.instruction
     if mine < 0:
@@ -48,6 +48,6 @@ def arrows_of(
 def slice_of(
     reader: TraceReader, units_of: UnitsOf, instruction: int, cycle: int
 ) -> tuple[int, int, int] | None:
-    """The working slice of an instruction nearest to a cycle: (track, start, end), or None."""
+    """Return the working slice of an instruction nearest to a cycle: (track, start, end), or None."""
     found = runs_near(reader, units_of([instruction]), cycle).get(instruction)
     return None if found is None else (found.track, found.start, found.end)

@@ -1,4 +1,4 @@
-"""The picture of a timeline: minimap, ruler, headers and tracks, painted by pixels."""
+"""The widget that paints a timeline: minimap, ruler, headers and tracks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -29,18 +29,18 @@ from npuviz.workbench.sessions.bookmarks import Bookmark
 TOP = MINIMAP_HEIGHT + RULER_HEIGHT
 SCROLLBAR_WIDTH = 12
 MINIMAP_MS, MINIMAP_LAG = 150, 8
-"""So soon the minimap follows a run, and the part of the run by which it may be behind until then."""
+"""Milliseconds after which the minimap follows a growing run; until then it may lag by 1/8 of its cycles."""
 
 
 class TimelineCanvas(Canvas):
-    """Shows one trace, and does what gestures and keys ask for. It never asks a machine anything.
+    """Shows one trace, with methods for what gestures and keys do. It reads only the trace, never a machine.
 
-    picked         a slice was chosen by hand; None when the choice was cleared
-    range_changed  a range of cycles was measured; None when it was cleared
-    go_to          the user wants the machine at a cycle
+    picked           the user picked a slice; None: cleared the choice
+    range_changed    the user measured a range of cycles; None: cleared it
+    go_to            the user wants the machine at a cycle
     options_changed  rows were folded, hidden, pinned or resized
-    bookmark_asked, bookmark_dropped  the user wants a bookmark, or one no more
-    reader  the trace on show
+    bookmark_asked, bookmark_dropped  the user wants a bookmark set, or deleted
+    reader  the trace that is shown
     tracks  all tracks of the trace
     """
 
@@ -97,7 +97,7 @@ class TimelineCanvas(Canvas):
         return "; ".join(part for part in parts if part)
 
     def _picked_text(self) -> str:
-        """The selected slice in words, "" without one."""
+        """Describe the selected slice, "" without one."""
         picked, index = self.state.picked, self.state.index
         if picked is None or index is None:
             return ""
@@ -114,7 +114,7 @@ class TimelineCanvas(Canvas):
     def set_reader(self, reader: TraceReader | None, name_of: NameOf | None = None) -> None:
         """Show another trace, from its beginning to its end.
 
-        name_of  short and long text of work by its instruction, None names it by its kind
+        name_of  returns short and long text of an instruction for labels; None: work is labelled by its kind
         """
         self.reader = reader
         self._name_of = name_of
@@ -139,13 +139,13 @@ class TimelineCanvas(Canvas):
         self._rebuild()
 
     def set_options(self, options: RowOptions) -> None:
-        """Arrange the rows in another way."""
+        """Arrange the rows by other options."""
         self.options = options
         self._lay_out()
         self.options_changed.emit()
 
     def refresh_data(self) -> None:
-        """Look at the trace again: it has grown, or its history was rewritten."""
+        """Read the trace again, because it has grown, or its history was rewritten."""
         self._image_key = None
         state = self.state
         state.end_cycle = self.reader.end_cycle if self.reader else 0
@@ -157,11 +157,11 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def refresh_colors(self) -> None:
-        """Take the colours of the theme again."""
+        """Read the colours of the theme again."""
         self._rebuild()
 
     def set_cursor_cycle(self, cycle: int, reveal: bool = True) -> None:
-        """Where the machine is; -1 for none. The window follows so that the cursor stays visible."""
+        """Set the cycle of the machine, -1 for none; if `reveal`, move the visible window to contain it."""
         state = self.state
         moved = cycle != state.cursor
         state.cursor = cycle
@@ -170,12 +170,12 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def set_under_way(self, rows: Sequence[UnderWay]) -> None:
-        """What is under way at the cursor."""
+        """Set the work under way at the cursor, which is drawn although the trace does not hold it yet."""
         self.state.under_way = rows
         self.update()
 
     def set_arrows(self, arrows: Iterable[Arrow]) -> None:
-        """Arrows of the picked slice."""
+        """Set the arrows of the picked slice."""
         state, fresh = self.state, tuple(arrows)
         if fresh != state.arrows:
             state.arrows, state.arrow = fresh, 0
@@ -187,17 +187,17 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def set_bookmarks(self, bookmarks: Iterable[Bookmark]) -> None:
-        """Places that are marked."""
+        """Set the bookmarks to draw."""
         self.state.bookmarks = tuple(bookmarks)
         self.update()
 
     def set_path(self, path: np.ndarray | None) -> None:
-        """Mark a path through the tracks (SEGMENT_DTYPE, oldest first); None takes the marks away."""
+        """Mark a path through the tracks (SEGMENT_DTYPE, oldest first); None removes the marks."""
         self.state.path = path
         self.update()
 
     def bookmark_of(self, picked: Picked) -> Bookmark:
-        """A bookmark of a slice, which says what the slice is."""
+        """Make a bookmark of a slice, labelled with the name of the slice."""
         track = next((track.name for track in self.tracks if track.id == picked.track), "")
         index = self.state.index
         label = slice_name(index, picked) if index is not None else ""
@@ -206,7 +206,7 @@ class TimelineCanvas(Canvas):
     # -- what gestures do -----------------------------------------------------------------------------
 
     def set_viewport(self, viewport: Viewport) -> None:
-        """Show other cycles, by hand: the window no longer follows the growing run."""
+        """Show other cycles, as the user asked: the window no longer follows the growing run."""
         self.is_fitted = False
         self.state.viewport = viewport
         self.update()
@@ -224,7 +224,7 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def pick(self, picked: Picked | None, tell: bool = True) -> None:
-        """Choose a slice."""
+        """Select a slice, None for none; emit `picked` if `tell`."""
         self.state.picked = picked
         self.state.arrows = ()
         if tell:
@@ -232,7 +232,7 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def set_range(self, chosen: Range | None, is_final: bool = True) -> None:
-        """Measure a range of cycles."""
+        """Measure a range of cycles, None for none; emit `range_changed` if `is_final`."""
         self.state.range = chosen
         self._measure()
         if is_final:
@@ -240,7 +240,7 @@ class TimelineCanvas(Canvas):
         self.update()
 
     def reveal_row(self, track: int) -> None:
-        """Scroll so that the row of a track can be seen."""
+        """Scroll so that the row of a track is visible."""
         row = self.state.layout.of_track(track)
         if row is None:
             return
@@ -251,7 +251,7 @@ class TimelineCanvas(Canvas):
             self._scrollbar.setValue(row.bottom - height)
 
     def bring_up(self, track: int) -> None:
-        """Scroll so that the row of a track, with the head of its group, is the first one in sight."""
+        """Scroll so that the row of a track, with the head of its group, is at the top."""
         row = self.state.layout.showing(track)
         if row is None:
             return
@@ -259,13 +259,13 @@ class TimelineCanvas(Canvas):
         self._scrollbar.setValue(heads[0] if heads else row.top)
 
     def reveal_cycles(self, first: int, last: int) -> None:
-        """Move so that a slice can be seen, at the same zoom; nothing happens if some of it is visible."""
+        """Move the window, at the same zoom, so that a slice is visible, unless some of it is already."""
         view = self.state.viewport
         if not (last > view.start and first < view.end):
             self.set_viewport(view.revealed(first, max(self.state.end_cycle, self.state.cursor)))
 
     def scroll_rows(self, pixels: int) -> None:
-        """Move the rows up by so many pixels (down if negative)."""
+        """Move the rows up by a number of pixels (down if negative)."""
         self._scrollbar.setValue(self._scrollbar.value() + pixels)
 
     def toggle_group(self, row: Row) -> None:
@@ -280,7 +280,7 @@ class TimelineCanvas(Canvas):
     # -- geometry ---------------------------------------------------------------------------------------
 
     def tracks_rect(self) -> QRect:
-        """Where slices are drawn."""
+        """Return the rectangle in which slices are drawn."""
         left = self.state.header_width
         width = max(self.width() - left - SCROLLBAR_WIDTH, 1)
         return QRect(left, TOP, width, max(self.height() - TOP, 1))
@@ -355,7 +355,7 @@ class TimelineCanvas(Canvas):
             self.update()
 
     def _clipped(self, painter: QPainter, area: QRect) -> None:
-        """Draw inside an area, in its own coordinates, until `restore`."""
+        """Clip drawing to an area and put the origin at its corner, until `painter.restore`."""
         painter.save()
         painter.setClipRect(area)
         painter.translate(area.topLeft())
@@ -381,7 +381,7 @@ class TimelineCanvas(Canvas):
         return self._image
 
     def _header_pixmap(self, rows: tuple[Row, ...], height: int) -> QPixmap:
-        """The headers change seldom, and text is dear."""
+        """Return the picture of the row headers, kept between frames because drawing text is slow."""
         state = self.state
         ratio = self.devicePixelRatioF()
         size, texts = (state.header_width, height, ratio), self._scale_texts(rows)
@@ -397,7 +397,7 @@ class TimelineCanvas(Canvas):
         return self._headers
 
     def _scale_texts(self, rows: tuple[Row, ...]) -> dict[int, str]:
-        """What the top of each visible counter row stands for."""
+        """Return, for each visible counter track, the text of the value at the top of its row."""
         texts: dict[int, str] = {}
         by_id = {track.id: track for track in self.tracks}
         for row in rows:
@@ -419,7 +419,7 @@ class TimelineCanvas(Canvas):
         behind = self.state.end_cycle - self._minimap_end
         is_close = 0 <= behind * MINIMAP_LAG <= self._minimap_end
         if kept is not None and key != known and known[0] == key[0] and is_close:
-            # All tracks are read for it: it is made at rest, where it differs by a pixel or two.
+            # Painting it reads all tracks, so it is renewed later; until then it differs by a pixel or two.
             self._minimap_soon.start()
             return kept
         if kept is None or key != known:
@@ -434,7 +434,7 @@ class TimelineCanvas(Canvas):
         self.update(QRect(0, 0, self.width(), MINIMAP_HEIGHT))
 
     def _rebuild(self) -> None:
-        """Make everything that depends on the trace, its colouring or the theme anew."""
+        """Build everything again that depends on the trace, its colouring or the theme."""
         self._image = self._image_key = self._minimap = None
         if self.reader is None:
             self._raster = self._style = None
@@ -445,7 +445,7 @@ class TimelineCanvas(Canvas):
             font = self.theme.font_ui(11)
             self._raster = TimelineRaster(self.reader, index, self._style, font, self._name_of)
             self.state.index = index
-        # A measurement is in the words of the colouring it was made with.
+        # A measurement names the categories of the colouring that it was made with.
         self._measure()
         self._lay_out()
 

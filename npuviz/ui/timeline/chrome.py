@@ -1,4 +1,4 @@
-"""The fixed parts around the tracks: minimap, ruler with cycles and time, row headers, measurement box."""
+"""Paint the parts around the tracks: marks of the minimap, ruler, row headers, measurement box."""
 
 from collections.abc import Mapping
 
@@ -22,25 +22,25 @@ INDENT = 12
 
 
 def _is_estimated(state: TimelineState, row: Row) -> bool:
-    """Whether all that a row shows is an assumption."""
+    """Return whether everything that a row shows is an assumption."""
     if row.kind == "counter":
         return False
     return row.track in state.estimated or bool(row.members and state.estimated.issuperset(row.members))
 
 
 def flag_text(bookmark: Bookmark) -> str:
-    """What stands on the flag of a bookmark: its digit, else whether there is a note."""
+    """Return the text on a bookmark's flag: its digit, else a sign for one with or without a note."""
     return str(bookmark.digit) if bookmark.digit >= 0 else "\u2261" if bookmark.note else "\u2022"
 
 
 class ChromePainter:
-    """Draws each part in its own coordinates, (0, 0) is the part's upper left corner."""
+    """Draws each part in coordinates in which (0, 0) is the part's upper left corner."""
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
 
     def paint_ruler(self, painter: QPainter, state: TimelineState, width: int, frequency_hz: float) -> None:
-        """Cycles above, time below, marks of the cursor, the guide and the bookmarks."""
+        """Draw the ruler: cycles above, times below, marks of cursor, guide, range and bookmarks."""
         theme, view = self._theme, state.viewport
         painter.fillRect(0, 0, width, RULER_HEIGHT, theme.color("surface"))
         step = tick_step(view.span, view.width, TICK_PIXELS)
@@ -57,7 +57,7 @@ class ChromePainter:
             x = round(view.x_of(cycle))
             painter.setPen(theme.color("text-disabled"))
             painter.drawLine(x, 4, x, RULER_HEIGHT)
-            # What the end of the ruler, or for a time the cursor's flag, would cut is left out.
+            # A text that the end of the ruler would cut is left out, a time also where the cursor's flag is.
             count, when = format_count(cycle), format_cycles_as_time(cycle, frequency_hz)
             if x + 5 + length_of(count) <= width:
                 painter.setPen(theme.color("text"))
@@ -104,7 +104,7 @@ class ChromePainter:
             self._flag(painter, view.x_of(state.cursor), format_count(state.cursor), "cursor", width)
 
     def _flag_span(self, painter: QPainter, state: TimelineState, width: int) -> tuple[float, float]:
-        """Pixels from and to which the cursor's flag covers the ruler; (0, -1) without one."""
+        """Return the left and right pixel of the cursor's flag on the ruler; (0, -1) without one."""
         x = state.viewport.x_of(state.cursor)
         if state.cursor < 0 or not -1 <= x <= width + 1:
             return 0.0, -1.0
@@ -112,13 +112,13 @@ class ChromePainter:
         return left, left + room
 
     def _flag_place(self, painter: QPainter, x: float, text: str, width: int) -> tuple[float, float]:
-        """Left edge and width of a flag; sets its font."""
+        """Return left edge and width of a flag, and set the painter's font for it."""
         painter.setFont(self._theme.font_ui(11, bold=True))
         room = painter.fontMetrics().horizontalAdvance(text) + 10
         return min(max(x - room / 2, 0.0), max(width - room, 0.0)), room
 
     def _flag(self, painter: QPainter, x: float, text: str, role: str, width: int) -> None:
-        """A small label with a tip at the bottom edge of the ruler."""
+        """Draw a small label with a tip at the bottom edge of the ruler."""
         if not -1 <= x <= width + 1:
             return
         color = self._theme.color(role)
@@ -134,7 +134,7 @@ class ChromePainter:
         painter.drawText(QRectF(left, RULER_HEIGHT - 21, room, 16), Qt.AlignmentFlag.AlignCenter, text)
 
     def paint_window(self, painter: QPainter, state: TimelineState, width: int) -> None:
-        """Over the minimap: what the window shows, and where the machine is."""
+        """Draw over the minimap: a frame around the visible cycles, bookmarks, and the cursor."""
         theme = self._theme
         whole = max(state.end_cycle, 1)
         left = min(max(state.viewport.start / whole, 0.0), 1.0) * width
@@ -162,7 +162,7 @@ class ChromePainter:
         height: int,
         scales: Mapping[int, str],
     ) -> None:
-        """Names of the rows, indented by depth, with a triangle before each group.
+        """Draw the names of the rows, indented by depth, with a triangle before each group.
 
         scales  counter track -> text of the value at the top of its row
         """
@@ -221,7 +221,7 @@ class ChromePainter:
     def paint_measurement(
         self, painter: QPainter, measurement: Measurement, style: TimelineStyle, width: int, height: int
     ) -> None:
-        """The numbers of the selected range in a small box at the upper right."""
+        """Draw the numbers of the selected range in a small box at the upper right."""
         theme = self._theme
         body, small = theme.font_ui(12, bold=True), theme.font_ui(11)
         shares, counters = measurement.shares[:MAX_KINDS], measurement.counters

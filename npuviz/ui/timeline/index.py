@@ -1,7 +1,7 @@
-"""Busy cycles per category of every track, so that a frame costs pixels and not slices.
+"""Running sums of busy cycles per category of every track, so that painting costs pixels, not slices.
 
 A category is what a colour stands for: an interval kind, or an operator type when the timeline is
-coloured by operator. Kinds use the running sums that the trace keeps; operator types get their own.
+coloured by operator. For kinds the trace keeps the running sums; for operator types they are made here.
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from npuviz.ui.kit import raster_kernels as kernels
 from npuviz.ui.timeline.track_kernels import count_between, summarise
 
 CELL_MARGIN = 32
-"""Cells that are summed up beyond what a frame needs, for the frames of a pan."""
+"""Cells summed beyond each edge of a frame, for the next frames while the user pans."""
 
 
 class Categories:
-    """Numbering of what colours stand for: kind ids as they are, behind them the operator types.
+    """Numbers the categories: kinds by their ids, then the operator types.
 
-    names    what each category is called
+    names    name of each category
     roles    colour role of each category, "" for operator types
     is_work  (count,) bool: False for stall causes
     """
@@ -44,12 +44,12 @@ class Categories:
         self.is_work = np.array([not role.startswith("wait-") for role in self.roles], dtype=np.bool_)
 
     def legend_name(self, number: int) -> str:
-        """The text that the legend has for the colour of a category."""
+        """Return the text in the legend for the colour of a category."""
         role = self.roles[number]
         return role.replace("wait-", "waits: ").replace("-", " ") if role else self.names[number]
 
     def legend(self) -> list[tuple[int, str]]:
-        """(category, text) of each colour in use: roles of declared kinds, or operator types and stalls."""
+        """Return (category, text) of each colour: roles of declared kinds, or operator types and stalls."""
         found = [(self.num_kinds + place, name) for place, name in enumerate(self.op_types)]
         order = sorted(self._declared, key=lambda number: not self.is_work[number])
         seen: set[str] = set()
@@ -62,7 +62,7 @@ class Categories:
         return found
 
     def of(self, kinds: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-        """Category (int16) of each slice from its kind and its graph node (-1: none)."""
+        """Return the category (int16) of each slice from its kind and its graph node (-1: none)."""
         if not self.by_operator or not len(self._of_node):
             return kinds
         known = (nodes >= 0) & (nodes < len(self._of_node)) & self.is_work[kinds]
@@ -71,7 +71,7 @@ class Categories:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Edges of the columns of one track.
+    """Running sums of one track at the edges of pixel columns.
 
     counts  (columns + 1,) slices that start before the edge
     sums    (columns + 1, categories of the track) busy cycles before the edge
@@ -83,9 +83,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class TrackIndex:
-    """One interval track as of one moment, with its running sums; all arrays are read-only.
+    """One interval track, as far as it was recorded then, with its running sums; all arrays are read-only.
 
-    keys, local  slice s is of the track's category local[keys[s]]
+    keys, local  slice s has the track's category local[keys[s]]
     present      category number of each of the track's categories
     totals       (blocks + 1, categories of the track) int64, see pyramid_kernels
     """
@@ -107,7 +107,7 @@ class TrackIndex:
         return self.view.end
 
     def columns(self, first: float, step: float, count: int) -> Columns:
-        """Sums at the left edges of `count` columns and at the right edge of the last one."""
+        """Return the sums at the left edges of `count` columns and at the right edge of the last one."""
         counts = np.empty(count + 1, dtype=np.int64)
         sums = np.empty((count + 1, self.totals.shape[1]), dtype=np.float64)
         kernels.cumulate(
@@ -125,11 +125,11 @@ class TrackIndex:
         return Columns(counts, sums)
 
     def count_between(self, first: float, last: float) -> int:
-        """Slices that start in [first, last)."""
+        """Count the slices that start in [first, last)."""
         return count_between(self.start, self.view.starts, float(first), float(last))
 
     def busy(self, first: float, last: float) -> dict[int, float]:
-        """Category number -> busy cycles in [first, last), categories that occur there only."""
+        """Return {category number: busy cycles in [first, last)} of the categories that occur there."""
         if last <= first or not len(self.start):
             return {}
         sums = self.columns(float(first), float(last - first), 1).sums
@@ -137,7 +137,7 @@ class TrackIndex:
         return {int(self.present[c]): float(amounts[c]) for c in np.flatnonzero(amounts > 0)}
 
     def at(self, cycle: float) -> int | None:
-        """Slice that covers a cycle, or None."""
+        """Return the number of the slice that covers a cycle, or None."""
         # The key is an integer: a float key would convert the whole column.
         found = int(np.searchsorted(self.start, np.int64(np.floor(cycle)), side="right")) - 1
         while found >= 0 and self.start[found] == self.end[found] and self.start[found] == np.floor(cycle):
@@ -147,11 +147,11 @@ class TrackIndex:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Sums of tracks over neighbouring cells, kept between frames.
+    """Sums of some tracks over consecutive cells of cycles, kept between frames.
 
     begin       number of the first cell; cell i covers [i * size, (i + 1) * size) cycles
-    views, tails  the tracks they were made from, and (slices, last start, last end, busy cycles) of
-                  each, which tells whether a longer track only goes on
+    views, tails  the tracks that were summed, and (slices, last start, last end, busy cycles) of each, by
+                  which a track that only grew is recognised
     amounts, categories  see track_kernels.summarise
     """
 
@@ -164,16 +164,16 @@ class Cells:
 
     @property
     def end(self) -> int:
-        """Number of the cell behind the last one."""
+        """One more than the number of the last cell."""
         return self.begin + self.amounts.shape[1]
 
     def between(self, low: int, high: int) -> "Cells":
-        """Only the cells [low, high)."""
+        """Return only the cells [low, high)."""
         place = slice(low - self.begin, high - self.begin)
         return replace(self, begin=low, amounts=self.amounts[:, place], categories=self.categories[:, place])
 
     def joined(self, other: "Cells") -> "Cells":
-        """These cells and the other's, which follow them."""
+        """Return these cells followed by those of `other`, which must begin where these end."""
         amounts = np.concatenate([self.amounts, other.amounts], axis=1)
         categories = np.concatenate([self.categories, other.categories], axis=1)
         return replace(self, amounts=amounts, categories=categories)
@@ -204,11 +204,11 @@ class TimelineIndex:
         self._intervals = frozenset(t.id for t in reader.schema.tracks if t.kind == "interval")
 
     def is_interval(self, track: int) -> bool:
-        """Whether a track holds slices."""
+        """Return whether a track holds slices."""
         return track in self._intervals
 
     def track(self, track: int) -> TrackIndex:
-        """The index of a track, as far as it is recorded now."""
+        """Return the index of a track, as far as it is recorded now."""
         view = self.reader.source.interval_view(track)
         known = self._tracks.get(track)
         if known is None or known.view is not view:
@@ -220,9 +220,9 @@ class TimelineIndex:
         return known
 
     def cells(self, tracks: tuple[int, ...], size: int, low: int, high: int) -> Cells:
-        """Sums of tracks together over at least the cells [low, high).
+        """Return the sums of some tracks together over at least the cells [low, high).
 
-        Far out, frames differ by little but their window: what was summed up is kept.
+        Sums are kept between calls, because consecutive frames differ little except in their window.
         """
         indices = [self.track(track) for track in tracks]
         kept = self._cells.get(tracks)
@@ -242,7 +242,7 @@ class TimelineIndex:
         return found
 
     def _still_true(self, indices: list[TrackIndex], known: Cells | None, size: int) -> Cells | None:
-        """What of the known cells holds for the tracks as they are now."""
+        """Return the known cells that still hold for the tracks as they are now, None if none does."""
         if known is None or known.size != size:
             return None
         if all(index.view is view for index, view in zip(indices, known.views, strict=True)):
@@ -273,7 +273,7 @@ class TimelineIndex:
         return Cells(size, low, *_identity(indices), amounts, categories)
 
     def busy(self, tracks: Sequence[int], first: float, last: float) -> dict[int, float]:
-        """Category number -> busy cycles of several tracks together."""
+        """Return {category number: busy cycles in [first, last)} of several tracks together."""
         total: dict[int, float] = {}
         for track in tracks:
             for number, amount in self.track(track).busy(first, last).items():
@@ -281,7 +281,7 @@ class TimelineIndex:
         return total
 
     def amounts_in_legend(self, tracks: Sequence[int]) -> dict[str, float]:
-        """Busy cycles of each entry of the legend in these tracks, as far as they are recorded."""
+        """Return {text in the legend: cycles} of these tracks, as far as they are recorded."""
         total: dict[str, float] = {}
         for number, amount in self.busy(tracks, 0, self.reader.end_cycle).items():
             name = self.categories.legend_name(number)
@@ -291,7 +291,7 @@ class TimelineIndex:
     def _by_operator(self, view: IntervalView) -> TrackIndex:
         nodes, _instructions = view.details(np.arange(len(view.start), dtype=np.int64))
         keys = self.categories.of(view.kind, nodes)
-        # Read-only, as those of kinds are: for others, kernels would be compiled once more.
+        # Read-only like those of kinds: for writable arrays the kernels would be compiled once more.
         keys.setflags(write=False)
         occurring = np.flatnonzero(np.bincount(keys, minlength=len(self.categories.names)))
         present = occurring.astype(np.int16)

@@ -1,4 +1,4 @@
-"""Keys of a timeline while its canvas has the focus."""
+"""Handle the keys of a timeline while its canvas has the focus."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from npuviz.workbench.sessions.bookmarks import Bookmark
 ZOOM = 1.5
 PAN_SHARE = 0.125
 BOOKMARK_REACH = 4.0
-"""Pixels beside a bookmark that still count as its place."""
+"""Distance in pixels within which the pointer is at a bookmark."""
 
 _SCAN_CODES = {
     # evdev codes + 8, as X11 and Wayland give them
@@ -28,7 +28,10 @@ _SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 def physical_key(event: QKeyEvent) -> int:
-    """The key by its position for W, A, S and D where the platform tells it, else by its character."""
+    """Return a key: W, A, S and D by position on the keyboard if the platform reports it, else by character.
+
+    0 for one of these letters at another position, where it must not act.
+    """
     codes = _SCAN_CODES.get(QGuiApplication.platformName(), {})
     placed = codes.get(event.nativeScanCode())
     if placed is not None:
@@ -39,7 +42,7 @@ def physical_key(event: QKeyEvent) -> int:
 
 
 class Keys:
-    """The table of keys, and what they do to the view."""
+    """Maps keys to functions that act on the view."""
 
     def __init__(self, view: TimelineCanvas) -> None:
         self._view = view
@@ -86,11 +89,11 @@ class Keys:
         }
 
     def claims(self, event: QKeyEvent) -> bool:
-        """Whether the key means something here."""
+        """Return whether the timeline handles a key."""
         return self._action(event) is not None
 
     def press(self, event: QKeyEvent) -> bool:
-        """Act on a key; returns whether it meant something."""
+        """Handle a key; return whether it has a meaning here."""
         action = self._action(event)
         if action is None:
             return False
@@ -167,7 +170,9 @@ class Keys:
             self._show_picked(state.neighbour(state.picked, direction))
 
     def _follow(self, forward: bool) -> None:
-        """Go along the chosen arrow, if it leads in that direction, else along the first that does."""
+        """Select the other end of the chosen arrow if it leads in that direction, else of the first that
+        does.
+        """
         state = self._view.state
         picked = state.picked
         if picked is None or not state.arrows:
@@ -209,7 +214,7 @@ class Keys:
     # -- marks ------------------------------------------------------------------------------------------
 
     def _mark(self, is_kept: bool) -> None:
-        """Mark the range, or the picked slice, for good or until the next mark."""
+        """Mark the range, or the picked slice: by a bookmark if `is_kept`, else until the next mark."""
         state = self._view.state
         if state.range is not None:
             wanted = Bookmark(state.range.first, state.range.last)
@@ -236,7 +241,7 @@ class Keys:
             self._view.bookmark_dropped.emit(under[-1])
 
     def _set_bookmark(self, number: int) -> None:
-        """At the pointer, or where the machine is; setting it again at the same cycle removes it."""
+        """Set a numbered bookmark at the pointer, or at the cursor; remove it if it is there already."""
         state = self._view.state
         cycle = round(state.hover) if state.hover is not None else max(state.cursor, 0)
         there = next((each for each in state.bookmarks if each.digit == number), None)

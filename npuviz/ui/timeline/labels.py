@@ -1,4 +1,4 @@
-"""Text masks for slices: rendered once by Qt, drawn any number of times by a kernel."""
+"""Labels of slices as pixel masks, which Qt renders once and a kernel draws in every frame."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ BUCKET_PIXELS = 8
 MAX_MASK_BYTES = 16 << 20
 MAX_NEW_PER_FRAME = 600
 FEWEST = 4
-"""Letters beside an ellipsis that still tell something."""
+"""Fewest letters beside an ellipsis that are worth showing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Where the pixels of a text are: `offset` into the buffer, `width` pixels a line, `ink` of them used."""
+    """Place of a text in the buffer: `offset`, `width` pixels a line, the first `ink` of them not empty."""
 
     offset: int
     width: int
@@ -25,9 +25,9 @@ class Mask:
 
 
 class LabelMasks:
-    """Renders texts, abbreviated or elided to a width, as one byte of coverage a pixel.
+    """Renders texts, shortened to a width, as one byte of coverage per pixel.
 
-    buffer  all masks behind each other, uint8; label_height lines each
+    buffer  all masks one after the other, uint8; each has label_height lines
     """
 
     def __init__(self, font: QFont, ratio: float) -> None:
@@ -43,20 +43,20 @@ class LabelMasks:
 
     @property
     def is_short_of_time(self) -> bool:
-        """Whether the last frame had to leave labels out; they come with the next one."""
+        """Whether the last frame left labels out, to be rendered with the next one."""
         return self._rendered >= MAX_NEW_PER_FRAME
 
     def begin_frame(self) -> None:
-        """Allow new masks again, and drop all when they have become too many."""
+        """Allow MAX_NEW_PER_FRAME new masks again; drop all masks if they exceed MAX_MASK_BYTES."""
         self._rendered = 0
         if self._used > MAX_MASK_BYTES:
             self._masks.clear()
             self._used = 0
 
     def mask(self, short: str, long: str, pixels: int) -> Mask | None:
-        """Mask of the best text for a slice with room for `pixels` device pixels, or None.
+        """Return the mask of the best text for a slice with room for `pixels` device pixels, or None.
 
-        short is what the slice is (an opcode), long says more (opcode and operator).
+        short, long  name of the slice (an opcode), and with more detail (opcode and operator)
         """
         full = int(np.ceil(self._width(long) * self._ratio)) + 1
         bucket = full if pixels >= full else pixels // BUCKET_PIXELS * BUCKET_PIXELS
@@ -79,7 +79,7 @@ class LabelMasks:
         if short != long and self._width(short) <= room < self._width(short) + 48:
             return short
         wanted = short if self._width(short) > room else long
-        # Two letters and an ellipsis tell nothing.
+        # Fewer than FEWEST letters and an ellipsis are not worth showing.
         return fitting(wanted, lambda text: self._width(text) <= room, FEWEST)
 
     def _render(self, text: str, width: int) -> Mask:

@@ -1,4 +1,4 @@
-"""What the colours and hatchings of a timeline mean, in one line."""
+"""The legend of a timeline: one line that explains colours, hatchings and arrows."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,17 +14,17 @@ from npuviz.ui.timeline.style import TimelineStyle
 
 LINE = 22
 NAMELESS, GAP = SWATCH + 4, 8
-"""Pixels from one swatch without a name to the next, and behind the last one."""
+"""Pixels from one swatch without a name to the next, and after the last one."""
 NOTHING_TO_DO = "waits: empty"
 WAITS = "waits"
-"""How names of waiting begin."""
+"""How the names of waits begin; also the name of the entry for all of them."""
 
 
 class TimelineLegend(Strip):
     """Swatches with names. Names that do not fit are left out, the rarest first, waits last.
 
-    Their swatches stand behind the others, and tell their names to the pointer; they are counted where
-    there is no room for these either.
+    The swatches of these follow without name, which is then their tooltip; where even swatches do not fit,
+    only their number is shown.
     """
 
     lines_height = 22
@@ -45,13 +45,13 @@ class TimelineLegend(Strip):
         self.update()
 
     def set_amounts(self, amounts: Mapping[str, float]) -> None:
-        """Tell how much of the picture entries are, by name: those there is most of stay longest."""
+        """Set the cycles of each entry, by name: the most frequent entries keep their names longest."""
         if amounts != self._amounts:
             self._amounts = amounts
             self.update()
 
     def set_arrows(self, kinds: Sequence[str]) -> None:
-        """Explain the arrows on show: kinds of dependencies."""
+        """Show samples of arrows for these kinds of dependencies."""
         if list(kinds) != self._arrows:
             self._arrows = list(kinds)
             self.update()
@@ -94,7 +94,7 @@ class TimelineLegend(Strip):
         self._places.append((box, name))
 
     def event(self, event: QEvent) -> bool:
-        """The tip of a swatch is its name, elsewhere those of all."""
+        """Show the name of a swatch as its tooltip, elsewhere the names of all."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             x = event.pos().x()
             names = [name for box, name in self._places if box.left() <= x <= box.right() + NAMELESS - SWATCH]
@@ -104,8 +104,10 @@ class TimelineLegend(Strip):
         return super().event(event)
 
     def fitting(self, room: float, metrics: QFontMetrics) -> list[tuple[int, str]]:
-        """Entries that fit with their names: all, else one for all waits, and as much work as there is room
-        for beside the swatches of what is left out, or its number."""
+        """Return the entries to show with names: all if they fit; else one for all waits, and as many of
+        work as
+        fit beside the swatches, or the number, of those left out.
+        """
         waits = [entry for entry in self._entries if entry[1].startswith(WAITS)]
         work = [entry for entry in self._entries if not entry[1].startswith(WAITS)]
 
@@ -133,7 +135,7 @@ class TimelineLegend(Strip):
         return [*work, *waits] if width_of(waits) <= room else []
 
     def left_out(self, shown: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Kinds of work whose names are not among those shown; none where nothing is."""
+        """Return the entries of work that are not among those shown; none if nothing is shown."""
         if not shown:
             return []
         return [entry for entry in self._entries if entry not in shown and not entry[1].startswith(WAITS)]
@@ -146,7 +148,7 @@ class TimelineLegend(Strip):
         return SWATCH + 5 + metrics.horizontalAdvance(name) + 12
 
     def _paint_arrows(self, painter: QPainter) -> int:
-        """Samples of the arrows at the right end; returns the pixels that are left."""
+        """Draw samples of the arrows at the right end; return the pixels that are left."""
         metrics = painter.fontMetrics()
         x, middle = float(self.width()), self.height() / 2
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)

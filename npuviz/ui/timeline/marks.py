@@ -1,4 +1,4 @@
-"""Everything drawn over the tracks: cursor, guide, ranges, bookmarks, the picked slice, arrows, open ends."""
+"""Paint over the tracks: cursor, guide, ranges, bookmarks, picked slice, arrows, work under way."""
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -15,14 +15,14 @@ from npuviz.ui.timeline.state import Arrow, TimelineState
 FADE_ALPHA = 96
 PATH_HEIGHT = 4.0
 MOST_PIECES = 4000
-"""Pieces of a path in one picture; of more, an even selection."""
+"""A path with twice as many pieces or more in sight is thinned evenly."""
 OPEN_END_PIXELS = 12.0
 DASHES: dict[str, list[float]] = {"anti": [5, 3], "output": [1.2, 2.4], "accumulate": [7, 2.5, 1.2, 2.5]}
-"""Kinds of dependencies that are not drawn as a plain line: pixels on and off, in widths of the line."""
+"""Kind of dependency -> dashes and gaps of its line, in widths of the line; other kinds are solid."""
 
 
 def arrow_pen(theme: Theme, kind: str, is_chosen: bool = False) -> QPen:
-    """How an arrow of a kind is drawn: its colour and, for those who see none, its dashes."""
+    """Return the pen for an arrow of a kind: its colour, and dashes that tell kinds apart without colour."""
     if not kind:
         return QPen(theme.color("accent" if is_chosen else "text-muted"), 2.0 if is_chosen else 1.3)
     pen = QPen(theme.color(f"dependency-{kind}"), 2.6 if is_chosen else 1.5)
@@ -60,7 +60,7 @@ class MarksPainter:
             painter.fillRect(QRectF(x - 0.5, 0, 1.5, height), self._theme.color("cursor"))
 
     def _future(self, painter: QPainter, state: TimelineState, width: int, height: int) -> None:
-        """What is recorded beyond the cursor is slightly faded."""
+        """Fade what is recorded beyond the cursor."""
         if 0 <= state.cursor < state.end_cycle:
             x = max(state.viewport.x_of(state.cursor), 0.0)
             if x < width:
@@ -71,7 +71,7 @@ class MarksPainter:
         return row.top - state.scroll + 2, row.height - 4
 
     def _under_way(self, painter: QPainter, state: TimelineState, height: int) -> None:
-        """What the trace does not hold yet, of the rows in sight: a fabric has much that is not."""
+        """Draw the work under way in visible rows; a fabric has many rows that are not visible."""
         in_sight = {row.track: row for row in state.layout.between(state.scroll, state.scroll + height)}
         for item in state.under_way:
             row = in_sight.get(item.track)
@@ -81,7 +81,7 @@ class MarksPainter:
     def _slice_under_way(
         self, painter: QPainter, state: TimelineState, item: UnderWay, row: Row, categories: Categories
     ) -> None:
-        """A slice that is not recorded yet; one that goes on fades out behind the cursor."""
+        """Draw a slice that is not recorded yet; one without an end so far fades out behind the cursor."""
         left = max(state.viewport.x_of(item.start), -4.0)
         right = max(state.viewport.x_of(item.end), left + 1)
         role = categories.roles[item.kind] if item.kind < len(categories.roles) else "control"
@@ -127,7 +127,9 @@ class MarksPainter:
             painter.drawLine(QPointF(right, top), QPointF(right, bottom))
 
     def _path(self, painter: QPainter, state: TimelineState, path: np.ndarray, size: tuple[int, int]) -> None:
-        """A line under what a path leads through, joined where it goes to another track."""
+        """Draw a path as a line under the slices it leads through, joined where it changes to another
+        track.
+        """
         x = state.viewport.x_of
         low = int(np.searchsorted(path["end"], state.viewport.cycle_at(0.0)))
         high = int(np.searchsorted(path["start"], state.viewport.cycle_at(float(size[0]))))

@@ -1,4 +1,4 @@
-"""Plain numbers for a range of cycles: what units did with it, totals per kind, extremes of counters."""
+"""Measure a range of cycles: how units spent it, totals per category, extremes of counters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ MAX_KINDS = 7
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One line of a measurement: a category, its cycles, and their part of the units' time."""
+    """One line of a measurement: a category, its cycles, and their fraction of the units' time."""
 
     category: int
     name: str
@@ -36,9 +36,9 @@ class CounterValues:
 class Measurement:
     """A range of cycles and what happened in it.
 
-    num_units  units whose tracks are measured; a lane that belongs to none counts as one of its own
-    busy, waiting  parts of the units' time; the rest is idle
-    shares     largest first
+    num_units      units whose tracks are measured; a track that belongs to no unit counts as one
+    busy, waiting  fractions of the units' time; the rest is idle
+    shares         largest first
     """
 
     first: int
@@ -54,26 +54,26 @@ class Measurement:
 
     @property
     def tracks_text(self) -> str:
-        """How many tracks, or counters where there is nothing else, the range takes in."""
+        """Text of how many tracks the range covers, or how many counters if it has only these."""
         count, word = (self.num_tracks, "track") if self.num_tracks else (self.num_counters, "counter")
         return f"{format_count(count)} {word}" if count == 1 else f"{format_count(count)} {word}s"
 
     @property
     def parts_text(self) -> str:
-        """What the units' time was, in percent."""
+        """Text of the busy, waiting and idle parts of the units' time, in percent."""
         idle = 1.0 - self.busy - self.waiting
         waiting = f"{format_share(self.waiting)} waiting, " if self.waiting else ""
         return f"{format_share(self.busy)} busy, {waiting}{format_share(max(idle, 0.0))} idle"
 
     def title(self) -> str:
-        """Length in cycles and as a time."""
+        """Return the length in cycles and as a time."""
         length = self.last - self.first
         time = format_cycles_as_time(length, self.frequency_hz)
         text = f"{format_count(length)} cycles"
         return f"{text}  =  {time}" if time else text
 
     def as_csv(self) -> str:
-        """The same numbers for a spreadsheet."""
+        """Return busy, waiting and all shares as CSV (name, cycles, fraction); counters are not in it."""
         lines = ["name,cycles,fraction"]
         whole = (self.last - self.first) * self.num_units
         for name, part in (("busy", self.busy), ("waiting", self.waiting)):
@@ -89,7 +89,7 @@ def measure(
     last: int,
     under_way: Sequence[UnderWay] = (),
 ) -> Measurement:
-    """Count what the units of the tracks did in [first, last), as far as these tracks show it."""
+    """Measure [first, last) on some tracks; of the counters only the first three."""
     intervals = [track.id for track in tracks if track.kind == "interval"]
     counters = [track for track in tracks if track.kind == "counter"]
     amounts = index.busy(intervals, first, last)

@@ -26,13 +26,13 @@ EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a mo
 
 
 MAX_WEIGHED = 256
-"""Tracks that tell which colours there are most of."""
+"""Most tracks whose cycles decide which entries of the legend keep their names."""
 REACH = 4.0
-"""Pixels beside the pointer in which a slice is looked for."""
+"""Distance in pixels from the pointer within which a slice is looked for."""
 
 
 class TimelinePanel(Panel):
-    """Connects a TimelineView with the session and the selection."""
+    """Connects the view and the legend with the session and the selection."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -107,7 +107,7 @@ class TimelinePanel(Panel):
                 self._weigh_legend()
 
     def on_theme_changed(self) -> None:
-        # The view hears of the theme after its panel, and the legend shows its colours.
+        # The legend shows the view's colours, and Qt would tell the view of the theme only after its panel.
         self.view.refresh_colors()
         self._show_legend()
 
@@ -204,7 +204,7 @@ class TimelinePanel(Panel):
         return state.viewport.start <= state.cursor <= state.viewport.end
 
     def _lead(self) -> None:
-        """Put the tracks that matter most first; which units dominate is known at the end of a run."""
+        """Put the most important tracks first; which units dominate is known only at the end of a run."""
         reader, session = self.model.reader, self.model.session
         if reader is None or self._is_whole:
             return
@@ -219,7 +219,7 @@ class TimelinePanel(Panel):
             self.view.set_options(replace(self.view.options, leading=leading))
 
     def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
-        """Unit that executes each instruction, -1 where nobody knows."""
+        """Return {instruction: unit that executes it}, -1 if there is no program."""
         program = self.model.program
         if program is None:
             return dict.fromkeys(instructions, -1)
@@ -249,7 +249,10 @@ class TimelinePanel(Panel):
         return None if found is None else self.view.state.slice_at(found[0], found[1])
 
     def name_of(self, instruction: int) -> tuple[str, str]:
-        """An instruction as the listing has it: the kinds of an estimated machine say little."""
+        """Return opcode and first part of the listing's text of an instruction, as short and long label.
+
+        Used for estimated machines, whose interval kinds say little.
+        """
         program = self.model.program
         if program is None or not 0 <= instruction < len(program.listing):
             return "", ""
@@ -266,7 +269,7 @@ class TimelinePanel(Panel):
         self._weigh_legend()
 
     def _weigh_legend(self) -> None:
-        """Let the legend keep what there is most of; not at each step, which changes little."""
+        """Give the legend the cycles of its entries; not after each step, which changes little."""
         index = self.view.state.index
         if index is not None:
             tracks = [track.id for track in self.view.tracks if track.kind == "interval"]
@@ -283,7 +286,7 @@ class TimelinePanel(Panel):
         self.view.set_options(replace(self.view.options, shows_counters=checked))
 
     def _show_only(self) -> None:
-        """Leave out the tracks of other elements, if that is wanted and the element has any."""
+        """Show only the tracks of the selected element, if the button is on and the element has tracks."""
         session, units = self.model.session, None
         machine = session.machine if session is not None and not self.model.is_running else None
         if self._only.isChecked() and self._element is not None and isinstance(machine, HasElements):
@@ -316,7 +319,7 @@ class TimelinePanel(Panel):
         pop_up(menu, point)
 
     def _add_slice(self, menu: QMenu, place: Place, cycle: int) -> None:
-        """What can be done with the slice under the pointer, or with the gap between two."""
+        """Add entries for the slice under the pointer, or for the gap between two."""
         state, reader = self.view.state, self.model.reader
         if reader is None or not state.is_interval_track(place.track):
             return
@@ -336,7 +339,7 @@ class TimelinePanel(Panel):
         things.add_copy(self._slice_text(picked, track.name, kind.name))
 
     def _slice_text(self, picked: Picked, track: str, kind: str) -> str:
-        """A slice as one line: what, where, when, for whom."""
+        """Describe a slice in one line: track, kind, cycles, instruction, operator."""
         parts = [f"{track}: {kind}", f"cycles {picked.start}..{picked.end} ({picked.end - picked.start})"]
         if picked.instruction >= 0:
             parts.append(f"instruction {self.instruction_text(picked.instruction) or picked.instruction}")
@@ -346,7 +349,7 @@ class TimelinePanel(Panel):
         return ", ".join(parts)
 
     def _add_track(self, menu: QMenu, place: Place) -> None:
-        """Pin, hide and show tracks."""
+        """Add entries that pin, hide and show tracks."""
         options = self.view.options
         if place.track >= 0:
             pinned = options.pinned

@@ -1,4 +1,4 @@
-"""Paints the rows of a timeline into an image: slices, utilisation, counters and labels."""
+"""Paint the rows of a timeline into an image: slices, utilisation, counters and labels."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,17 +22,18 @@ MIN_LABEL_PIXELS = 30
 MAX_LABELS_PER_ROW = 512
 ROW_GAP = 2
 DENSE_SLICES = 2
-"""With more slices than that in a pixel, sums over a fixed grid of cycles serve all frames."""
+"""With more slices per pixel than this, rows are painted from sums over a fixed grid of cycles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One picture to paint.
 
-    rows      rows to paint, scroll is the pixel of the layout at the top of the image
-    width, height, scroll  logical pixels; ratio is device pixels per logical one
-    end_cycle end of what is recorded: counters stop there
-    node      graph node whose slices are underlined, -1 for none
+    rows       rows to paint
+    width, height, scroll  logical pixels; scroll is the pixel of the layout at the top of the image
+    ratio      device pixels per logical pixel
+    end_cycle  end of what is recorded: counters stop there
+    node       graph node whose slices are underlined, -1 for none
     """
 
     viewport: Viewport
@@ -47,7 +48,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Columns in device pixels: column x begins at first + x * step cycles."""
+    """Columns of device pixels: column x begins at first + x * step cycles; phase places hatchings."""
 
     first: float
     step: float
@@ -61,7 +62,7 @@ class _Columns:
 
 
 class _Band(NamedTuple):
-    """Where a row's slices are in device pixels, with so many free above and below."""
+    """Top and height of a row's slices in device pixels, with `gap` free pixels above and below."""
 
     top: int
     height: int
@@ -69,13 +70,13 @@ class _Band(NamedTuple):
 
 
 NameOf = Callable[[int], tuple[str, str]]
-"""Short and long text of an instruction."""
+"""Returns short and long text of an instruction."""
 
 
 class TimelineRaster:
-    """Owns the image and everything that is worth keeping between frames.
+    """Paints frames; owns the image, the labels and other data kept between frames.
 
-    name_of  names work by its instruction instead of by its kind
+    name_of  returns the texts of an instruction for labels; None: work is labelled by its kind
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class TimelineRaster:
         return image_of(self._pixels, frame.ratio)
 
     def paint_overview(self, width: int, height: int, ratio: float, end_cycle: int) -> QImage:
-        """A small picture of the whole run: mean utilisation of all interval tracks."""
+        """Paint a small picture of the whole run: the mean utilisation of all interval tracks."""
         columns = max(round(width * ratio), 1)
         rows = max(round(height * ratio), 1)
         pixels = np.full((rows, columns), self._style.group, dtype=np.uint32)
@@ -182,7 +183,9 @@ class TimelineRaster:
     def _paint_dense(
         self, tracks: tuple[int, ...], columns: _Columns, band: _Band, background: int, line: int
     ) -> None:
-        """Many slices in a pixel: exact sums over cells of a power of two of cycles, 1 to 2 pixels wide."""
+        """Paint a row with many slices per pixel, from exact sums over cells of 2^n cycles, 1 to 2 pixels
+        wide.
+        """
         size = 1 << max(math.ceil(math.log2(columns.step)), 0)
         low, high = math.floor(columns.first / size), math.ceil(columns.end / size)
         cells = self.index.cells(tracks, size, low, high)
@@ -193,7 +196,7 @@ class TimelineRaster:
         )  # fmt: skip
 
     def _paint_group(self, pixels: np.ndarray, row: Row, columns: _Columns, band: _Band) -> None:
-        """Mean utilisation of all tracks below a folded group."""
+        """Paint the mean utilisation of all tracks in a folded group."""
         background = self._style.group
         band = band._replace(gap=0)
         tracks = tuple(member for member in row.members if self.index.is_interval(member))
@@ -243,7 +246,9 @@ class TimelineRaster:
         )  # fmt: skip
 
     def scale_of(self, track: int, end_cycle: int) -> int:
-        """Value at the top of a counter's row: its limit, or what it reached where that is far below."""
+        """Return the value at the top of a counter's row: its limit, or its largest value if that is far
+        below.
+        """
         known = self._scales.get(track)
         if known is None or known[0] != end_cycle:
             _cycles, _low, high, _last = self._reader.counter(track, (0, max(end_cycle, 1)), 64)
@@ -252,7 +257,7 @@ class TimelineRaster:
         return limit if 0 < limit <= 4 * seen else max(seen, 1)
 
     def _paint_labels(self, frame: Frame, track: int, found: np.ndarray, band: _Band) -> None:
-        """Names on the slices of `found`, see track_kernels.plan_slices."""
+        """Draw names on slices; `found` is the `labels` table of track_kernels.plan_slices."""
         labels, (top, height, _gap) = self._labels, band
         if labels is None or height < labels.label_height * 0.8:
             return
@@ -284,7 +289,7 @@ class TimelineRaster:
             kernels.blit_labels(self._pixels, labels.buffer, table, labels.label_height)
 
     def _named(self, kind: int, instruction: int) -> tuple[str, str] | None:
-        """Short and long text of work by its instruction; None where its kind says enough."""
+        """Return short and long text of work from `name_of`; None without `name_of`, and for stalls."""
         if self._name_of is None or instruction < 0 or not self.index.categories.is_work[kind]:
             return None
         found = self._names.get(instruction)
@@ -293,7 +298,9 @@ class TimelineRaster:
         return found
 
     def _text(self, kind: int, node: int, is_ownerless: bool) -> tuple[str, str]:
-        """Short and long text of a slice; what no unit does is named by its operator alone."""
+        """Return short and long text of a slice by kind and operator; on a track without unit, by
+        operator.
+        """
         found = self._texts.get((kind, node, is_ownerless))
         if found is None:
             names = self._reader.schema.node_names

@@ -1,4 +1,4 @@
-"""The rows of a timeline: which track is drawn where, without any drawing."""
+"""Lay out the rows of a timeline: which track is drawn where, without any drawing."""
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ from npuviz.base.names import natural_key
 from npuviz.trace.schema import Track
 
 MIN_ARRAY = 8
-"""So many tracks with one name and different numbers are a group."""
+"""Fewest tracks with one name and different numbers that are made a group."""
 MAX_COUNTERS = 3
-"""So many counters of a track are shown one by one."""
+"""Most counters of a track that are shown without a group."""
 
 DOMINANT = 0.5
-"""Units that are busy for more of a run than this are looked for first."""
+"""A unit that is busy for more than this share of a run is shown first."""
 
 RowKind = Literal["group", "interval", "counter"]
 
@@ -48,12 +48,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """How a person wants the rows: heights, what is folded, what is hidden or pinned.
+    """The user's choices for rows: height, folded groups, hidden and pinned tracks, filter.
 
-    collapsed  names of groups that are not as they are at first: most are open, arrays and many
-               counters are folded
-    units      only tracks of these units; None: of all
-    leading    tracks that stand above the others of their group
+    collapsed  names of groups that are not in their first state: arrays and groups of counters begin
+               folded, all others open
+    units      show only tracks of these units; None: of all
+    leading    tracks that come before the others of their group
     """
 
     row_height: int = 22
@@ -67,7 +67,7 @@ class RowOptions:
 
 
 class RowLayout:
-    """Rows from top to bottom, and the way back from a pixel to a row."""
+    """Rows from top to bottom, with look-up by pixel and by track."""
 
     def __init__(self, rows: Sequence[Row] = ()) -> None:
         self.rows = tuple(rows)
@@ -79,24 +79,24 @@ class RowLayout:
         }
 
     def at(self, y: float) -> Row | None:
-        """The row at a pixel from the top of the first row, or None."""
+        """Return the row at a pixel from the top of the first row, or None."""
         position = bisect_right(self._tops, y) - 1
         if position < 0 or y >= self.rows[position].bottom:
             return None
         return self.rows[position]
 
     def between(self, top: float, bottom: float) -> tuple[Row, ...]:
-        """Rows that touch the band [top, bottom)."""
+        """Return the rows that touch the band [top, bottom)."""
         first = max(bisect_right(self._tops, top) - 1, 0)
         last = bisect_right(self._tops, bottom)
         return tuple(row for row in self.rows[first:last] if row.bottom > top and row.top < bottom)
 
     def of_track(self, track: int) -> Row | None:
-        """The row of a track, or None while it is folded or hidden."""
+        """Return the row of a track, or None while it is folded or hidden."""
         return self._by_track.get(track)
 
     def showing(self, track: int) -> Row | None:
-        """The row of a track, or that of the folded group it is in; None if it is hidden."""
+        """Return the row of a track, or that of the folded group it is in; None if it is hidden."""
         return self._by_track.get(track) or self._by_member.get(track)
 
 
@@ -138,9 +138,9 @@ def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
 
 
 def leading_tracks(tracks: Iterable[Track], shares: Mapping[int, float]) -> frozenset[int]:
-    """Tracks that stand first: those that say what all units work on, and those of busy units.
+    """Return the tracks to show first: those of no unit, which frame all work, and those of busy units.
 
-    shares  unit -> busy part of the run, empty while that is not known
+    shares  unit -> busy share of the run, empty while unknown
     """
     return frozenset(
         track.id
@@ -154,7 +154,7 @@ def leading_tracks(tracks: Iterable[Track], shares: Mapping[int, float]) -> froz
 def _counters_by_owner(
     intervals: Sequence[Track], counters: Sequence[Track]
 ) -> tuple[dict[int, list[Track]], list[Track]]:
-    """Interval track -> its counters, and the counters without an owner."""
+    """Return {interval track: its counters}, and the counters without such a track."""
     by_unit: dict[int, Track] = {}
     for track in intervals:
         if track.unit >= 0:
@@ -186,7 +186,7 @@ def _tree(intervals: Sequence[Track], loose: Sequence[Track]) -> _Branch:
 
 
 def _group_arrays(branch: _Branch) -> None:
-    """Many tracks that differ in their number only become a group, folded at first, if they have company."""
+    """Group tracks that differ only in their number, if they are many and not alone in the branch."""
     for child in branch.branches.values():
         _group_arrays(child)
     arrays: dict[str, list[Track]] = {}
@@ -203,14 +203,16 @@ def _group_arrays(branch: _Branch) -> None:
 
 
 def _stem(label: str) -> str:
-    """A name without its number."""
+    """Return a name without its number."""
     return label.partition("[")[0]
 
 
 def _in_order(
     branch: _Branch, skipped: Collection[int], leading: Collection[int]
 ) -> list[tuple[str, Track | _Branch]]:
-    """Leaves and groups: what leads, then names of one stem together, where the first of them is."""
+    """Return tracks and groups in order: leading ones first; names of one stem together, at the first's
+    place.
+    """
     children: list[tuple[str, Track | _Branch]] = [
         (track.name.rsplit(".", 1)[-1], track) for track in branch.leaves if track.id not in skipped
     ]
@@ -228,7 +230,7 @@ def _in_order(
 
 
 class _Arrangement:
-    """Rows while they are put below each other; pinned tracks stand above and are not repeated.
+    """Collects rows from top to bottom; pinned tracks are at the top and not repeated below.
 
     owned  interval track -> its counters
     """
@@ -239,7 +241,7 @@ class _Arrangement:
         self._owned = owned
 
     def add_branch(self, branch: _Branch, depth: int) -> None:
-        """Leaves and groups of a branch in the order of the machine, things with a number by number."""
+        """Add the rows of a branch in the order of the machine, numbered names by number."""
         pinned = self._options.pinned
         for label, child in _in_order(branch, pinned, self._options.leading):
             if isinstance(child, Track):
@@ -255,12 +257,14 @@ class _Arrangement:
                 self.add_branch(child, depth + 1)
 
     def add_track(self, track: Track, label: str, depth: int) -> None:
-        """The row of a track."""
+        """Add the row of a track."""
         height = self._options.row_height
         self.rows.append(Row(track.kind, label, track.name, track.id, depth, self._bottom(), height))
 
     def _add_counters(self, owner: Track, counters: list[Track], depth: int) -> None:
-        """Counters under the track that owns them; many of them as a group, folded at first."""
+        """Add counters under the track of their unit; more than MAX_COUNTERS as a group that begins
+        folded.
+        """
         if len(counters) > MAX_COUNTERS:
             if self._add_group(f"{len(counters)} counters", f"{owner.name}.counters", depth, (), True):
                 return
@@ -270,9 +274,9 @@ class _Arrangement:
             self.add_track(counter, own_label.rsplit(".", 1)[-1], depth)
 
     def _add_group(self, label: str, name: str, depth: int, members: tuple[int, ...], at_first: bool) -> bool:
-        """The head of a group, which is folded or not `at_first`; returns whether it is folded now."""
+        """Add the head of a group; return whether it is folded. `at_first`: it begins folded."""
         options = self._options
-        # What a filter asks for shall be seen.
+        # A group with hits of a filter begins open.
         is_folded = at_first and not options.filter_text and options.units is None
         folded = (name in options.collapsed) != is_folded
         height = options.row_height if folded else max(options.row_height - 2, 14)
@@ -288,9 +292,10 @@ Zone = Literal["minimap", "ruler", "header", "border", "tracks"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A pixel in terms of what is there.
+    """What is at a pixel of the timeline.
 
-    x    pixels from the left edge of the tracks; y pixels of the row layout
+    x    pixels from the left edge of the tracks
+    y    pixels of the row layout
     row  the row at that height, or None
     """
 

@@ -1,4 +1,4 @@
-"""What a timeline shows beside the trace: marks, ranges, what is picked. Plain data without drawing."""
+"""The state of a timeline besides the trace: window, marks, ranges, picked slice. Data without drawing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from npuviz.workbench.sessions.bookmarks import Bookmark
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """One slice: its track and the columns of the trace that belong to it."""
+    """One slice: its track, cycles, kind, graph node and instruction."""
 
     track: int
     start: int
@@ -38,9 +38,10 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From the end of a slice to the slice that had to wait for it, at `cycle`.
+    """An arrow from the end of a slice to the slice that depends on it, at `cycle`.
 
-    instruction  of the other end; kind is that of a Dependency, "" for a flow of the trace
+    instruction  the one at the end that is not the picked slice
+    kind         that of a Dependency, "" for a flow of the trace
     """
 
     source_track: int
@@ -55,12 +56,14 @@ class Arrow:
 class TimelineState:
     """Everything that painters and gestures share.
 
-    cursor   cycle the machine is at, -1 for a bundle; hover is the cycle looked at, or None
-    under_way  what the trace does not hold yet, up to the cursor
+    cursor     cycle the machine is at, -1 for a bundle
+    hover      cycle under the pointer, or None
+    under_way  work that the trace does not hold yet, up to the cursor
     estimated  tracks whose intervals are assumptions
-    path       SEGMENT_DTYPE rows that are marked, oldest first, None: none
-    bookmarks  places that are kept; mark is a temporary one, which goes when the next is made
-    picked   the selected slice; node is the selected graph node, -1 for none
+    path       marked path as SEGMENT_DTYPE rows, oldest first, or None
+    mark       the temporary mark, which the next one replaces
+    picked     the selected slice; node is the selected graph node, -1 for none
+    arrow      position of the chosen arrow in `arrows`
     """
 
     viewport: Viewport = field(default_factory=Viewport)
@@ -86,14 +89,14 @@ class TimelineState:
     estimated: frozenset[int] = frozenset()
 
     def slice_at(self, track: int, cycle: float) -> Picked | None:
-        """The slice of an interval track that covers a cycle, or None."""
+        """Return the slice of an interval track that covers a cycle, or None."""
         if self.index is None or not self.is_interval_track(track):
             return None
         found = self.index.track(track).at(cycle)
         return None if found is None else self.slice_numbered(track, found)
 
     def slice_near(self, track: int, x: float, reach: float) -> Picked | None:
-        """The slice under a pixel of the tracks, or the nearest one within `reach` pixels."""
+        """Return the slice under a pixel of the tracks, or the nearest one within `reach` pixels."""
         for offset in (0.0, *(sign * step for step in range(1, int(reach) + 1) for sign in (-1.0, 1.0))):
             found = self.slice_at(track, self.viewport.cycle_at(x + offset))
             if found is not None:
@@ -101,7 +104,9 @@ class TimelineState:
         return self._inside_pixels(track, x, reach)
 
     def _inside_pixels(self, track: int, x: float, reach: float) -> Picked | None:
-        """Longest slice that lies wholly between the pixels beside `x`: far out it misses every probe."""
+        """Return the longest slice that starts within `reach` pixels of `x`, for slices shorter than a
+        pixel.
+        """
         if self.index is None or not self.is_interval_track(track):
             return None
         index = self.index.track(track)
@@ -115,7 +120,7 @@ class TimelineState:
         )
 
     def slice_numbered(self, track: int, number: int) -> Picked | None:
-        """A slice by its position on its track, or None outside."""
+        """Return a slice by its number on its track, None if there is no such number."""
         if self.index is None:
             return None
         index = self.index.track(track)
@@ -128,14 +133,14 @@ class TimelineState:
         )  # fmt: skip
 
     def neighbour(self, picked: Picked, direction: int) -> Picked | None:
-        """The slice after (1) or before (-1) another one on its track."""
+        """Return the slice after (1) or before (-1) another one on its track, or None."""
         if self.index is None:
             return None
         place = int(np.searchsorted(self.index.track(picked.track).start, np.int64(picked.start)))
         return self.slice_numbered(picked.track, place + direction)
 
     def bookmarks_near(self, x: float, reach: float) -> list[Bookmark]:
-        """Bookmarks whose cycles are drawn within `reach` pixels of `x`."""
+        """Return the bookmarks whose cycles are drawn within `reach` pixels of `x`."""
         view = self.viewport
         return [
             each
@@ -144,11 +149,11 @@ class TimelineState:
         ]
 
     def is_interval_track(self, track: int) -> bool:
-        """Whether a track holds slices."""
+        """Return whether a track holds slices."""
         return self.index is not None and self.index.is_interval(track)
 
     def snapped(self, track: int, cycle: float, reach: float) -> int:
-        """The nearest edge of a slice within `reach` cycles, else the nearest whole cycle."""
+        """Return the nearest edge of a slice within `reach` cycles, else the nearest whole cycle."""
         best = round(cycle)
         if not self.is_interval_track(track) or self.index is None:
             return max(best, 0)

@@ -1,4 +1,4 @@
-"""Colours of a timeline as plain pixel numbers, taken from the theme once and not per slice."""
+"""The colours of a timeline as plain pixel numbers, computed once per theme for the kernels."""
 
 import numpy as np
 from PySide6.QtGui import QColor
@@ -12,7 +12,7 @@ COUNTER_SHARES = (0.28, 0.50, 0.90)
 
 
 class TimelineStyle:
-    """What the kernels need to know of the theme.
+    """The theme's colours in the form that the kernels use.
 
     table   (categories, STYLE_COLUMNS) int64, see raster_kernels
     text    (categories,) int64: colour of a label on the fill

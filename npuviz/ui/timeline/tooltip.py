@@ -1,4 +1,4 @@
-"""Texts that explain what is under the pointer of a timeline: at most six lines."""
+"""Tooltips of a timeline: explain what is under the pointer in at most six lines."""
 
 from collections.abc import Sequence
 from html import escape
@@ -15,7 +15,7 @@ FLAG_PIXELS = 12.0
 
 
 def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) -> str:
-    """Rich text for a place, "" where there is nothing to say."""
+    """Return the tooltip of a place as rich text, "" for none."""
     index = state.index
     if index is None:
         return ""
@@ -40,7 +40,7 @@ def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) ->
 
 
 def slice_name(index: TimelineIndex, found: Picked) -> str:
-    """Kind and operator of a slice in a few words."""
+    """Return kind and operator of a slice."""
     schema = index.reader.schema
     kind = next((kind.name for kind in schema.kinds if kind.id == found.kind), f"kind {found.kind}")
     node = schema.node_names[found.node] if 0 <= found.node < len(schema.node_names) else ""
@@ -55,7 +55,7 @@ def _bookmark_text(bookmark: Bookmark) -> str:
 
 
 def slice_lines(index: TimelineIndex, found: Picked, track_name: str) -> list[str]:
-    """What a slice is, as lines of rich text."""
+    """Describe a slice in lines of rich text."""
     schema = index.reader.schema
     kind = next((kind for kind in schema.kinds if kind.id == found.kind), None)
     name = kind.name if kind else f"kind {found.kind}"

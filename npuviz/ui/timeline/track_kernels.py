@@ -1,8 +1,8 @@
-"""Painting of interval tracks: one call a track, its cost follows pixels and the slices of the window.
+"""Kernels that paint interval tracks, one call per track; the cost depends on pixels and visible slices.
 
-A frame plans every pixel column of a row first (PLAN_ROWS numbers a column, see `_set_column`) and
-paints the row line by line afterwards, which the compiler can do for many pixels at once. Images,
-styles and columns are those of raster_kernels; a slice's category is keys[s].
+A kernel first plans every pixel column of a row (PLAN_ROWS numbers for each column, see `_set_column`) and
+then paints the row line by line, which the compiler can vectorise. Images, styles and columns are those of
+raster_kernels; a slice's category is keys[s].
 """
 
 import numpy as np
@@ -20,19 +20,19 @@ LABEL_COLUMNS = 3
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="numpy")
 
 _inlined = inner(error_model="numpy", forceinline=True)
-"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
+"""Decorator of helpers in hot loops: without inlining, every array argument costs atomic reference counts."""
 
 
 @_entry
 def count_between(starts, block_starts, first, last):
-    """Slices that start in [first, last)."""
+    """Count the slices that start in [first, last)."""
     low = first_starting_from(starts, block_starts, 0, first)
     return max(first_starting_from(starts, block_starts, low, last) - low, 0)
 
 
 @_entry
 def summarise(sums, present, is_work, amounts, categories):
-    """What of each column a picture needs.
+    """Reduce the sums of each column to the cycles, and the commonest category, of work and of stalls.
 
     sums        (columns + 1, categories of the track) busy cycles before each edge
     present     category number of each column of `sums`; is_work (categories,) of each number
@@ -75,12 +75,13 @@ stand_in(summarise, _plain_summary)
 
 @_inlined
 def _set_column(plan, x, size, busy, style):
-    """Plan a column from its busy cycles; returns how high it is. What is there is never invisible.
+    """Plan a column from its busy cycles; return its height in pixels, at least 1 if there are any.
 
     size  place in the hatching, height of the row, fraction of the column that a busy cycle stands for
     busy  cycles of work, of stalls, categories of both
-    plan rows: pixels of work, pixels of work and stalls, colour of work, fill and line colour of
-    stalls, place in the hatching at the row's top and its growth per line
+
+    Rows of `plan`: pixels of work, pixels of work and stalls, colour of work, fill and line colour of
+    stalls, place in the hatching at the row's top, its growth per line.
     """
     place, height, scale = size
     work, stall, work_category, stall_category = busy
@@ -103,7 +104,7 @@ def _set_column(plan, x, size, busy, style):
 def _paint_plan(image, lane, plan, period, background):
     """Paint all pixels of a row: work from below, stalls above it, then background.
 
-    lane  top of the row, its height, that of its highest column
+    lane  top of the row, its height, the height of its highest column
     """
     top, height, highest = lane
     mask = np.int32(period - 1)
@@ -158,7 +159,7 @@ stand_in(_paint_plan, _plain_plan)
 
 @_inlined
 def _paint_frame(image, lane, background, line):
-    """Paint what a row has above and below its slices: empty lines, and one that parts it from the next.
+    """Paint the gaps above and below the slices of a row, and the line that separates it from the next row.
 
     lane  top of the row, its height, the gap
     """
@@ -228,7 +229,7 @@ def _plan_crowd(plan, x, keys, s, j, step, height, phase, style, amounts):
     work_category = np.int64(0)
     stall_category = np.int64(0)
     for i in range(s, j):
-        # Selections instead of branches: nobody can predict which kind comes next.
+        # Selections instead of branches, which would be mispredicted: kinds alternate at random.
         category = np.int64(keys[i])
         amount = amounts[category]
         amounts[category] = 0.0
@@ -270,11 +271,11 @@ def plan_slices(
 ):
     """Walk over the slices of the window and plan every column.
 
-    A column that one slice covers has its colour; one that at most two slices touch, one of them
-    wider than a column and a half, is an edge, painted softly; all others show their utilisation.
+    A column that one slice covers gets its colour; one that at most two slices touch, one of them longer than
+    a column and a half, is an edge, painted by `_paint_edge`; all others show their utilisation.
     plan     (PLAN_ROWS, columns) int32 out
     amounts  (categories,) float64, all zero before and after
-    edges    (columns, EDGE_COLUMNS) int64 out: column, first slice, behind the last slice
+    edges    (columns, EDGE_COLUMNS) int64 out: column, first slice, last slice + 1
     labels   (n, LABEL_COLUMNS) int64 out: slice, left, right of slices at least `min_label` columns wide
     Returns (height of the highest column, rows of `edges`, rows of `labels`).
     """
@@ -338,13 +339,13 @@ def plan_slices(
 def _paint_edge(
     image, x, top, height, starts, ends, keys, low, high, style, left, step, place, period, background
 ):
-    """Paint a column that one or two slices cover in part: their colours by their shares."""
+    """Paint a column that one or two slices cover in part, mixing their colours by their shares."""
     right = left + step
     first = keys[low]
     second = keys[high - 1]
     share = max((min(float(ends[low]), right) - max(float(starts[low]), left)) / step, 0.0)
     other = 0.0
-    # A long slice begins here: its first pixel is paler, a line between it and the one before.
+    # The first pixel of a long slice is paler, so that a line shows between it and the one before.
     is_edge = starts[low] > left - 0.5 * step and ends[low] - starts[low] >= 4.0 * step
     if high - low == 2:
         other = max((min(float(ends[high - 1]), right) - max(float(starts[high - 1]), left)) / step, 0.0)
@@ -371,7 +372,7 @@ def paint_slices(
     image, top, height, gap, starts, ends, keys, block_starts, style, first, step, phase, period, min_label,
     plan, amounts, edges, labels, background, line,
 ):  # fmt: skip
-    """Paint a row from its slices; scratch and results as for `plan_slices`. Returns rows of `labels`."""
+    """Paint a row from its slices; return the number of rows in `labels`. Other arguments: `plan_slices`."""
     highest, num_edges, num_labels = plan_slices(
         starts, ends, keys, block_starts, style, first, step, height, phase, min_label, plan, amounts,
         edges, labels,

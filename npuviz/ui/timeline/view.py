@@ -1,4 +1,4 @@
-"""Mouse and wheel of a timeline."""
+"""Handle mouse, wheel and keys of a timeline."""
 
 from dataclasses import replace
 from typing import Literal
@@ -25,7 +25,7 @@ Drag = Literal["", "maybe-range", "range", "pan", "zoom", "minimap", "border", "
 
 
 class TimelineView(TimelineCanvas):
-    """A timeline that hands can move: turns events into changes of what is shown."""
+    """A timeline that turns mouse, wheel and key events into changes of what is shown."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, parent)
@@ -39,7 +39,7 @@ class TimelineView(TimelineCanvas):
     # -- places -------------------------------------------------------------------------------------
 
     def position_of(self, point: QPointF | QPoint) -> Place:
-        """What is at a point of the widget."""
+        """Return what is at a point of the widget."""
         state = self.state
         x = point.x() - state.header_width
         y = point.y() - MINIMAP_HEIGHT - RULER_HEIGHT
@@ -80,7 +80,7 @@ class TimelineView(TimelineCanvas):
             self._drag = "maybe-range"
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        """Hover, or go on with a drag."""
+        """Continue a drag, or show the cycle under the pointer."""
         state = self.state
         point = event.position()
         place = self.position_of(point)
@@ -126,7 +126,9 @@ class TimelineView(TimelineCanvas):
             self.menu_requested.emit(event.globalPosition().toPoint(), place)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Zoom to what was hit, or back out with Shift."""
+        """Zoom to a slice, or out with Shift; on the ruler go to the cycle, on the minimap show the whole
+        run.
+        """
         state = self.state
         place = self.position_of(event.position())
         if event.button() != Qt.MouseButton.LeftButton:
@@ -150,7 +152,9 @@ class TimelineView(TimelineCanvas):
             self.update()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Ctrl zooms at the pointer, Shift pans, Alt changes the row height, else rows scroll."""
+        """Zoom at the pointer with Ctrl, pan with Shift, change the row height with Alt, else scroll the
+        rows.
+        """
         state = self.state
         place = self.position_of(event.position())
         modifiers = event.modifiers()
@@ -193,7 +197,7 @@ class TimelineView(TimelineCanvas):
         )
 
     def _drag_range(self, place: Place, is_final: bool) -> None:
-        """Measure from where the drag began to here, on the rows it crosses."""
+        """Measure the cycles from the start of the drag to a place, on the rows between them."""
         state = self.state
         here = float(self._snapped(place))
         origin_row = state.layout.at(self._origin_y) if self._origin_y >= 0 else None
