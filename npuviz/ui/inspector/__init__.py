@@ -1,1 +1,1 @@
-"""The inspector: whatever is selected, in words and numbers, as pages of links."""
+"""The inspector: describes the selected thing on a page of text, numbers and links."""

@@ -1,4 +1,4 @@
-"""Inspector pages of a fabric: an element with all its machine tells of it, and a word with its way."""
+"""Inspector pages of a fabric: an element with its state, and a word with its path."""
 
 import numpy as np
 
@@ -44,10 +44,10 @@ RUNNING_TEXT = "The machine runs; what happens here is shown when it stops."
 
 
 def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
-    """The page of the word or element that is selected; None if the machine has no such thing."""
+    """Return the page of the selected word or element; None if the machine has no such thing."""
     machine = source.session.machine if source.session is not None else None
     if not isinstance(machine, HasFabric):
-        # While it runs, a machine cannot even be asked what it is.
+        # While the machine runs it must not be asked for anything: the description says what it is.
         is_known = source.description is not None and "routed fabric" in source.description.features
         if source.session is None and is_known and selection.element is not None:
             column, row = selection.element
@@ -67,7 +67,7 @@ def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
 
 
 def _page_of_word(source: InspectorSource, machine: HasFabric, word: int) -> Page | None:
-    """The way of a word; without one, what can be seen of it now."""
+    """Return the page of a word: its path if the machine records paths, else where it is now."""
     path = machine.word_path(word) if isinstance(machine, HasWordPaths) else None
     if path is not None:
         return _word_page(source, machine.fabric, path)
@@ -152,7 +152,7 @@ def _color(shape: FabricShape, color: int) -> str:
 
 
 def _words_here(shape: FabricShape, machine: HasWords, area: Area) -> list[Section]:
-    """Words in the router and on its outputs."""
+    """List the words in the router and on its outputs."""
 
     def row(word: np.void) -> tuple[Cell, ...]:
         link = Selection(word=int(word["id"]), element=(area.column, area.row))
@@ -168,7 +168,7 @@ def _words_here(shape: FabricShape, machine: HasWords, area: Area) -> list[Secti
 
 
 def _routes(shape: FabricShape, machine: HasRoutes, area: Area) -> list[Section]:
-    """How the router is set for every color that has a route here."""
+    """List how the router is set for every color that has a route here."""
 
     def row(found: tuple[int, np.void]) -> tuple[Cell, ...]:
         color, route = found
@@ -202,7 +202,7 @@ def _loads(machine: HasFabric, area: Area) -> tuple[Field, ...]:
 
 
 def _units(source: InspectorSource, units: tuple[int, ...], element: tuple[int, int]) -> Section:
-    """Links to what the timeline shows of an element."""
+    """List links to the units of an element and their tracks, or say how to record them."""
     tracks = source.description.tracks if source.description is not None else ()
     rows: list[tuple[Cell, ...]] = []
     for unit in units:

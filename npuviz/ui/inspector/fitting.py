@@ -1,4 +1,4 @@
-"""Makes a page fit a width: one line per row of a table, texts end in an ellipsis, sections may be folded."""
+"""Fit a page to a width: one line per row of a table, texts shortened, folded sections left out."""
 
 import re
 from collections.abc import Callable, Collection
@@ -10,13 +10,15 @@ from npuviz.ui.inspector.page import Cell, Field, Page, Section, Table, is_headi
 GAP = 8
 """Pixels between two columns."""
 READABLE = 72
-"""Columns of text shrink to this before numbers lose what they say twice."""
+"""Pixels to which columns of text shrink before numbers are shortened by `brief`."""
 NARROWEST = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Pixels of a cell as it is painted; `text` of a text in its font, `head` of a title of a column."""
+    """Functions that return widths in pixels: of a whole cell, of a text in a cell's font, of a column
+    title.
+    """
 
     cell: Callable[[Cell], int]
     text: Callable[[Cell, str], int]
@@ -30,9 +32,10 @@ def fit_page(
     measure: Measure,
     before: tuple[Page, Page] | None = None,
 ) -> Page:
-    """The page with the contents of folded sections left out and of others cut to `room` pixels.
+    """Return the page without the contents of folded sections, the others fitted to `room` pixels.
 
-    before  a page and what became of it with all else equal: sections that both pages have are taken over
+    before  an earlier page and its fitted form with the same other arguments; sections that are the same
+            objects in both pages are reused
     """
     old, fitted = before or (Page("", ""), Page("", ""))
     known = {id(a): b for a, b in zip(old.sections, fitted.sections, strict=True)}
@@ -43,7 +46,7 @@ def fit_page(
 
 
 def _fit_section(section: Section, room: int, folded: Collection[str], measure: Measure) -> Section:
-    """A section, its title alone if it is folded, else cut to `room` pixels."""
+    """Return a section fitted to `room` pixels; only its title if it is folded."""
     if section.title and fold_name(section.title) in folded:
         return Section(section.title)
     return replace(
@@ -54,12 +57,12 @@ def _fit_section(section: Section, room: int, folded: Collection[str], measure: 
 
 
 def fold_name(title: str) -> str:
-    """A title without the numbers in it: "Cycles 0 - 180" is the same section at another cycle."""
+    """Return a title up to its first number: "Cycles 0 - 180" names the same section at every cycle."""
     return re.split(r"\d", title)[0].rstrip(" ,\u2013")
 
 
 def brief(cell: Cell) -> Cell:
-    """A number alone, without what is said a second time: "112 cycles, 112 ns" becomes "112"."""
+    """Return a number cell without unit and without a second form: "112 cycles, 112 ns" becomes "112"."""
     if not cell.is_number:
         return cell
     text = cell.text.partition(", ")[0].partition(" (")[0]
@@ -85,7 +88,7 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
     if sum(widths) + GAP * len(widths) <= room:
         return table
     if any(cell.fraction >= 0 for row in table.rows for cell in row):
-        # A bar says again what the number beside it says: it goes before a text is cut.
+        # A bar only repeats the number beside it, so it is dropped before a text is cut.
         table = replace(table, rows=tuple(tuple(map(_without_bar, row)) for row in table.rows))
         return _fit_table(table, room, measure)
     rows = table.rows
@@ -109,7 +112,7 @@ def _fit_table(table: Table, room: int, measure: Measure) -> Table:
 
 
 def column_widths(table: Table, measure: Measure) -> list[int]:
-    """Pixels that the cells of each column need, without what is between columns."""
+    """Return the pixels that the cells of each column need, without the gaps between columns."""
     return [
         max([measure.head(title), *(measure.cell(row[i]) for row in table.rows if i or not is_heading(row))])
         for i, title in enumerate(table.headers)
@@ -117,7 +120,7 @@ def column_widths(table: Table, measure: Measure) -> list[int]:
 
 
 def _shrink(table: Table, widths: list[int], room: int, least: int) -> list[int]:
-    """Widths that fit the room, if columns of text need not be narrower than `least` for it."""
+    """Shrink columns of text, the widest first and none below `least`, until all fit or none can shrink."""
     found = list(widths)
     is_text = [any(not row[i].is_number and row[i].text for row in table.rows) for i in range(len(widths))]
     too_much = sum(found) + GAP * len(found) - room
@@ -137,7 +140,7 @@ def _shrink(table: Table, widths: list[int], room: int, least: int) -> list[int]
 
 
 def _cut(cell: Cell, width: int, measure: Measure) -> Cell:
-    """A text abbreviated by rule or with an ellipsis where its column ends; numbers are never cut."""
+    """Return a cell whose text is shortened to the width of its column; numbers are never cut."""
     if cell.is_number or measure.cell(cell) <= width:
         return cell
     room = width - (measure.cell(cell) - measure.text(cell, cell.text))

@@ -1,4 +1,4 @@
-"""Inspector pages of what a machine works on: instructions and ranges of memories."""
+"""Inspector pages of instructions and of ranges of memories."""
 
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ NUM_NUMBERS = 32
 
 
 def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
-    """Everything about an instruction."""
+    """Return the page of an instruction."""
     facts = [
         field("Number", count_cell(instruction.index)),
         field("Unit", source.unit_cell(instruction.unit)),
@@ -69,7 +69,7 @@ def instruction_page(source: InspectorSource, instruction: Instruction) -> Page:
 
 
 def memory_page(source: InspectorSource, memory_range: MemoryRange) -> Page:
-    """Everything about a range of bytes."""
+    """Return the page of a range of bytes."""
     memory = source.memory(memory_range.memory)
     name = memory.name if memory else f"memory {memory_range.memory}"
     first, end = memory_range.address, memory_range.address + memory_range.size_bytes
@@ -103,11 +103,11 @@ def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) ->
     kinds = {kind.id: kind for kind in source.reader.schema.kinds}
     here = selected(instruction=instruction.index, node=instruction.node, unit=instruction.unit)
     units = {track.id: track.unit for track in source.reader.schema.tracks}
-    # Code that several units run, such as all elements of a fabric, says which one it was.
+    # If several units ran the instruction, such as elements of a fabric, a column names the unit.
     shared = [units.get(run.track, -1) for run in runs]
     is_shared = len(set(shared)) > 1
     names = {unit: source.unit_cell(unit) for unit in shared}
-    # "PE(3,4)" says as much as "PE(3,4).task" where all of them are tasks.
+    # "PE(3,4)" is enough instead of "PE(3,4).task" if all of them are tasks.
     ends = {cell.text.rpartition(".")[2] for cell in names.values()}
     if len(ends) == 1:
         names = {unit: replace(cell, text=cell.text.rpartition(".")[0]) for unit, cell in names.items()}
@@ -125,10 +125,10 @@ def _runs(source: InspectorSource, instruction: Instruction, runs: list[Run]) ->
 
 
 def in_its_bank(source: InspectorSource, instruction: Instruction, operand: Operand, cycle: int) -> Operand:
-    """The operand of a tile at the address it has, or had, in the bank that the tile was given.
+    """Return an operand of a tile with its address in the bank that the tile was given.
 
-    The listing knows addresses inside a bank alone. Where neither the memory now nor the trace around
-    `cycle` holds the operand, it stays as it is.
+    The listing has only addresses inside a bank; the bank is found in the memory now, or in the trace around
+    `cycle`. If neither holds the operand it is returned unchanged.
     """
     memory = source.memory(operand.memory)
     if memory is None or memory.num_banks < 2 or instruction.tile < 0 or source.program is None:
@@ -161,9 +161,9 @@ def _operand_row(source: InspectorSource, operand: Operand) -> tuple[Cell, ...]:
 
 
 def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]) -> list[Section]:
-    """Links to the instructions whose results it used, and to those that used its own.
+    """List links to the instructions whose results an instruction used, and to those that used its result.
 
-    told  (source, sink) of those that the dependencies above already show
+    told  (source, sink) pairs that are shown as dependencies already
     """
     if source.reader is None:
         return []
@@ -184,7 +184,7 @@ def _flows(source: InspectorSource, instruction: int, told: set[tuple[int, int]]
 
 
 def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
-    """What the range holds now, and its first bytes as numbers."""
+    """List the regions that the range holds now, and its first bytes as numbers."""
     memory = source.memory(wanted.memory)
     if source.session is None or memory is None:
         return []
@@ -215,13 +215,13 @@ def _held(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
 def _ask_range(
     still: StillMemories, wanted: MemoryRange, memory: Memory, count: int
 ) -> tuple[list[Region], bytes]:
-    """Regions that overlap a range, and its first bytes."""
+    """Return the regions that overlap a range, and its first `count` bytes."""
     regions = [r for r in still.regions(wanted.memory) if _overlaps(r, wanted, memory.bank_bytes)]
     return regions, still.read_memory(wanted.memory, wanted.address, count)
 
 
 def _overlaps(region: Region, wanted: MemoryRange, bank_bytes: int) -> bool:
-    """Whether a region and a range share a byte, each in some banks."""
+    """Return whether a region and a range, which may each extend over several banks, share a byte."""
     if region.banks == wanted.banks == 1:
         end = wanted.address + wanted.size_bytes
         return region.address < end and wanted.address < region.address + region.size_bytes
@@ -243,7 +243,7 @@ def _numbers(data: bytes, dtype: np.dtype) -> Section:
 
 
 def _allocated(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
-    """Tensors whose place in the program's memory map overlaps the range."""
+    """List the tensors whose place in the program's memory map overlaps the range."""
     if source.program is None:
         return []
     end = wanted.address + wanted.size_bytes
@@ -260,7 +260,7 @@ def _allocated(source: InspectorSource, wanted: MemoryRange) -> list[Section]:
 
 
 def dependencies_of(source: InspectorSource, index: int) -> tuple[Dependency, ...]:
-    """What the program says about who waits for whom; empty where it says nothing."""
+    """Return the dependencies of an instruction from the program; empty if it has none or lists none."""
     listing = source.program.listing if source.program else None
     return listing.dependencies_of(index) if isinstance(listing, HasDependencies) else ()
 
@@ -268,9 +268,9 @@ def dependencies_of(source: InspectorSource, index: int) -> tuple[Dependency, ..
 def dependency_sections(
     source: InspectorSource, instruction: Instruction, found: tuple[Dependency, ...], at: int
 ) -> list[Section]:
-    """Predecessors and successors of an instruction.
+    """List predecessors and successors of an instruction.
 
-    at  cycle near which their intervals are looked for
+    at  cycle near which the intervals of the others are looked for
     """
     others = sorted({d.source if d.sink == instruction.index else d.sink for d in found})
     runs: dict[int, Run] = {}
@@ -291,7 +291,7 @@ def dependency_sections(
 def _dependency_row(
     source: InspectorSource, runs: dict[int, Run], is_waiting: bool, near: str, dependency: Dependency
 ) -> tuple[Cell, ...]:
-    """One dependency; units of the group `near` are named without it, because the inspector is narrow."""
+    """Return the row of a dependency; names of units in the group `near` are shortened to save room."""
     other = dependency.source if is_waiting else dependency.sink
     link = source.instruction_cell(other)
     run = runs.get(other)
@@ -308,7 +308,7 @@ def _dependency_row(
 
 
 def detail_sections(source: InspectorSource, index: int) -> list[Section]:
-    """The tables that the program has about an instruction."""
+    """Return the program's detail tables about an instruction as sections."""
     listing = source.program.listing if source.program else None
     if not isinstance(listing, HasDetails):
         return []

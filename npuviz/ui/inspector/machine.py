@@ -37,11 +37,11 @@ from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 MAX_ROWS = 128
 MAX_UNITS = 32
-"""Rows of units on the page of the machine: they are written anew at every step."""
+"""Most rows of units on the page of the machine, which is written again at every step."""
 
 
 def unit_page(source: InspectorSource, unit: Unit) -> Page:
-    """Everything about a unit."""
+    """Return the page of a unit."""
     about = (muted_cell(unit.doc),) if unit.doc else ()
     sections = [Section("Now", _state_fields(source, unit), sentences=about)]
     sections += _time_sections(source, unit.id)
@@ -54,7 +54,7 @@ def unit_page(source: InspectorSource, unit: Unit) -> Page:
 
 
 def track_page(source: InspectorSource, track: Track, cycles: tuple[int, int] | None) -> Page:
-    """Everything about a track, and about one interval of it if a range is given."""
+    """Return the page of a track, with one interval: at `cycles` if given, else at the cursor."""
     reader = source.reader
     facts = [field("Unit", source.unit_cell(track.unit))]
     if reader is None:
@@ -74,7 +74,7 @@ def track_page(source: InspectorSource, track: Track, cycles: tuple[int, int] | 
 
 
 def range_page(source: InspectorSource, cycles: tuple[int, int]) -> Page:
-    """What every track did in a range of cycles."""
+    """Return the page of a range of cycles: what units did, and values of counters."""
     start, end = min(cycles), max(cycles)
     head = Section("", (field("Cycles", *span_cells(start, end, source.frequency_hz)),))
     reader = source.reader
@@ -96,7 +96,7 @@ def range_page(source: InspectorSource, cycles: tuple[int, int]) -> Page:
 
 
 def machine_page(source: InspectorSource) -> Page:
-    """The machine and the program on it, when nothing is selected."""
+    """Return the page of the machine and its program, which is shown when nothing is selected."""
     description, program = source.description, source.program
     if description is None or program is None:
         return bundle_page(source)
@@ -135,7 +135,7 @@ def _report(program: Program, report: DetailTable) -> list[Section]:
 
 
 def bundle_page(source: InspectorSource) -> Page:
-    """What a trace bundle says about itself."""
+    """Return the page of a trace bundle."""
     reader = source.reader
     if reader is None:
         return Page("Machine", "Nothing is open")
@@ -158,7 +158,7 @@ def bundle_page(source: InspectorSource) -> Page:
 
 
 def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section:
-    """What units did in a range of cycles: the parts of their time, and the kind that took most of it."""
+    """List the units with their busy and waiting shares of a range, and the kind that took most of it."""
     reader = source.reader
     assert reader is not None
     kinds = {kind.id: kind for kind in reader.schema.kinds}
@@ -171,7 +171,7 @@ def _units_of_range(source: InspectorSource, cycles: tuple[int, int]) -> Section
         unit, tracks = owned[name]
         group = name.rpartition(".")[0]
         if group != heading and group:
-            # The inspector is narrow: what units have in common stands above them.
+            # To save room, the common beginning of the units' names is a heading above them.
             rows.append((muted_cell(group), *(text_cell("") for _ in range(3))))
         heading = group
         link = Selection(unit=unit) if source.unit(unit) is not None else Selection(track=tracks[0])
@@ -226,13 +226,13 @@ def _state_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
 
 
 def _known_until(source: InspectorSource, reader: TraceReader) -> int:
-    """The cursor, or the end of the trace where there is none before it."""
+    """Return the cursor if it lies inside the trace, else the end of the trace."""
     is_before = source.session is not None and 0 < source.cycle < reader.end_cycle
     return source.cycle if is_before else reader.end_cycle
 
 
 def _kind_sections(source: InspectorSource, tracks: Sequence[int]) -> list[Section]:
-    """Cycles per interval kind up to the cursor, over some tracks."""
+    """List the cycles per interval kind up to the cursor, over some tracks."""
     reader = source.reader
     if reader is None or not tracks or (end := _known_until(source, reader)) <= 0:
         return []
@@ -241,7 +241,7 @@ def _kind_sections(source: InspectorSource, tracks: Sequence[int]) -> list[Secti
 
 
 def _time_sections(source: InspectorSource, unit: int) -> list[Section]:
-    """A unit's cycles up to the cursor: busy, waiting and idle sum to all; below them, the kinds."""
+    """List a unit's busy, waiting and idle cycles up to the cursor, then the cycles per interval kind."""
     reader = source.reader
     tracks = tracks_of_units(reader.schema).get(unit, []) if reader is not None else []
     if reader is None or not tracks or (end := _known_until(source, reader)) <= 0:
@@ -261,7 +261,7 @@ def _span_title(end: int) -> str:
 
 
 def _kind_rows(reader: TraceReader, amounts: dict[int, int], end: int) -> list[tuple[Cell, ...]]:
-    """Kinds with their cycles, those of most cycles first."""
+    """Return a row for each kind with its cycles, the largest first."""
     kinds = {kind.id: kind for kind in reader.schema.kinds}
     ordered = sorted((number for number in amounts if number in kinds), key=lambda n: -amounts[n])
     return [
@@ -288,7 +288,7 @@ def _queues(source: InspectorSource, unit: int) -> list[Section]:
 
 
 def _probe_fields(source: InspectorSource, unit: Unit) -> tuple[Field, ...]:
-    """Scalar probes whose name begins with the unit's."""
+    """Return the values of the scalar probes whose id begins with the unit's name."""
     session = source.session
     if session is None:
         return ()

@@ -1,4 +1,4 @@
-"""Inspector pages of what a model is made of: operators and tensors."""
+"""Inspector pages of operators and tensors."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ from npuviz.workbench.selection import MemoryRange, Selection
 MAX_ROWS = 64
 MAX_READERS = 8
 MAX_COUNTED = 1 << 24
-"""Elements of a tensor that are looked at for its statistics; of larger ones an even sample."""
+"""Most elements that statistics of a tensor are computed from; larger tensors are sampled evenly."""
 NUM_FIRST_VALUES = 12
 
 
 def operator_page(source: InspectorSource, node: Node) -> Page:
-    """Everything about an operator."""
+    """Return the page of an operator."""
     sections = [
         Section("Run", _run_fields(source, node)),
         Section("Placement", _placement_fields(source, node), sentences=_notes(source, node.id)),
@@ -57,7 +57,7 @@ def operator_page(source: InspectorSource, node: Node) -> Page:
 
 
 def trace_node_page(source: InspectorSource, node: int) -> Page:
-    """What a bundle alone knows of a node: name, type and when it ran."""
+    """Return the page of a node of a bundle, which knows only its name, type and times."""
     assert source.reader is not None
     schema = source.reader.schema
     op_type = schema.node_types[node] if node < len(schema.node_types) else ""
@@ -66,7 +66,7 @@ def trace_node_page(source: InspectorSource, node: int) -> Page:
 
 
 def tensor_page(source: InspectorSource, tensor: Tensor) -> Page:
-    """Everything about a tensor."""
+    """Return the page of a tensor."""
     size = tensor.num_elements * numpy_dtype(tensor.dtype).itemsize
     facts = [
         field("Shape", text_cell(format_shape(tensor.shape))),
@@ -141,7 +141,7 @@ def _placement_fields(source: InspectorSource, node: Node) -> tuple[Field, ...]:
 
 
 def _reason_fields(source: InspectorSource, node: int) -> tuple[Field, ...]:
-    """The limit that keeps an operator on the Host, its value, and what would lift it."""
+    """Return which limit keeps an operator on the Host, the value found, and what would lift it."""
     notes = source.program.notes if source.program else ()
     reason = next((note.reason for note in notes if note.node == node and note.reason is not None), None)
     if reason is None:
@@ -189,7 +189,7 @@ def _tensor_table(source: InspectorSource, tensors: tuple[int, ...], are_inputs:
 
 
 def _attribute(value: Any) -> str:
-    """An attribute in one short line."""
+    """Return an attribute as one short line."""
     if isinstance(value, np.ndarray):
         return f"array {format_shape(value.shape)} {value.dtype}"
     if isinstance(value, bytes):
@@ -222,7 +222,7 @@ def _tensor_of(still: StillMemories, tensor: int) -> np.ndarray | None:
 
 
 def value_fields(array: np.ndarray) -> tuple[Field, ...]:
-    """Minimum, mean, maximum and the first values of an array."""
+    """Return minimum, mean, maximum, zeros and the first values of an array."""
     flat = array.reshape(-1)
     if not flat.size:
         return (field("Elements", count_cell(0)),)

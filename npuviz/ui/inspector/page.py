@@ -1,4 +1,4 @@
-"""What the inspector shows, as data: a page of sections with fields and tables, and links between things."""
+"""The inspector's pages as data: sections with fields and tables, whose cells may be links."""
 
 import csv
 import io
@@ -15,11 +15,13 @@ _LAYOUT_CHARACTERS = dict.fromkeys(map(ord, THIN_SPACE + "\u2007\u200b\u200d\u25
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value: its text, what it leads to, and how sure it is.
+    """A value on a page.
+
+    link        what is selected when the cell is clicked
 
     is_number   right-aligned, digits of equal width
-    is_estimated  the model assumes it
-    role        colour role of the text, "" for the usual
+    is_estimated  the value is an assumption of the model
+    role        colour role of the text, "" for the usual one
     fraction    0..1 draws a small bar before the text, negative draws none
     """
 
@@ -33,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A labelled value; several cells stand one after the other."""
+    """A label with one or more cells in a row."""
 
     label: str
     cells: tuple[Cell, ...]
@@ -41,7 +43,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells under headers."""
+    """Rows of cells under headers; `left_out` rows are not shown."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -49,7 +51,7 @@ class Table:
 
 
 def is_heading(row: tuple[Cell, ...]) -> bool:
-    """Whether a row names the group of those below it: only its first cell says anything."""
+    """Return whether a row is the heading of those below it: only its first cell has a text."""
     return len(row) > 1 and bool(row[0].text) and not any(cell.text for cell in row[1:])
 
 
@@ -65,7 +67,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything about one thing. `kind` says what it is; `op_type` gives it its colour."""
+    """A page about one thing. `kind` says what it is; `op_type` gives its colour."""
 
     kind: str
     title: str
@@ -75,36 +77,36 @@ class Page:
 
 
 def count_cell(value: int, link: Selection | None = None, measure: str = "") -> Cell:
-    """A whole number in groups of three digits."""
+    """Make a cell of a whole number in groups of three digits, with its measure if given."""
     text = format_count(value)
     return Cell(f"{text} {measure}" if measure else text, link, is_number=True)
 
 
 def text_cell(text: str, link: Selection | None = None, role: str = "") -> Cell:
-    """A text."""
+    """Make a cell of text."""
     return Cell(text, link, role=role)
 
 
 def bytes_cell(size: int) -> Cell:
-    """A size in bytes, with the short form behind it from 1 KiB on."""
+    """Make a cell of a size in bytes, followed by its short form from 1 KiB on."""
     text = f"{format_count(size)} B"
     return Cell(f"{text} ({format_bytes(size)})" if size >= 1024 else text, is_number=True)
 
 
 def address_cell(address: int, link: Selection | None = None) -> Cell:
-    """An address in hexadecimal."""
+    """Make a cell of an address in hexadecimal."""
     return Cell(f"0x{address:x}", link, is_number=True)
 
 
 def share_cell(part: float) -> Cell:
-    """A part of a whole as percentage with a bar."""
+    """Make a cell of a share (0..1) as a percentage with a bar."""
     bounded = min(1.0, max(0.0, part))
     # Padded, so that bars of one column stand under each other.
     return Cell(format_share(part).rjust(7, "\u2007"), is_number=True, fraction=bounded)
 
 
 def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None = None) -> tuple[Cell, ...]:
-    """A range of cycles and how long it is."""
+    """Make two cells: a range of cycles, and its length in cycles and time."""
     length = f"{format_count(end - start)} {'cycle' if end - start == 1 else 'cycles'}"
     took = format_cycles_as_time(end - start, frequency_hz) if end > start else ""
     return (
@@ -114,17 +116,17 @@ def span_cells(start: int, end: int, frequency_hz: float, link: Selection | None
 
 
 def muted_cell(text: str) -> Cell:
-    """A quiet text."""
+    """Make a cell of text in the muted colour."""
     return text_cell(text, role="text-muted")
 
 
 def number_cell(text: str) -> Cell:
-    """A number that is text already."""
+    """Make a number cell of a number that is formatted already."""
     return Cell(text, is_number=True)
 
 
 def remark(title: str, text: str) -> Section:
-    """A section of one quiet sentence."""
+    """Make a section of one sentence in the muted colour."""
     return Section(title, sentences=(muted_cell(text),))
 
 
@@ -135,18 +137,20 @@ def listed(
     row: Callable[..., tuple[Cell, ...]],
     most: int | None = None,
 ) -> list[Section]:
-    """A section with a table of one row an item, at most `most` of them; no section without items."""
+    """Make a section with a table of one row for each item, at most `most`; none without items."""
     rows = tuple(row(item) for item in items[:most])
     return [Section(title, table=Table(headers, rows, len(items) - len(rows)))] if rows else []
 
 
 def field(label: str, *cells: Cell) -> Field:
-    """A field of some cells."""
+    """Make a field."""
     return Field(label, cells)
 
 
 def changed_cells(old: Page, new: Page) -> set[int]:
-    """ids of the cells of a page whose text differs from the same place of an earlier state of it."""
+    """Return the `id`s of cells whose text differs from an earlier state of the page; none for another
+    page.
+    """
     if (old.kind, old.title, old.subtitle) != (new.kind, new.title, new.subtitle):
         return set()
     known = {id(section) for section in old.sections}
@@ -156,7 +160,7 @@ def changed_cells(old: Page, new: Page) -> set[int]:
 
 
 def _places(page: Page, left_out: Collection[int]) -> Iterator[tuple[tuple[str, str, int], Cell]]:
-    """Values of a page with (section, label or row, number), without sections of these ids."""
+    """Yield ((section, label or row, number), cell) of a page, without the sections of these ids."""
     for section in page.sections:
         if id(section) in left_out:
             continue
@@ -169,12 +173,12 @@ def _places(page: Page, left_out: Collection[int]) -> Iterator[tuple[tuple[str, 
 
 
 def plain(text: str) -> str:
-    """A text fit for other programs: without the spaces that group, pad and break."""
+    """Return a text for other programs, without spaces that only group, pad or break."""
     return text.translate(_LAYOUT_CHARACTERS)
 
 
 def table_as_csv(table: Table) -> str:
-    """A table as comma-separated values, one row a line, headers first."""
+    """Return a table as comma-separated values, headers first."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.headers)
@@ -184,7 +188,7 @@ def table_as_csv(table: Table) -> str:
 
 
 def page_as_text(page: Page) -> str:
-    """A page as plain text: headings, `label: value` lines, tables with tabs."""
+    """Return a page as plain text: headings, `label: value` lines, tables with tabs."""
     lines = [page.title]
     if page.subtitle:
         lines.append(page.subtitle)

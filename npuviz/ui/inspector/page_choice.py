@@ -1,4 +1,4 @@
-"""Chooses the page of the inspector for a selection: the most particular thing wins."""
+"""Choose the inspector's page for a selection, which may name several things: the most specific wins."""
 
 from npuviz.ui.inspector.element import fabric_page
 from npuviz.ui.inspector.facts import InspectorSource
@@ -10,7 +10,7 @@ from npuviz.workbench.selection import Selection
 
 
 def make_page(source: InspectorSource, selection: Selection) -> Page:
-    """The page of the most particular thing selected; the machine when nothing (known) is."""
+    """Return the page of the most specific selected thing; of the machine if nothing known is selected."""
     listing = source.program.listing if source.program else None
     if selection.instruction is not None and listing and 0 <= selection.instruction < len(listing):
         return instruction_page(source, listing.describe(selection.instruction))
@@ -22,7 +22,9 @@ def make_page(source: InspectorSource, selection: Selection) -> Page:
 
 
 def _page_of_place(source: InspectorSource, selection: Selection) -> Page:
-    """Pages of places of a fabric, operators, tracks, ranges and units."""
+    """Return the page of an element or word, track, operator, range or unit, in this order; else the
+    machine's.
+    """
     is_track = selection.track is not None
     if (selection.element is not None or selection.word is not None) and not is_track:
         page = fabric_page(source, selection)

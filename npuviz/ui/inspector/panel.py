@@ -1,4 +1,4 @@
-"""Whatever is selected, in words and numbers; everything related is a link."""
+"""The inspector panel: shows the page of the selection, with links to related things."""
 
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ MAX_HISTORY = 200
 
 
 class InspectorPanel(Panel):
-    """Keeps the page of the selection fresh, and the way that led there."""
+    """Updates the page of the selection, and keeps a history of selections to go back and forward in."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -100,7 +100,7 @@ class InspectorPanel(Panel):
     # -- the page -------------------------------------------------------------------------------------
 
     def travel(self, step: int) -> None:
-        """Select again what was selected earlier (negative) or later (positive)."""
+        """Go back (negative) or forward (positive) in the history of selections."""
         place = self._place + step
         if 0 <= place < len(self._history):
             self._place = place
@@ -113,7 +113,7 @@ class InspectorPanel(Panel):
     def _refresh(self) -> None:
         if self.is_empty:
             return
-        # Only pages of operators show these times; they are caught up with when one is chosen.
+        # Only pages of operators show these times, so they are read when an operator is selected.
         if self.context.selection.current.node is None:
             self._times_complete = False
         elif self._times is not None and not self.model.is_running:

@@ -1,4 +1,4 @@
-"""Which values of a page differ from those on the screen: they are written anew, and nothing else is."""
+"""Find the values of a page that differ from those on the screen, so that only these are written."""
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
@@ -7,14 +7,16 @@ from npuviz.ui.inspector.page import Cell, Page, Section, Table
 
 
 class Place(NamedTuple):
-    """A value of a page: number of its row, counted through fields and rows of tables, and column there."""
+    """Place of a value: number of its row, counting fields and table rows of the whole page, and its
+    column.
+    """
 
     row: int
     column: int
 
 
 def values(page: Page) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
-    """Every value of a page that stands in a row, with its cells."""
+    """Yield every value of a page that is in a field or table, with its cells."""
     number = 0
     for section in page.sections:
         yield from _values_of(section, number)
@@ -22,7 +24,7 @@ def values(page: Page) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
 
 
 def differing(old: Page, new: Page, stale: Collection[Place]) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
-    """Values of a page that differ from those of one with the same frame, or stand at a stale place."""
+    """Yield the values of `new` that differ from `old`, which has the same frame, or are at a stale place."""
     number, rows = 0, {place.row for place in stale}
     for a, b in zip(old.sections, new.sections, strict=True):
         numbers = range(number, number + _num_rows(b))
@@ -34,12 +36,12 @@ def differing(old: Page, new: Page, stale: Collection[Place]) -> Iterator[tuple[
 
 
 def _num_rows(section: Section) -> int:
-    """Rows of a section: one for each field, and those of its table."""
+    """Count the rows of a section: its fields and the rows of its table."""
     return len(section.fields) + (len(section.table.rows) if section.table is not None else 0)
 
 
 def _values_of(section: Section, number: int) -> Iterator[tuple[Place, tuple[Cell, ...]]]:
-    """Values of a section whose first row has this number."""
+    """Yield the values of a section whose first row has this number."""
     for item in section.fields:
         yield Place(number, 1), item.cells
         number += 1
@@ -50,7 +52,7 @@ def _values_of(section: Section, number: int) -> Iterator[tuple[Place, tuple[Cel
 
 
 def has_same_frame(old: Page, new: Page) -> bool:
-    """Whether the documents of two pages differ in values only: `values` gives the same places."""
+    """Return whether two pages differ only in values, so that `values` yields the same places for both."""
     if (old.kind, old.title, old.subtitle, old.op_type, len(old.sections)) != (
         new.kind,
         new.title,
@@ -63,7 +65,7 @@ def has_same_frame(old: Page, new: Page) -> bool:
 
 
 def column_is_number(table: Table) -> list[bool]:
-    """Columns that are aligned to the right, of a table with rows."""
+    """Return for each column of a table, which must have rows, whether it is aligned right as numbers."""
     columns = zip(*table.rows, strict=True)
     return [all(cell.is_number or not cell.text for cell in column) for column in columns]
 
@@ -82,5 +84,5 @@ def _is_same_section(old: Section, new: Section) -> bool:
 
 
 def _filled(table: Table) -> list[list[bool]]:
-    """Which values have a text: a row with nothing but its first is a heading."""
+    """Return for each cell whether it has a text, which decides whether a row is a heading."""
     return [[bool(cell.text) for cell in row] for row in table.rows]

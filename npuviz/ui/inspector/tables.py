@@ -1,4 +1,4 @@
-"""Tables that a program or a machine tells about itself, made fit for the narrow inspector."""
+"""Turn tables of details and reports from programs and machines into sections for the narrow inspector."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from npuviz.workbench.selection import Selection
 
 MAX_ROWS = 64
 WIDE_COLUMNS = 4
-"""Tables with more columns than this are turned if they have few rows, else folded or divided."""
+"""Tables with more columns than this are transposed if they have few rows, else folded or divided."""
 MAX_TURNED_ROWS = 3
 REPORT_COLUMNS = 3
 """Columns beside the first one in each part of a divided table."""
@@ -19,14 +19,14 @@ KEPT_COLUMNS = 3
 """Columns of a folded table; the others become lines of the last one."""
 MEASURES = ("ns", "us", "ms", "s", "x")
 EARLIER = "before"
-"""A column with this word in its head holds what a value was; a row that fills it stands out."""
+"""A column with this word in its title holds earlier values; a row with one is highlighted."""
 _NUMBER = re.compile(
     r"[-+]?(0x[0-9a-f]+|[0-9][0-9 .,\u202f\u2009]*([eE][-+]?[0-9]+)?)(\u202f%)?", re.IGNORECASE
 )
 
 
 def detail_table(table: DetailTable) -> list[Section]:
-    """A table about one thing: as fields, turned, folded by its first column, or as it is."""
+    """Return a detail table as fields, transposed, folded by its first column, or unchanged."""
     is_wide = len(table.columns) > WIDE_COLUMNS
     if is_wide and len(table.rows) > MAX_TURNED_ROWS and _is_grouped(table):
         return _folded(table)
@@ -34,9 +34,9 @@ def detail_table(table: DetailTable) -> list[Section]:
 
 
 def report_table(table: DetailTable, links: Mapping[str, Selection]) -> list[Section]:
-    """A table of a run: parts of a few columns each, all with the first one.
+    """Return a report table divided into parts of a few columns, each beginning with the first one.
 
-    links  text of the first column -> what it leads to
+    links  text of the first column -> what is selected when it is clicked
     """
     filled = [i for i in range(1, len(table.columns)) if any(row[i] for row in table.rows)]
     parts = [filled[i : i + REPORT_COLUMNS] for i in range(0, len(filled), REPORT_COLUMNS)]
@@ -53,7 +53,7 @@ def report_table(table: DetailTable, links: Mapping[str, Selection]) -> list[Sec
 
 
 def report_row(table: DetailTable, name: str) -> Section | None:
-    """The row of a table of a run whose first column is this name, as fields; None if there is none."""
+    """Return the row of a report table whose first column is this name, as fields; None if there is none."""
     row = next((row for row in table.rows if row[0] == name), None)
     return None if row is None or not name else Section(table.title, _fields(table, row, first=1))
 
@@ -62,7 +62,7 @@ def _plain(table: DetailTable) -> Section:
     rows = table.rows[:MAX_ROWS]
     left_out = max(0, len(table.rows) - MAX_ROWS)
     if len(table.columns) == 2 and not left_out and not any(_NUMBER.fullmatch(row[0]) for row in rows):
-        # Names and values need no head.
+        # A table of names and values needs no column titles.
         return Section(table.title, tuple(field(name, _cell(value)) for name, value in rows))
     if len(table.columns) > WIDE_COLUMNS and len(rows) <= MAX_TURNED_ROWS and not left_out:
         if len(rows) == 1:
@@ -84,13 +84,13 @@ def _fields(table: DetailTable, row: tuple[str, ...], first: int) -> tuple[Field
 
 
 def _is_grouped(table: DetailTable) -> bool:
-    """Whether the first column names groups of rows that stand together."""
+    """Return whether the first column names groups of consecutive rows, of two rows or more on average."""
     groups = [name for name, _ in groupby(row[0] for row in table.rows)]
     return len(groups) == len(set(groups)) and 2 * len(groups) <= len(table.rows)
 
 
 def _folded(table: DetailTable) -> list[Section]:
-    """One table for each group of rows; columns that do not fit become lines of the last one."""
+    """Return one table for each group of rows; columns that do not fit become lines in the last one."""
     headers = table.columns[1 : KEPT_COLUMNS + 1]
     sections: list[Section] = []
     for group, found in groupby(table.rows, key=lambda row: row[0]):
@@ -115,5 +115,5 @@ def _cell(text: str) -> Cell:
 
 
 def _head(title: str) -> str:
-    """The title of a column as all tables of the window have it; measures stay as they are written."""
+    """Return a column title with a capital letter; units of measure stay as they are written."""
     return title if title in MEASURES else title[:1].upper() + title[1:]

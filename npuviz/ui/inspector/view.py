@@ -1,4 +1,4 @@
-"""Shows a page of the inspector: text that can be selected, links, tables that can be copied."""
+"""The widget that shows a page of the inspector: selectable text, links, tables that can be copied."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -42,15 +42,15 @@ from npuviz.ui.inspector.writing import (
 from npuviz.ui.theme.theme import Theme
 
 MAX_TEXTS = 4096
-"""Texts whose widths are kept: a step writes few that were not there before."""
+"""Most texts whose widths are cached; a step writes few new ones."""
 MAX_LINKS = 20_000
-"""Every value written anew brings its link; from this number on the page is made again."""
+"""Each rewritten value adds a link; beyond this number the whole page is written again."""
 MARGIN = 8
 ROUNDING = 8
-"""Pixels that a table may be wider than its texts are measured."""
+"""Pixels by which a table may be wider than the sum of its measured texts."""
 REFIT_MS = 30
 REST_MS = 200
-"""So long after the last step what cannot be seen is written too."""
+"""Milliseconds after the last step at which values outside the visible part are written too."""
 
 
 class InspectorView(QTextBrowser):
@@ -58,8 +58,9 @@ class InspectorView(QTextBrowser):
 
     followed  the Selection of a link that was clicked
     folded_changed  a section was folded or unfolded by its title
-    page    what is shown, with all of its texts; `folded` holds the titles of folded sections
-    writer  wrote the document, None before the first page
+    page    the page that is shown, with unshortened texts
+    folded  names of the folded sections
+    writer  the writer of the document, None before the first page
     """
 
     followed = Signal(object)
@@ -95,7 +96,9 @@ class InspectorView(QTextBrowser):
         self.anchorClicked.connect(self._follow)
 
     def show_page(self, page: Page, marks_changes: bool = True) -> None:
-        """Show a page; for the same thing in a new state the place stays and changes may be marked."""
+        """Show a page; if it is about the same thing, keep the scroll position and, if wanted, mark
+        changes.
+        """
         is_same = (page.kind, page.title, page.subtitle) == (
             self.page.kind,
             self.page.title,
@@ -115,7 +118,7 @@ class InspectorView(QTextBrowser):
         self.verticalScrollBar().setValue(place)
 
     def focusNextPrevChild(self, next: bool) -> bool:
-        """Tab leaves the page; Left and Right walk through its links."""
+        """Move the focus out of the page on Tab; links are reached by Left and Right."""
         return QWidget.focusNextPrevChild(self, next)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -125,7 +128,7 @@ class InspectorView(QTextBrowser):
             super().keyPressEvent(event)
 
     def set_folded(self, titles: Iterable[str]) -> None:
-        """Fold the sections of these titles, on every page; all others are open."""
+        """Fold the sections of these names on every page, and open all others."""
         self.folded = frozenset(titles)
         self._fit_again()
 
@@ -135,12 +138,12 @@ class InspectorView(QTextBrowser):
             self._refit.start()
 
     def _room_now(self) -> int:
-        # Always beside the scroll bar: it comes and goes while a text is laid out.
+        # Always without the scroll bar's width, because it comes and goes while a text is laid out.
         bar = self.verticalScrollBar().sizeHint().width()
         return self.width() - bar - 2 * MARGIN - ROUNDING
 
     def _fit(self, page: Page) -> Page:
-        """The page as it fits the width of now."""
+        """Return the page fitted to the present width."""
         self._room = self._room_now()
         fonts = self.font(), self._theme.font_mono(), self._theme.font_ui()
         if fonts != self._fonts:
@@ -153,7 +156,7 @@ class InspectorView(QTextBrowser):
         return found
 
     def _fit_again(self) -> None:
-        """Lay the page out for the width of now and for what is folded."""
+        """Fit the page to the present width and folded sections, and write it again."""
         place = self.verticalScrollBar().value()
         self._columns = {}
         self._fitted, self._changed = self._fit(self.page), set()
@@ -161,16 +164,16 @@ class InspectorView(QTextBrowser):
         self.verticalScrollBar().setValue(place)
 
     def refresh(self) -> None:
-        """Make the text again, in the colours of now."""
+        """Write the document again, in the present colours."""
         self._late = set()
         writer = self.writer = PageWriter(self._theme, self.document(), self._measure)
         writer.write(self._fitted, self.folded, self._changed, self._widths_of)
-        # It was moved on by what was written, and the view would follow it when it gets the focus.
+        # Writing has moved the cursor, and the view would scroll to it when it gets the focus.
         self.setTextCursor(QTextCursor(self.document()))
         self._marked = self._marked_places()
 
     def _marked_places(self) -> set[Place]:
-        """Values that are marked as changed."""
+        """Return the places of values that are marked as changed."""
         if not self._changed:
             return set()
         changed = self._changed
@@ -179,9 +182,9 @@ class InspectorView(QTextBrowser):
         }
 
     def _patch(self, old: Page) -> bool:
-        """Write only the values that differ from the page shown; False if that is not possible.
+        """Write only the values that differ from the page shown; return False if that is not possible.
 
-        What cannot be seen now is written when it comes into sight, or when one rests.
+        Values outside the visible part are written when the user scrolls, or REST_MS after the last step.
         """
         page, writer = self._fitted, self.writer
         if writer is None or len(writer.links) > MAX_LINKS or not has_same_frame(old, page):
@@ -204,20 +207,20 @@ class InspectorView(QTextBrowser):
         return True
 
     def _write_late(self) -> None:
-        """Write what differs but could not be seen when it changed."""
+        """Write the changed values that were outside the visible part."""
         late, self._late = self._late, set()
         if late and self.writer is not None:
             changes = ((place, cells) for place, cells in values(self._fitted) if place in late)
             self.writer.write_values(changes, self._changed)
 
     def _is_too_wide(self, section: int, place: Place, cell: Cell) -> bool:
-        """Whether the column of a section's table must become wider for a value."""
+        """Return whether a column of a section's table must become wider for a value."""
         if section < 0:
             return False
         return self._measure.cell(cell) + GAP > self._columns[section][place.column]
 
     def _widths_of(self, number: int, table: Table) -> list[int]:
-        """Pixels of the columns of a section's table; while its page is shown they do not shrink."""
+        """Return the widths of a section's table columns, which do not shrink while its page is shown."""
         now = [width + GAP + 1 for width in column_widths(table, self._measure)]
         before = self._columns.get(number, now)
         widest = list(map(max, now, before)) if len(before) == len(now) else now
@@ -227,7 +230,7 @@ class InspectorView(QTextBrowser):
     # -- copying --------------------------------------------------------------------------------------
 
     def createMimeDataFromSelection(self) -> QMimeData:
-        """Numbers are copied without the thin spaces that group their digits."""
+        """Copy the selection as plain text, without the thin spaces that group digits."""
         self._write_late()
         data = QMimeData()
         data.setText(
@@ -282,7 +285,7 @@ class InspectorView(QTextBrowser):
 def _measure_of(
     advance: Callable[[str], int], advance_number: Callable[[str], int], advance_head: Callable[[str], int]
 ) -> Measure:
-    """Widths of cells as they are written, in the fonts of the page, of numbers and of titles of columns."""
+    """Make a Measure from functions that measure text, in the fonts of texts, numbers and column titles."""
 
     def text(cell: Cell, text: str) -> int:
         return (advance_number if cell.is_number else advance)(text)
@@ -297,9 +300,9 @@ def _measure_of(
 
 
 def _remembering(metrics: QFontMetrics) -> Callable[[str], int]:
-    """Widths of texts in pixels, kept for the texts asked for last."""
+    """Return a function that measures texts in pixels and caches the last MAX_TEXTS of them."""
 
-    # A function of its own: wrapping Qt's makes PySide read all of its signatures, 0.2 s.
+    # A Python function, because wrapping Qt's directly makes PySide load all its signatures, 0.2 s.
     @lru_cache(MAX_TEXTS)
     def advance(text: str) -> int:
         return metrics.horizontalAdvance(text)

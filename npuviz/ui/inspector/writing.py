@@ -1,7 +1,7 @@
-"""Writes a page of the inspector into a text document: a paragraph for each row, its columns at tab stops.
+"""Write a page of the inspector into a text document: a paragraph for each row, its columns at tab stops.
 
-A table of the document is laid out as a whole by every edit inside it: 14 values in tables took 3.4 ms to
-write and 2.2 ms to paint, and take 0.8 and 1.1 ms in paragraphs.
+Tables of the document are not used, because Qt lays out the whole table at every edit inside it: 14 values
+took 3.4 ms to write and 2.2 ms to paint in tables, and take 0.8 and 1.1 ms in paragraphs.
 """
 
 import re
@@ -50,14 +50,16 @@ TEXT_ROLES = ("text", "text-muted", "warning", "error", "ok", "accent")
 Fragment = tuple[str, QTextCharFormat]
 """A text and how it looks."""
 Tab = tuple[int, bool]
-"""Pixels from the left, and whether what comes then ends there."""
+"""A tab stop: pixels from the left, and whether the text ends there (right-aligned) or begins there."""
 Font = Literal["ui", "mono"]
 
 
 class Row(NamedTuple):
-    """Where the values of a row are written: number of its paragraph, and tabs before its first column.
+    """Place of a row in the document.
 
-    section  number of the section in whose table it stands, -1 for a field
+    block    number of its paragraph
+    lead     tabs before its first column
+    section  number of the section whose table it belongs to, -1 for a field
     """
 
     block: int
@@ -66,9 +68,9 @@ class Row(NamedTuple):
 
 
 class PageWriter:
-    """Writes one page, with the colours and fonts of now.
+    """Writes one page with the present colours and fonts.
 
-    links  what the links of the document lead to, by the number in their reference
+    links  selections that the links of the document lead to, by the number in their reference
     rows   every row of the document in the order of `patch.values`
     """
 
@@ -79,7 +81,7 @@ class PageWriter:
         self._formats: dict[tuple[str, ...], QTextCharFormat] = {}
         fonts = {"ui": theme.font_ui(), "mono": theme.font_mono()}
         self._families: dict[str, list[str]] = {name: [font.family()] for name, font in fonts.items()}
-        # Equal for texts and numbers: rows of both stand under each other.
+        # The same line height for texts and numbers, so that rows are evenly spaced.
         self._height = LEADING + max(
             QFontMetrics(font).height() for font in (*fonts.values(), document.defaultFont())
         )
@@ -96,7 +98,7 @@ class PageWriter:
     ) -> None:
         """Write all of a page.
 
-        folded     names of sections whose contents were left out
+        folded     names of the sections whose contents are left out
         changed    ids of the cells that are marked as changed
         widths_of  pixels of the columns of the table of a section, by the section's number
         """
@@ -120,7 +122,7 @@ class PageWriter:
     def write_values(
         self, changes: Iterable[tuple[Place, tuple[Cell, ...]]], changed: Collection[int]
     ) -> None:
-        """Write values of rows anew; those of `changed` are marked."""
+        """Replace values of rows; cells whose id is in `changed` are marked."""
         self._changed = changed
         edit = QTextCursor(self._document)
         edit.beginEditBlock()
@@ -131,7 +133,7 @@ class PageWriter:
         edit.endEditBlock()
 
     def is_between(self, row: Row, top: float, bottom: float) -> bool:
-        """Whether a row stands, in part at least, between two heights of the document."""
+        """Return whether a row lies, at least in part, between two heights of the document."""
         block = self._document.findBlockByNumber(row.block)
         box = self._document.documentLayout().blockBoundingRect(block)
         return box.bottom() >= top and box.top() <= bottom
@@ -139,7 +141,7 @@ class PageWriter:
     # -- rows -----------------------------------------------------------------------------------------
 
     def _head(self, page: Page) -> str:
-        """What the page is about, as HTML."""
+        """Return the head of the page (kind, title, subtitle) as HTML."""
         theme, muted = self._theme, self._theme.color("text-muted").name()
         mark = (theme.operator_color(page.op_type) if page.op_type else theme.color("accent")).name()
         subtitle = f'<br><span style="color:{muted}">{escape(breakable(page.subtitle))}</span>'
@@ -217,10 +219,10 @@ class PageWriter:
     ) -> None:
         """Write one paragraph at the end.
 
-        above, below  pixels between it and its neighbours
-        hang      pixels to the right at which its lines after the first begin
-        is_head   there is a line under it
-        is_whole  its lines are never broken
+        above, below  pixels between the paragraph and its neighbours
+        hang      pixels from the left at which lines after the first begin
+        is_head   draw a line under it
+        is_whole  never break its lines
         """
         form = QTextBlockFormat()
         form.setTopMargin(above)
@@ -241,7 +243,7 @@ class PageWriter:
             cursor.insertText(part, look)
 
     def _replace(self, row: Row, column: int, fragments: Iterable[Fragment]) -> None:
-        """Write other text between the tabs of a row."""
+        """Replace the text of a column between the tabs of a row."""
         block = self._document.findBlockByNumber(row.block)
         parts = block.text().split("\t")
         number = row.lead + column
@@ -256,14 +258,14 @@ class PageWriter:
     # -- values ---------------------------------------------------------------------------------------
 
     def _cells(self, cells: Sequence[Cell]) -> list[Fragment]:
-        """Values that follow each other."""
+        """Return the fragments of several cells in a row."""
         found = self._cell(cells[0]) if cells else []
         for cell in cells[1:]:
             found += [(f"{NO_BREAK}{NO_BREAK} ", self._look("text")), *self._cell(cell)]
         return found
 
     def _cell(self, cell: Cell, *, is_whole: bool = False) -> list[Fragment]:
-        """A value; `is_whole` keeps it in one line, as numbers always are."""
+        """Return the fragments of a cell; `is_whole` keeps it in one line, as numbers always are."""
         link = ""
         if cell.link is not None:
             link = f"#{len(self.links)}"
@@ -278,7 +280,7 @@ class PageWriter:
         if cell.role in TEXT_ROLES:
             usual = cell.role
         elif cell.role:
-            # Data colours are made for areas, not for letters: a swatch carries them.
+            # Data colours are chosen for areas, not for text, so a swatch before the text shows them.
             found.append((SWATCH, self._look(cell.role, link)))
         if cell.fraction >= 0:
             found += self._bar(cell.fraction)
@@ -314,7 +316,7 @@ class PageWriter:
         return [*found, (NO_BREAK, self._look("text"))]
 
     def _look(self, role: str, link: str = "") -> QTextCharFormat:
-        """Text in the colour of a role that leads somewhere."""
+        """Return the format of text in the colour of a role, with a link if given."""
         found = self._formats.get((role,))
         if found is None:
             found = self._formats[role,] = QTextCharFormat()
@@ -327,7 +329,7 @@ class PageWriter:
         return found
 
     def _note(self, link: str = "", *, is_bold: bool = False) -> QTextCharFormat:
-        """Small quiet text."""
+        """Return the format of small text in the muted colour, with a link if given."""
         found = QTextCharFormat(self._look("text-muted", link))
         found.setProperty(QTextFormat.Property.FontPixelSize, SIZE_NOTE)
         if is_bold:
@@ -336,16 +338,16 @@ class PageWriter:
 
 
 def breakable(text: str) -> str:
-    """Text that may be broken inside names, by characters of no width, and not before units."""
+    """Return a text that may be wrapped inside names (zero-width spaces), but not before units of measure."""
     whole = re.sub(r"(?<=\d) (?=[A-Za-z]+\b)", NO_BREAK, text)
     return re.sub(r"([/._])(?=\w)", "\\1\u200b", whole)
 
 
 def _lines(text: str) -> str:
-    """Text for a paragraph: tabs part columns, and its end parts rows."""
+    """Return a text without tabs and paragraph ends, which separate columns and rows of the document."""
     return text.replace("\t", " ").replace("\n", NEW_LINE)
 
 
 def _units(text: str) -> int:
-    """Characters of a text as Qt counts them, in UTF-16."""
+    """Count the characters of a text as Qt does, in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,1 +1,1 @@
-"""The memory panel: what a memory holds now, what it held when, and the numbers inside."""
+"""The memory panel: map of a memory now, lifetimes of its ranges over cycles, and its contents as numbers."""

@@ -1,4 +1,4 @@
-"""Asks a machine for the contents of a memory without keeping the window waiting."""
+"""Ask a machine for the contents of a memory without blocking the window."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ MAX_KEPT_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """The regions of a memory at one cycle and the bytes that are shown of it.
+    """The regions of a memory at one cycle, and the bytes of the range that is shown.
 
-    pieces  address -> bytes; empty where nothing is shown or it is larger than MAX_KEPT_BYTES; more are
-            added when they are wanted
+    pieces  address -> bytes; empty at first if nothing is shown or the range exceeds MAX_KEPT_BYTES;
+            further pieces are added when they are read
     """
 
     source: StillMemories
@@ -30,7 +30,7 @@ class MemoryAnswer:
     pieces: dict[int, bytes]
 
     def kept(self, address: int, size_bytes: int) -> bytes | None:
-        """Bytes that are there already, None if the machine would have to be asked."""
+        """Return bytes from the pieces, None if the machine would have to be asked."""
         found = self.pieces.get(address)
         if found is not None and len(found) >= size_bytes:
             return found[:size_bytes]
@@ -42,14 +42,14 @@ class MemoryAnswer:
 
 
 def ask_pieces(source: StillMemories, memory: int, wanted: Iterable[tuple[int, int]]) -> dict[int, bytes]:
-    """Bytes of some ranges (address, size)."""
+    """Return {address: bytes} of some ranges (address, size)."""
     return {address: source.read_memory(memory, address, size) for address, size in wanted}
 
 
 def ask_memory(source: StillMemories, memory: Memory, chosen: MemoryRange | None) -> MemoryAnswer:
-    """Regions of a memory and the bytes of a range; None: of its first region.
+    """Return the regions of a memory and the bytes of the chosen range; None: of its first region.
 
-    Of a memory of partitions, regions that are alike in neighbours are joined.
+    In a memory of partitions, equal regions of neighbouring partitions are joined.
     """
     regions: Sequence[Region] = source.regions(memory.id)
     if memory.num_banks > MAX_SHOWN_BANKS:
@@ -68,10 +68,10 @@ def ask_memory(source: StillMemories, memory: Memory, chosen: MemoryRange | None
 
 
 class MemoryAsker(QObject):
-    """Values are computed on demand: a still of the machine is asked in another thread.
+    """Asks a still of the machine in another thread, because values may have to be computed first.
 
     answered  `answer` is new: regions and the bytes of the chosen range
-    filled    bytes that `read` could not give are there now
+    filled    bytes that `read` could not return have arrived
     """
 
     answered = Signal()
@@ -92,31 +92,34 @@ class MemoryAsker(QObject):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is being computed."""
+        """Whether an answer is being computed."""
         return self._job.is_waiting or self._fetching.is_waiting or self._fetch_soon.isActive()
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether the machine itself is asked, so that it must not be asked while it runs."""
+        """Whether the machine itself is asked, which is forbidden while it runs."""
         return self._source is self._machine
 
     def move(self, machine: Machine | None) -> None:
-        """The machine is in another state, or there is another one. Only while nobody moves it."""
+        """Ask another machine, or another state of it, from now on. Call this only while it does not run."""
         self._machine = machine
         self._source = machine.still_memories() if isinstance(machine, HasStillMemories) else machine
 
     def forget(self) -> None:
-        """What was known is about something else now."""
+        """Forget the answer, because another range or memory is shown."""
         self.answer = None
         self._wanted = {}
 
     def drop(self) -> None:
-        """Nobody wants the answer that is being computed."""
+        """Discard the answer that is being computed, and the known one."""
         self._job.drop()
         self.forget()
 
     def look(self, memory: Memory, chosen: MemoryRange | None) -> bool:
-        """Ask for regions and a range; returns whether the answer is there, else `answered` comes."""
+        """Ask for regions and a range; return whether the answer is there, else `answered` follows.
+
+        Without a machine return False, and nothing follows.
+        """
         source = self._source
         if source is None:
             return False
@@ -129,7 +132,9 @@ class MemoryAsker(QObject):
         return False
 
     def read(self, address: int, size_bytes: int) -> bytes | None:
-        """Bytes of the memory last asked for; None while they are not there, then `filled` comes."""
+        """Return bytes of the memory last asked for; None if they are not there yet, then `filled`
+        follows.
+        """
         answer = self.answer
         if answer is None or self._job.is_waiting:
             return None

@@ -1,4 +1,4 @@
-"""The widgets of the memory panel and where they are: pictures above, numbers below."""
+"""The widgets of the memory panel and their arrangement: pictures above, numbers below."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ from npuviz.ui.memory.map import MemoryMap
 from npuviz.ui.theme.theme import GRID, Theme
 
 LEAST_ROWS = 5
-"""So many rows of numbers can be seen unless the user wants it otherwise."""
+"""Rows of numbers that are visible until the user moves the splitter."""
 LOWEST_PICTURE = 56
 VIEWS = (("now", "What lies where now"), ("lifetime", "What lay where, over cycles"))
 
 
 class MemoryBody(QWidget):
-    """Makes and places; whoever holds it connects.
+    """Makes and places the widgets; the panel connects them.
 
-    chooser, dtype, buttons  which memory, how to read its bytes, which of `pictures` (map, lifetimes)
-    usage, numbers           a line of text each, about the memory and about what is shown of it
+    chooser, dtype, buttons  choose the memory, the type of its numbers, one of `pictures` (map, lifetimes)
+    usage, numbers           lines of text about the memory, and about the part that is shown
     """
 
     def __init__(self, theme: Theme, table: QAbstractItemModel, dtypes: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class MemoryBody(QWidget):
         self.chooser = choice(None, "Memory", "memory.chooser")
         self.dtype = choice(None, "How to read the bytes", "memory.dtype")
         self.dtype.addItems(list(dtypes))
-        # The name of the memory is worth more than how full it is.
+        # The usage is shortened first: the name of the memory is more important.
         self.usage = ElidedLabel()
         self.usage.setObjectName("memory.usage")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
@@ -63,11 +63,11 @@ class MemoryBody(QWidget):
 
     @property
     def chosen_sizes(self) -> list[int] | None:
-        """Heights of picture and numbers, None while the user left them alone."""
+        """Heights of picture and numbers, None if the user has not changed them."""
         return self.splitter.sizes() if self._is_placed else None
 
     def restore_sizes(self, sizes: object) -> None:
-        """Take back `chosen_sizes`; anything else is ignored."""
+        """Restore `chosen_sizes`; ignore anything else."""
         if isinstance(sizes, list):
             restore_sizes(self.splitter, sizes)
             self._is_placed = True
@@ -78,7 +78,7 @@ class MemoryBody(QWidget):
             self._share_room()
 
     def _share_room(self) -> None:
-        """In a low panel the picture gives room to some rows of numbers."""
+        """Divide the height so that LEAST_ROWS rows of numbers are visible, or at least 40 % are numbers."""
         room = self.splitter.height() - self.splitter.handleWidth()
         around = self.numbers.sizeHint().height(), self.dtype.sizeHint().height()
         rows = LEAST_ROWS * self.view.verticalHeader().defaultSectionSize()
@@ -97,17 +97,17 @@ class MemoryBody(QWidget):
 
 
 class ContentsView(QTableView):
-    """A table of millions of rows."""
+    """A table view for millions of rows, without operations that would read or select all of them."""
 
     def keyboardSearch(self, search: str) -> None:
-        """Letters find nothing: looking for them would read every row of the memory."""
+        """Do nothing: searching for typed letters would read every row of the memory."""
 
     def selectAll(self) -> None:
-        """Nothing: a selection of millions of rows costs seconds at every paint of the headers."""
+        """Do nothing: with millions of rows selected, every paint of the headers takes seconds."""
 
 
 def _contents_view(theme: Theme, table: QAbstractItemModel) -> QTableView:
-    """Cells of equal width that can be chosen by blocks."""
+    """Make the table view of the contents: cells of equal width, selected in blocks."""
     view = ContentsView()
     view.setObjectName("memory.contents")
     view.setAccessibleName("Contents of the memory")

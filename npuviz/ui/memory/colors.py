@@ -1,4 +1,4 @@
-"""One stable colour a tensor: the hue of its operator, told apart from its neighbours by lightness."""
+"""Choose a fixed colour for each tensor: the hue of its operator, with one of five lightnesses."""
 
 import numpy as np
 from PySide6.QtGui import QColor
@@ -8,7 +8,7 @@ from npuviz.ui.theme.theme import Theme
 
 STEPS = (0, 14, -12, 26, -22)
 INNER = 135
-"""Per cent by which what belongs to no tensor recedes."""
+"""Factor in per cent by which the colour of bytes of no tensor is darker (lighter on a light theme)."""
 
 
 class TensorColors:
@@ -30,28 +30,30 @@ class TensorColors:
         self._known: dict[int, QColor] = {}
 
     def color(self, tensor: int) -> QColor:
-        """Colour of a tensor; -1 and unknown tensors are neutral."""
+        """Return the colour of a tensor; a neutral one for -1 and unknown tensors."""
         found = self._known.get(tensor)
         if found is None:
             found = self._known[tensor] = self._make(tensor)
         return found
 
     def of_bytes(self, tensor: int, instruction: int) -> QColor:
-        """Colour of bytes: of their tensor, else of the operator whose instruction wrote them."""
+        """Return the colour of bytes: of their tensor, else of the operator whose instruction wrote them."""
         if tensor >= 0 or instruction < 0:
             return self.color(tensor)
         node = self.nodes_of(np.array([instruction], dtype=np.int64))[0]
         return self.of_node(int(node))
 
     def of_node(self, node: int) -> QColor:
-        """Colour of what an operator keeps for itself; neutral for none."""
+        """Return the colour of an operator's bytes that belong to no tensor; a neutral one for no
+        operator.
+        """
         if self._program is None or not 0 <= node < len(self._program.graph.nodes):
             return self._theme.color("host")
         base = self._theme.operator_color(self._program.graph.nodes[node].op_type)
         return base.darker(INNER) if self._theme.is_dark else base.lighter(INNER)
 
     def nodes_of(self, instructions: np.ndarray) -> np.ndarray:
-        """Operators of instructions (int64), -1 where nobody knows."""
+        """Return the operators of instructions (int64), -1 if unknown."""
         if self._program is None:
             return np.full(len(instructions), -1, dtype=np.int32)
         return self._program.listing.nodes_of(instructions)

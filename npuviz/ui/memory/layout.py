@@ -1,4 +1,4 @@
-"""Where the bytes of a memory are on a map: lines of bytes below each other, a block a bank. No drawing."""
+"""Lay out the bytes of a memory on a map: lines of bytes, one block of lines for each bank."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from npuviz.sim.description import Memory
 GAP_PIXELS = 8
 LINE_PIXELS = 14
 MAX_SHOWN_BANKS = 16
-"""Blocks of lines; memories with more banks are drawn as partitions."""
+"""Most banks that are drawn as blocks of lines; memories with more are drawn as partitions."""
 MAX_BANKS = 1024
 MIN_SHOWN_BYTES = 64
 MIN_EDGED_CELLS = 5
@@ -29,7 +29,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A text beside a map, at a pixel, in the middle of `height` pixels; a main one stands out."""
+    """A text beside a map: its pixel, centred in `height` pixels; a main one is drawn more prominently."""
 
     place: int
     text: str
@@ -38,19 +38,19 @@ class Mark:
 
 
 FAR = 8
-"""A map leaves out the heads of banks if it is then so many times finer."""
+"""A map leaves out the unused beginnings of banks if that makes it this many times finer."""
 
 
 def round_step(at_least: float) -> int:
-    """The smallest power of two that is not below a number of bytes."""
+    """Return the smallest power of two that is at least a number of bytes."""
     return 1 << max(int(np.ceil(np.log2(max(at_least, 1.0)))), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class BankView:
-    """What part of a memory a map shows: bytes [offset, offset + shown_bytes) of each bank.
+    """The part of a memory that a map shows: bytes [offset, offset + shown_bytes) of each bank.
 
-    bank_bytes  distance of the banks
+    bank_bytes  size of a bank
     """
 
     num_banks: int
@@ -60,23 +60,23 @@ class BankView:
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether there are so many banks that each gets a row, not a block of lines."""
+        """Whether each bank is drawn as a row of pixels, because there are many, not as a block of lines."""
         return self.num_banks > MAX_SHOWN_BANKS
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether all bytes are shown."""
         return self.offset == 0 and self.shown_bytes >= self.bank_bytes
 
     def zoomed(self, factor: float, offset: int) -> "BankView":
-        """Show `factor` times as many bytes of each bank, keeping the byte at `offset` in its place."""
+        """Return the view with about `factor` times as many bytes; the byte at `offset` stays in place."""
         wanted = 2.0 ** round(np.log2(max(self.shown_bytes * factor, 1.0)))
         shown = int(min(max(wanted, MIN_SHOWN_BYTES), self.bank_bytes))
         part = (offset - self.offset) / self.shown_bytes
         return self._at(int(offset - part * shown), max(shown, 1))
 
     def panned(self, share: float) -> "BankView":
-        """Move by a part of what is shown."""
+        """Return the view moved by a share of the bytes shown."""
         return self._at(self.offset + int(share * self.shown_bytes), self.shown_bytes)
 
     def _at(self, offset: int, shown: int) -> "BankView":
@@ -86,9 +86,10 @@ class BankView:
 
 
 def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] = ()) -> BankView:
-    """The heads of all banks, as long as the (address, size) ranges need; all bytes without ranges.
+    """Return the view that shows the (address, size) ranges: all banks from their beginning; all bytes if
+    none.
 
-    Ranges that lie together far behind the heads are shown where they are: else nothing could be seen.
+    If all ranges lie close together far from the beginning of their banks, the view begins near them.
     """
     size_bytes = max(size_bytes, 1)
     banks = num_banks if 1 <= num_banks <= MAX_BANKS and size_bytes % num_banks == 0 else 1
@@ -99,11 +100,11 @@ def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] =
         used, low = max(used, min(inside + size, bank_bytes)), min(low, inside)
     shown = bank_bytes if not used else min(max(1 << (used - 1).bit_length(), MIN_SHOWN_BYTES), bank_bytes)
     if banks > MAX_SHOWN_BANKS and used:
-        # Rows of partitions need no round length, so that little room stays empty.
+        # For rows of partitions the length is only rounded to 256 bytes, so that little room stays empty.
         shown = min(-(-used // (1 << 8)) << 8, bank_bytes) if used > (1 << 8) else shown
     elif used:
         length = max(round_step(used - low), MIN_SHOWN_BYTES)
-        # Views begin at halves of their length: the double covers a range wherever it begins.
+        # Views begin at multiples of half their length, so twice the length covers the range in any case.
         if low // (length // 2) * (length // 2) + length < used:
             length *= 2
         if length * FAR <= shown:
@@ -114,7 +115,7 @@ def view_of(size_bytes: int, num_banks: int, ranges: Iterable[tuple[int, int]] =
 
 @dataclass(frozen=True, slots=True)
 class MapLayout:
-    """A view of banks, `width` x `height` pixels large.
+    """The layout of a view in `width` x `height` pixels.
 
     A bank is a block of `lines` lines; a line holds `line_bytes` bytes (a power of two, so that lines
     begin at round addresses) and is `line_height` pixels high, its separator included.
@@ -140,19 +141,19 @@ class MapLayout:
 
     @property
     def num_cells(self) -> int:
-        """Cells of a bank that stand for bytes; a line has `width` cells."""
+        """Number of cells (pixels of a line) of a bank that stand for bytes; a line has `width` cells."""
         return -(-self.view.shown_bytes * self.width // self.line_bytes)
 
     def address_of_line(self, bank: int, line: int) -> int:
-        """First address of a line."""
+        """Return the first address of a line."""
         return bank * self.view.bank_bytes + self.view.offset + line * self.line_bytes
 
     def top_of_line(self, bank: int, line: int) -> int:
-        """First pixel row of a line."""
+        """Return the first pixel row of a line."""
         return bank * (self.lines * self.line_height + self.gap) + line * self.line_height
 
     def address_at(self, x: int, y: int) -> int | None:
-        """First address of a pixel, None in a gap or outside."""
+        """Return the first address of a pixel, None in a gap or outside."""
         bank, rest = divmod(y, self.lines * self.line_height + self.gap)
         line = rest // self.line_height
         if not 0 <= x < self.width or not 0 <= bank < self.view.num_banks or line >= self.lines:
@@ -163,7 +164,7 @@ class MapLayout:
         return bank * self.view.bank_bytes + self.view.offset + place
 
     def runs(self, address: int, size_bytes: int) -> list[tuple[int, int, int]]:
-        """(bank, first, last) for each bank where a byte range can be seen: half-open cells."""
+        """Return (bank, first, last), cells [first, last), for each bank in which a byte range is visible."""
         view = self.view
         found: list[tuple[int, int, int]] = []
         first_bank = max(address // view.bank_bytes, 0)
@@ -179,7 +180,7 @@ class MapLayout:
         return found
 
     def pieces(self, address: int, size_bytes: int, banks: int = 1) -> list[Piece]:
-        """At most three rectangles a bank that together show a byte range, repeated in some banks."""
+        """Return the rectangles of a byte range, at most three for each bank, repeated in `banks` banks."""
         found: list[Piece] = []
         runs = [
             run
@@ -204,14 +205,17 @@ class MapLayout:
         return found
 
     def label_band(self, piece: Piece) -> tuple[int, int]:
-        """Top and height of the text of a piece: inside its middle line, so that no separator strikes it."""
+        """Return top and height of the text of a piece: in its middle line, so that no separator crosses
+        it.
+        """
         num_lines = -(-(piece.bottom - piece.top) // self.line_height)
         return piece.top + (num_lines - 1) // 2 * self.line_height, self.ink_height
 
     def rows(self, min_pixels: float) -> list[Mark]:
-        """Addresses beside the map, so many pixels apart in a bank, one at the head of every bank.
+        """Return the addresses beside the map: about `min_pixels` apart, and one at the head of every bank.
 
-        Where banks are low, only at the heads that are half as far apart, so that no two texts overlap.
+        Marks closer than half of `min_pixels` are left out, heads of banks last, so that no two texts
+        overlap.
         """
         every = max(round(min_pixels / self.line_height), 1)
         marks = [
@@ -238,7 +242,7 @@ class MapLayout:
 
 
 def fit(view: BankView, width: int, height: int, ratio: float = 1.0) -> MapLayout:
-    """The map that shows a view in `width` x `height` device pixels, with lines high enough for text."""
+    """Return the layout of a view in `width` x `height` device pixels, with lines high enough for text."""
     width, height, banks = max(width, 1), max(height, 1), view.num_banks
     gap = round(GAP_PIXELS * ratio) if banks > 1 else 0
     if gap * (banks - 1) > height // 4:
@@ -264,9 +268,10 @@ class Painted:
 def paint_map(
     layout: MapLayout, ranges: Sequence[Painted], background: int, free: int, hatch: int
 ) -> np.ndarray:
-    """Pixels (height, width) uint32 of a map; the cost follows pixels and ranges, not bytes.
+    """Paint a map as (height, width) uint32 pixels; the cost depends on pixels and ranges, not on bytes.
 
-    free  colour of bytes that hold nothing; hatch is drawn over bytes on their way
+    free   colour of bytes that hold nothing
+    hatch  colour of the hatching over bytes that have not arrived yet
     """
     banks = layout.view.num_banks
     cells = np.full((banks, layout.lines * layout.width), background, dtype=np.uint32)
@@ -296,7 +301,7 @@ def paint_map(
 
 
 def range_text(memory: Memory, address: int, size_bytes: int, banks: int = 1) -> str:
-    """Where a range lies and how large it is; in memories of partitions, in terms of those."""
+    """Return addresses and size of a range as text; in memories of partitions, by partition and offset."""
     total = format_bytes(size_bytes * banks)
     bank, inside = divmod(address, max(memory.bank_bytes, 1))
     fits = inside + size_bytes <= memory.bank_bytes

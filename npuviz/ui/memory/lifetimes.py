@@ -1,4 +1,4 @@
-"""What a memory held when: address by cycle, painted by pixels."""
+"""The picture of what a memory held when: addresses over cycles."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ MAX_ROWS = 400_000
 class MemoryLifetimes(Canvas):
     """Shows lifetimes of one memory.
 
-    lifetime_chosen  a row of LIFETIME_DTYPE was clicked, or None beside all of them
+    lifetime_chosen  the clicked lifetime, a row of LIFETIME_DTYPE; None if the click hit none
     """
 
     lifetime_chosen = Signal(object)
@@ -61,12 +61,12 @@ class MemoryLifetimes(Canvas):
         return told
 
     def set_colors(self, colors: TensorColors) -> None:
-        """Colours of the program's tensors."""
+        """Set the colours of the program's tensors."""
         self._colors = colors
         self.refresh()
 
     def set_memory(self, reader: TraceReader | None, memory: int, extent: int, num_banks: int = 1) -> None:
-        """Show the lifetimes of another memory, its first `extent` bytes, as far as they were ever used."""
+        """Show the lifetimes of another memory, of the used part of its first `extent` bytes."""
         self._reader, self._memory = reader, memory
         self._extent, self._num_banks = extent, num_banks
         self._view = view_of(extent, num_banks)
@@ -75,12 +75,12 @@ class MemoryLifetimes(Canvas):
         self.refresh_data()
 
     def set_cursor_cycle(self, cycle: int) -> None:
-        """Where the machine is, -1 for none."""
+        """Set the cycle of the machine, -1 for none."""
         self._cursor = cycle
         self.update()
 
     def refresh_data(self) -> None:
-        """Look at the trace again."""
+        """Read the trace again."""
         self._end_cycle = self._reader.end_cycle if self._reader else 0
         if self._is_fitted:
             self.viewport = self.viewport.fitted(max(self._end_cycle, 1))
@@ -88,7 +88,7 @@ class MemoryLifetimes(Canvas):
         self.refresh()
 
     def refresh(self) -> None:
-        """Paint anew."""
+        """Paint the picture again."""
         self._image = None
         self.update()
 
@@ -104,7 +104,7 @@ class MemoryLifetimes(Canvas):
     # -- painting ---------------------------------------------------------------------------------------
 
     def lifetimes(self) -> np.ndarray:
-        """Lifetimes inside the window, at most MAX_ROWS of them, evenly chosen."""
+        """Return the lifetimes in the visible cycles, at most MAX_ROWS, sampled evenly."""
         if self._rows is None:
             assert self._reader is not None
             window = (max(self.viewport.start, 0.0), max(self.viewport.end, 1.0))
@@ -118,22 +118,24 @@ class MemoryLifetimes(Canvas):
 
     @property
     def _height_bytes(self) -> int:
-        """Bytes that the height of the picture stands for."""
+        """Number of bytes that the height of the picture stands for."""
         view = self._view
         return view.shown_bytes * (1 if view.is_partitioned else view.num_banks)
 
     def _down(self, addresses: np.ndarray) -> np.ndarray:
-        """How far down addresses are, 0..1: the used heads of the banks follow each other."""
+        """Return the vertical place of addresses, 0..1 from the top: the shown parts of all banks in
+        order.
+        """
         view = self._view
         bank = addresses // view.bank_bytes
         inside = np.clip(addresses - bank * view.bank_bytes - view.offset, 0, view.shown_bytes)
         if view.is_partitioned:
-            # Tiles lie at one place of many partitions: the place counts, not the partition.
+            # Tiles occupy the same offset of many partitions, so only the offset is shown.
             return inside / view.shown_bytes
         return (bank + inside / view.shown_bytes) / view.num_banks
 
     def _address_at(self, down: float) -> int:
-        """The inverse of `_down`."""
+        """Return the address at a vertical place 0..1; the inverse of `_down`."""
         view = self._view
         if view.is_partitioned:
             return int(down * view.shown_bytes)
@@ -219,7 +221,7 @@ class MemoryLifetimes(Canvas):
     # -- pointing ---------------------------------------------------------------------------------------
 
     def lifetime_at(self, point: QPointF) -> Any:
-        """The lifetime painted last at a point, a row of LIFETIME_DTYPE, or None."""
+        """Return the topmost lifetime at a point, a row of LIFETIME_DTYPE, or None."""
         area = self._area()
         if self._reader is None or not area.contains(point):
             return None
@@ -276,7 +278,7 @@ class MemoryLifetimes(Canvas):
         return "" if found is None else self.tooltip(found)
 
     def tooltip(self, row: np.void) -> str:
-        """What a lifetime is, as lines of text."""
+        """Describe a lifetime in lines of text."""
         assert self._reader is not None
         names = self._reader.schema.tensor_names
         tensor = int(row["tensor"])

@@ -1,4 +1,4 @@
-"""The map of a memory now: address by bytes, coloured by tensor."""
+"""The map of what a memory holds now, coloured by tensor."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,17 +26,17 @@ FEWEST_LETTERS = 4
 MIN_LABEL_WIDTH = 40
 FREE_SHARE = 0.3
 MAX_TOLD = 8
-"""So many regions are named to those who cannot see the map."""
+"""Most regions that the text for screen readers names."""
 
 
 class MemoryMap(Canvas):
     """Shows the regions of one memory.
 
-    region_chosen  a Region was clicked, or None beside all of them
-    range_chosen   (address, size_bytes, banks) was dragged over
-    view_changed   other bytes are shown; `view` tells which
-    regions  what is on show
-    view  which bytes of each bank are shown
+    region_chosen  the clicked Region; None if the click hit none
+    range_chosen   (address, size_bytes, banks) that the user dragged over
+    view_changed   other bytes are shown, see `view`
+    regions        the regions that are shown
+    view           the bytes of each bank that are shown
     """
 
     region_chosen = Signal(object)
@@ -76,7 +76,7 @@ class MemoryMap(Canvas):
         return "; ".join(told)
 
     def set_colors(self, colors: TensorColors) -> None:
-        """Colours of the program's tensors."""
+        """Set the colours of the program's tensors."""
         self._colors = colors
         self.refresh()
 
@@ -91,7 +91,9 @@ class MemoryMap(Canvas):
         self.refresh()
 
     def set_regions(self, regions: Sequence[Region]) -> None:
-        """What the memory holds now. Unless zoomed by hand, the map shows as much as was ever used."""
+        """Show what the memory holds now; unless the user has zoomed, extend the map to all bytes ever
+        used.
+        """
         fresh = tuple(regions)
         if fresh == self.regions:
             return
@@ -126,12 +128,12 @@ class MemoryMap(Canvas):
         self.update()
 
     def refresh(self) -> None:
-        """Paint anew."""
+        """Paint the map again."""
         self._image = None
         self.update()
 
     def region_at(self, address: int) -> Region | None:
-        """The last region that holds an address, or None."""
+        """Return the last region that holds an address, or None."""
         found = None
         bank_bytes = self.view.bank_bytes if self.view is not None else 1
         for region in self.regions:
@@ -178,7 +180,7 @@ class MemoryMap(Canvas):
                 layout = fit(self.view, width, height, ratio)
                 pixels = paint_map(layout, items, pixel(surface), free, hatch)
             image = image_of(pixels, ratio).copy()
-            # Texts are part of the picture: painting them anew at every frame is dear.
+            # Texts are painted into the picture, because painting them in every frame would be slow.
             painter = QPainter(image)
             for region in self.regions:
                 self._paint_label(painter, layout, region)
@@ -206,7 +208,7 @@ class MemoryMap(Canvas):
         painter.end()
 
     def _paint_gutter(self, painter: QPainter, layout: MapLayout | PartitionLayout) -> None:
-        """Addresses or partitions at the left, offsets in a partition below."""
+        """Paint addresses or partitions at the left, and offsets in a partition below."""
         theme = self._theme
         ratio = self.devicePixelRatioF()
         painter.setFont(theme.font_mono(11))
@@ -222,7 +224,7 @@ class MemoryMap(Canvas):
             x = GUTTER + mark.place / ratio
             painter.setPen(theme.color("text-disabled"))
             painter.drawLine(QPointF(x, top), QPointF(x, top + 4))
-            # A number that the edge would cut is another one.
+            # A number that the edge would cut is left out, since it could be misread.
             if x + 4 + painter.fontMetrics().horizontalAdvance(mark.text) <= self.width():
                 painter.setPen(theme.color("text-muted"))
                 painter.drawText(QPointF(x + 4, top + 13), mark.text)
@@ -268,7 +270,7 @@ class MemoryMap(Canvas):
     # -- pointing ---------------------------------------------------------------------------------------
 
     def address_at(self, point: QPointF) -> int | None:
-        """Address under a point of the widget, None beside the map."""
+        """Return the address at a point of the widget, None beside the map."""
         if self.view is None:
             return None
         layout, _image = self._painted()
@@ -293,7 +295,7 @@ class MemoryMap(Canvas):
             self.range_chosen.emit(*chosen)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
-        """Back to what is used, or to everything if that is what is shown."""
+        """Show the used part again after zooming; if not zoomed, show the whole memory."""
         if self._is_zoomed and self.view is not None:
             self._is_zoomed = self._had_regions = False
             regions, self.regions = self.regions, ()
@@ -333,7 +335,7 @@ class MemoryMap(Canvas):
         return "" if address is None else self.tooltip(address)
 
     def tooltip(self, address: int) -> str:
-        """What is at an address, as lines of text."""
+        """Describe what is at an address in lines of text."""
         region, view = self.region_at(address), self.view
         here = f"{address:#x}"
         if view is not None and view.is_partitioned:

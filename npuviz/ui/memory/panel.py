@@ -1,4 +1,4 @@
-"""The memory panel: what a memory holds now, what it held when, and the numbers inside."""
+"""The memory panel: map of a memory now, lifetimes of its ranges over cycles, and its contents as numbers."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from npuviz.workbench.selection import MemoryRange, Selection, selected
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
 AUTO = "as the tensor"
 READABLE = tuple(name for name, dtype in DTYPES.items() if dtype.kind not in "Oc")
-"""Types whose bytes are numbers of one part."""
+"""Element types whose items are plain numbers (not complex, not object)."""
 NOT_SIMULATED = "not-simulated"
 UNKNOWN = "The contents are not known: this program is not simulated."
 COMPUTING = "computing the values\u2026"
@@ -92,7 +92,9 @@ class MemoryPanel(Panel):
         self._memory_chosen()
 
     def _worth_seeing(self) -> tuple[int, ...]:
-        """Memories to look into while nobody chose one: the first fast one and, while it is empty, DRAM."""
+        """Return the memories to show until the user chooses: the first fast one, and DRAM while that is
+        empty.
+        """
         fast = (place for place, memory in enumerate(self._memories) if memory.role != "dram")
         slow = (place for place, memory in enumerate(self._memories) if memory.role == "dram")
         return tuple(place for place in (next(fast, None), next(slow, None)) if place is not None)
@@ -101,7 +103,7 @@ class MemoryPanel(Panel):
         is_there = not self.model.is_running and not self.model.is_step
         is_new = self._decided_at != self.model.num_verbs
         if is_there and is_new and self.chooser.currentIndex() in self._automatic[1:]:
-            # Steps do not swap what one looks at; a run leads to another picture anyway.
+            # After a step the shown memory is not exchanged; after a run the picture differs anyway.
             self._look_into(self._automatic[0])
             return
         memory = self._memory()
@@ -117,7 +119,7 @@ class MemoryPanel(Panel):
         self._look()
 
     def _look(self) -> None:
-        """Ask the memory; values are computed on demand, so what takes long is shown when it is there."""
+        """Ask for the contents and show them, later if values must be computed first."""
         memory = self._memory()
         if memory is None or not self._may_ask():
             self._show_contents()
@@ -127,7 +129,7 @@ class MemoryPanel(Panel):
             self.numbers.setText(COMPUTING)
 
     def _may_ask(self) -> bool:
-        """A machine that has no still memories belongs to the worker while it runs."""
+        """Return whether the machine may be asked now: while it runs, only if it has still memories."""
         return not (self.model.is_running and self._asker.is_exclusive)
 
     @property
@@ -156,7 +158,7 @@ class MemoryPanel(Panel):
         self._show_numbers()
 
     def _show_usage(self) -> None:
-        """How full the memory is, and which part of it the map shows."""
+        """Show how full the memory is, and which part of it the map shows."""
         memory, view = self._memory(), self.map.view
         if memory is None or view is None:
             return
@@ -214,12 +216,12 @@ class MemoryPanel(Panel):
         return self._memories[place] if 0 <= place < len(self._memories) else None
 
     def _other_chosen(self, _place: int) -> None:
-        """Somebody chose a memory: it stays."""
+        """Show the memory that the user chose, and never exchange it automatically again."""
         self._automatic = ()
         self._memory_chosen()
 
     def _look_into(self, place: int) -> None:
-        """Show a memory that nobody chose."""
+        """Show a memory that the panel chose, not the user."""
         with QSignalBlocker(self.chooser):
             self.chooser.setCurrentIndex(place)
         self._memory_chosen()
@@ -236,7 +238,7 @@ class MemoryPanel(Panel):
         self.on_cycle_changed()
 
     def _extent(self, memory: Memory) -> int:
-        """Bytes worth showing: all of a fast memory, the allocated part of a large one."""
+        """Return the bytes worth showing: all of an on-chip memory, the allocated part of DRAM."""
         program = self.model.program
         if memory.role != "dram" or program is None:
             return memory.size_bytes
@@ -296,7 +298,7 @@ class MemoryPanel(Panel):
         self._look()
 
     def _range_of_tensor(self, tensor: int) -> MemoryRange | None:
-        """Where a tensor is in the memory on show, else its place in the memory that it lives in."""
+        """Return a tensor's range in the memory shown, else its place in the memory map, else None."""
         memory, program = self._memory(), self.model.program
         for region in self.map.regions if memory is not None else ():
             if region.tensor == tensor and memory is not None:
@@ -305,7 +307,7 @@ class MemoryPanel(Panel):
         return MemoryRange(held.memory, held.address, held.size_bytes) if held is not None else None
 
     def _range_of_work(self, selection: Selection) -> MemoryRange | None:
-        """What an instruction, or else an operator, that is selected writes; None where nobody knows."""
+        """Return the range that the selected instruction, or else operator, writes; None if unknown."""
         program = self.model.program
         if program is None:
             return None
@@ -317,7 +319,7 @@ class MemoryPanel(Panel):
                 return MemoryRange(memory.id, regions[0].address, regions[0].size_bytes, regions[0].banks)
             written = [place for place in instruction.writes if place.size_bytes > 0]
             for place in written:
-                # Addresses inside a bank say nothing as long as the bank is not known.
+                # Addresses inside a bank cannot be used as long as the bank is unknown.
                 if 0 <= place.memory < len(self._memories) and self._memories[place.memory].num_banks < 2:
                     return MemoryRange(place.memory, place.address, place.size_bytes)
             tensors = [place.tensor for place in written if place.tensor >= 0]
@@ -345,7 +347,7 @@ class MemoryPanel(Panel):
         if self._range is not None:
             address, size, banks = self._range.address, self._range.size_bytes, self._range.banks
         elif self.map.regions:
-            # Nothing is chosen: the first thing in use says more than a large memory's zeros.
+            # If nothing is chosen, the first region is more interesting than the zeros of a large memory.
             region = self.map.regions[0]
             address, size, banks = region.address, region.size_bytes, region.banks
         self._shown_region = region
@@ -359,17 +361,17 @@ class MemoryPanel(Panel):
         self.table.set_contents(self._whole.shown)
         header, width = self.view.horizontalHeader(), 40 if self.table.contents.dtype == HEX else 86
         if header.defaultSectionSize() != width:
-            # It lays out and paints all cells, also for the width that they have.
+            # Qt lays out and paints all cells even if the width is the same.
             header.setDefaultSectionSize(width)
         self._show_numbers()
 
     def _is_unknown(self) -> bool:
-        """Whether the program says that nothing of it is computed."""
+        """Return whether the program is not simulated, so that no contents are known."""
         program = self.model.program
         return program is not None and any(note.code == NOT_SIMULATED for note in program.notes)
 
     def _show_numbers(self) -> None:
-        """Say what is shown, and the plain numbers of the selected cells or of the range."""
+        """Show the address range and the statistics of the selected cells, or of the whole range."""
         is_unknown = self._is_unknown()
         self.view.setVisible(not is_unknown)
         self.dtype.setVisible(not is_unknown)
@@ -395,7 +397,7 @@ class MemoryPanel(Panel):
         self.numbers.setText(text)
 
     def _statistics(self, address: int, size_bytes: int, banks: int) -> Statistics | None:
-        """Numbers of a range, None where they are no numbers, too many, or not there yet."""
+        """Return the statistics of a range; None if it holds no numbers or too many, or is not read yet."""
         answer, dtype = self._asker.answer, self.table.contents.dtype
         if dtype == HEX or answer is None or size_bytes * banks > MAX_BYTES:
             return None
@@ -405,7 +407,7 @@ class MemoryPanel(Panel):
         return self._found.of(answer, (address, size_bytes, banks), pieces, dtype)
 
     def _value_of(self, address: int, region: Region) -> str:
-        """The number at an address of a region, if its bytes are there already."""
+        """Return the number at an address of a region as text, "" if its bytes are not read yet."""
         memory, answer = self._memory(), self._asker.answer
         dtype = region.dtype if self.dtype.currentText() == AUTO else self.dtype.currentText()
         if memory is None or answer is None or dtype not in READABLE:
@@ -418,7 +420,7 @@ class MemoryPanel(Panel):
         return format_cell(data, dtype) if data is not None else ""
 
     def _selected_bytes(self) -> tuple[int, int, int] | None:
-        """Address, size and banks from the first to the last selected cell."""
+        """Return address, size and banks from the first to the last selected cell, None without selection."""
         indexes = self.view.selectionModel().selection()
         if indexes.isEmpty():
             return None
@@ -452,7 +454,7 @@ class MemoryPanel(Panel):
         pop_up(menu, point, view.viewport())
 
     def _show_map_menu(self, point: QPoint) -> None:
-        """What can be done with the chosen bytes, or else with the region under the pointer."""
+        """Show the menu of the chosen bytes if the pointer is on them, else of the region under it."""
         menu, memory = QMenu(self), self._memory()
         address = self.map.address_at(QPointF(point))
         chosen, region = self._range, self.map.region_at(address) if address is not None else None

@@ -1,4 +1,4 @@
-"""The map of a memory of partitions: a row of pixels a partition, bytes from left to right. No drawing."""
+"""Lay out and paint the map of a memory of partitions: a row for each partition, bytes from left to right."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ HATCH_PERIOD = 8
 
 @dataclass(frozen=True, slots=True)
 class PartitionLayout:
-    """A view of many banks, `width` x `height` pixels large; several banks may share a row of pixels."""
+    """The layout of many banks in `width` x `height` pixels; several banks may share a row of pixels."""
 
     view: BankView
     width: int
@@ -25,11 +25,11 @@ class PartitionLayout:
         return -(-self.view.shown_bytes // self.width)
 
     def top_of_bank(self, bank: int) -> int:
-        """First row of pixels of a bank; of the bank behind the last: the height."""
+        """Return the first row of pixels of a bank; for the number of banks: the height."""
         return bank * self.height // self.view.num_banks
 
     def address_at(self, x: int, y: int) -> int | None:
-        """First address of a pixel, None outside."""
+        """Return the first address of a pixel, None outside."""
         if not (0 <= x < self.width and 0 <= y < self.height):
             return None
         place = x * self.view.shown_bytes // self.width
@@ -37,7 +37,7 @@ class PartitionLayout:
         return min(bank, self.view.num_banks - 1) * self.view.bank_bytes + self.view.offset + place
 
     def box(self, address: int, size_bytes: int, banks: int = 1) -> Piece | None:
-        """The rectangle of a range of bytes over some banks, None if none of it is shown."""
+        """Return the rectangle of a range of bytes in `banks` banks, None if none of it is shown."""
         view = self.view
         first, inside = divmod(address, view.bank_bytes)
         low, high = max(inside - view.offset, 0), min(inside + size_bytes - view.offset, view.shown_bytes)
@@ -50,7 +50,7 @@ class PartitionLayout:
         return Piece(left, top, right, max(self.top_of_bank(last), top + 1))
 
     def pieces(self, address: int, size_bytes: int, banks: int = 1) -> list[Piece]:
-        """`box`, or one for each bank if a linear range reaches into the next ones."""
+        """Return the rectangles of a range: one, or up to three if a linear range spans several banks."""
         view = self.view
         first, inside = divmod(address, view.bank_bytes)
         if banks > 1 or inside + size_bytes <= view.bank_bytes:
@@ -65,11 +65,11 @@ class PartitionLayout:
         return [piece for piece in found if piece is not None]
 
     def label_band(self, piece: Piece) -> tuple[int, int]:
-        """Top and height of the text of a piece."""
+        """Return the top and height of the text of a piece."""
         return piece.top, piece.bottom - piece.top
 
     def rows(self, min_pixels: float) -> list[Mark]:
-        """Numbers of partitions beside the map, at least so many pixels apart."""
+        """Return the numbers of partitions beside the map, at least `min_pixels` apart."""
         step = 1
         while step < self.view.num_banks and step * self.height < min_pixels * self.view.num_banks:
             step *= 2
@@ -79,7 +79,7 @@ class PartitionLayout:
         ]
 
     def columns(self, min_pixels: float) -> list[Mark]:
-        """Offsets in a partition below the map, at least so many pixels apart."""
+        """Return the offsets in a partition below the map, at least `min_pixels` apart."""
         view = self.view
         step = round_step(view.shown_bytes * min_pixels / self.width)
         first = -(-view.offset // step) * step
@@ -92,7 +92,9 @@ class PartitionLayout:
 def paint_partitions(
     layout: PartitionLayout, ranges: Sequence[Painted], background: int, free: int, hatch: int
 ) -> np.ndarray:
-    """Pixels (height, width) uint32 of a map, each range as a rectangle with a line to its neighbours."""
+    """Paint a map as (height, width) uint32 pixels: each range is a rectangle with an edge at right and
+    bottom.
+    """
     pixels = np.full((layout.height, layout.width), free, dtype=np.uint32)
     diagonal = np.add.outer(np.arange(layout.height), np.arange(layout.width)) % HATCH_PERIOD < 2
     for item in ranges:
@@ -109,9 +111,9 @@ def paint_partitions(
 
 
 def over_banks(regions: Iterable[Region], bank_bytes: int) -> list[Region]:
-    """Regions that are alike in banks that follow each other become one, sorted by address.
+    """Join equal regions of consecutive banks into one each; keep the order.
 
-    A machine may name each partition of a tile; 128 x 200 regions become 200.
+    A machine may list each partition of a tile separately: 128 x 200 regions become 200.
     """
     joined: list[Region] = []
     last: dict[tuple[object, ...], int] = {}

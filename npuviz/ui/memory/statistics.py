@@ -1,4 +1,4 @@
-"""Smallest, mean and largest number of a range of a memory, worked out beside the window."""
+"""Compute smallest, mean and largest number of a memory range in the background."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from npuviz.ui.bridge.latest_job import LatestJob
 from npuviz.ui.bridge.still_answers import PATIENCE_SECONDS
 
 MAX_BYTES = 64 << 20
-"""Of larger ranges nothing is said."""
+"""Ranges larger than this get no statistics."""
 CHUNK_ITEMS = 1 << 16
-"""Numbers that are looked at together: as float64 they stay in a processor's cache."""
+"""Numbers converted at a time: as float64 they fit a processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Plain numbers of a range: NaN and infinities are counted apart."""
+    """Statistics of a range; NaN and infinities are only counted in `num_not_finite`."""
 
     count: int
     low: float
@@ -28,7 +28,7 @@ class Statistics:
 
 
 def statistics_of(pieces: Sequence[bytes], dtype: str) -> Statistics | None:
-    """Smallest, mean and largest of the whole numbers in some bytes; None without any number.
+    """Return the statistics of the complete items in some pieces of bytes; None without any.
 
     dtype  a name of npuviz.program.dtypes
     """
@@ -54,9 +54,9 @@ def statistics_of(pieces: Sequence[bytes], dtype: str) -> Statistics | None:
 
 
 class RangeStatistics(QObject):
-    """Statistics of one range after the other; what takes long is not waited for.
+    """Computes statistics of the range last asked for, in another thread if that takes long.
 
-    found  the statistics last asked for are there now
+    found  the statistics last asked for have arrived
     """
 
     found = Signal()
@@ -75,9 +75,9 @@ class RangeStatistics(QObject):
     def of(
         self, source: object, place: tuple[object, ...], pieces: Sequence[bytes], dtype: str
     ) -> Statistics | None:
-        """Statistics of some bytes; None where there are none, and while they are worked out.
+        """Return the statistics of some bytes; None if they hold no number, or while they are computed.
 
-        source, place  say what the bytes are: with the same source and an equal place they are the same
+        source, place  identify the bytes: with the same source and an equal place the last result is reused
         """
         about = (source, (*place, dtype))
         if self._about is None or self._about[0] is not source or self._about[1] != about[1]:
@@ -86,6 +86,6 @@ class RangeStatistics(QObject):
         return None if self._job.is_waiting else self._job.answer()
 
     def forget(self) -> None:
-        """Nobody wants to know any more."""
+        """Discard the statistics."""
         self._about = None
         self._job.drop()

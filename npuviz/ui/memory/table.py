@@ -1,4 +1,4 @@
-"""The bytes of a memory as a table of numbers; only what is visible is read."""
+"""The bytes of a memory as a table of numbers; only visible pages are read."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,16 +19,16 @@ MAX_PAGES = 512
 HEX = "hex"
 MAX_COLUMNS = 512
 MAX_ROWS = 64 << 20
-"""Rows of a view. Qt counts their pixels in 32 bits: with more a header paints all of them at once."""
+"""Most rows of a view: Qt counts pixels in 32 bits, and with more rows a header paints all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What part of a memory a table shows, and how.
+    """The part of a memory that a table shows, and the form of its cells.
 
-    shape    of the numbers, () if unknown: then lines of 16 bytes
+    shape    of the numbers; () if unknown, then lines have 16 bytes
     dtype    a name of npuviz.program.dtypes, or "hex"
-    banks    the same bytes of this many banks, `bank_bytes` apart: then a bank begins a line
+    banks    show the same bytes of this many banks, `bank_bytes` apart; each bank begins a line
     """
 
     address: int = 0
@@ -45,7 +45,7 @@ class Contents:
 
     @property
     def num_columns(self) -> int:
-        """Cells of a line: the innermost dimension where it is known."""
+        """Cells of a line: the innermost dimension if known and not too long."""
         if self.dtype != HEX and self.shape and 1 < self.shape[-1] <= MAX_COLUMNS:
             return self.shape[-1]
         if self.banks > 1:
@@ -74,28 +74,30 @@ class Contents:
 
     @property
     def shown(self) -> "Contents":
-        """The part from the beginning that a view takes; all of it up to MAX_ROWS lines."""
+        """These contents, cut to MAX_ROWS lines."""
         if self.num_rows <= MAX_ROWS:
             return self
         line_bytes = self.num_columns * self.item_bytes
         return replace(self, size_bytes=MAX_ROWS // self.banks * line_bytes)
 
     def place_of(self, row: int, column: int) -> tuple[int, int]:
-        """Bank and number in it of a cell; the number is num_cells or more beside a short line."""
+        """Return bank and number of a cell; the number is num_cells or more for places after the last
+        cell.
+        """
         bank, line = divmod(row, max(self.rows_of_bank, 1))
         return bank, line * self.num_columns + column
 
     def address_of(self, row: int, column: int) -> int:
-        """Address of a cell."""
+        """Return the address of a cell."""
         bank, cell = self.place_of(row, column)
         return self.start_of(bank) + cell * self.item_bytes
 
     def start_of(self, bank: int) -> int:
-        """Address of the range in its n-th bank."""
+        """Return the address of the range in its n-th bank."""
         return self.address + bank * self.bank_bytes
 
     def row_title(self, row: int) -> str:
-        """What stands beside a line."""
+        """Return the title of a line: its address, or partition and offset."""
         if self.banks == 1:
             return f"{self.address_of(row, 0):#x}"
         bank, cell = self.place_of(row, 0)
@@ -105,10 +107,10 @@ class Contents:
 
 
 class MemoryTable(QAbstractTableModel):
-    """Rows are lines of cells. Pages are read when a view asks for a cell of them.
+    """The table model: rows are lines of cells; pages are read when a view asks for a cell in them.
 
     read  (address, size_bytes) -> bytes, or None while the machine must not be asked
-    contents  what is shown
+    contents  the part that is shown
     """
 
     def __init__(self, read: ReadBytes) -> None:
@@ -118,7 +120,7 @@ class MemoryTable(QAbstractTableModel):
         self._pages: OrderedDict[tuple[int, int], bytes] = OrderedDict()
 
     def set_contents(self, contents: Contents) -> None:
-        """Show another range, or the same range in another way."""
+        """Show another range, or the same range with another type or shape; if equal, only refresh."""
         if contents == self.contents:
             self.refresh()
             return
@@ -128,14 +130,14 @@ class MemoryTable(QAbstractTableModel):
         self.endResetModel()
 
     def show_again(self) -> None:
-        """Bytes that could not be read before can be read now."""
+        """Announce all cells as changed, because bytes that were missing can be read now."""
         contents = self.contents
         if contents.num_rows:
             last = self.index(contents.num_rows - 1, contents.num_columns - 1)
             self.dataChanged.emit(self.index(0, 0), last, [Qt.ItemDataRole.DisplayRole])
 
     def refresh(self) -> None:
-        """The bytes may be others now: forget the pages, announce cells of those that changed."""
+        """Read all known pages again, because bytes may have changed, and announce cells of changed ones."""
         before = dict(self._pages)
         self._pages.clear()
         for (bank, page), old in before.items():
@@ -155,7 +157,7 @@ class MemoryTable(QAbstractTableModel):
             self.dataChanged.emit(top, bottom, [Qt.ItemDataRole.DisplayRole])
 
     def pieces(self, address: int, size_bytes: int, banks: int = 1) -> list[bytes] | None:
-        """Bytes of a range, bank after bank; None while one of them is not there, or there are none."""
+        """Return the bytes of a range in each bank; None if any is not read yet, or the range is empty."""
         starts = [address + bank * self.contents.bank_bytes for bank in range(banks)]
         found = [self._read(start, size_bytes) for start in starts] if size_bytes > 0 else []
         known = [piece for piece in found if piece is not None]
@@ -233,7 +235,7 @@ class MemoryTable(QAbstractTableModel):
 
 
 def format_cell(data: bytes, dtype: str) -> str:
-    """Text of one cell: two hexadecimal digits a byte, or the number in at most six digits."""
+    """Return the text of a cell: two hexadecimal digits a byte, an integer, or a float in five digits."""
     if dtype == HEX:
         return data.hex()
     value = np.frombuffer(data, dtype=numpy_dtype(dtype))[0]
