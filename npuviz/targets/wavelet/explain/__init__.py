@@ -1,1 +1,1 @@
-"""Why a wafer cannot go on and what went wrong, in sentences with their source line."""
+"""Explain why a wafer cannot continue and what went wrong, in sentences with source lines."""

@@ -1,4 +1,5 @@
-"""What a unit waits for, through threads, colors and PEs: a line not reached, a task not activated."""
+"""Follow what a unit waits for, through threads, colors and PEs, to a line not reached or a task not
+activated."""
 
 from dataclasses import dataclass
 
@@ -19,14 +20,14 @@ from npuviz.targets.wavelet.wafer import PeProgram
 MOST_LINKS = 16
 SHOWN = 3
 IDLE, ROUTER = -1, 100
-"""In place of a thread: the main thread, which runs nothing, and the router."""
+"""Used in place of a thread number: the idle main thread, and the router."""
 
 _UNIT_PARTS = {IDLE: -1, sk.MAIN: -1, ROUTER: ROUTER_PART}
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Where a chain goes on: a thread of a node (or IDLE, ROUTER), and a color it is about."""
+    """A place in a chain of waits: a thread of a node (or IDLE, ROUTER), and the color it is about."""
 
     node: int
     part: int
@@ -34,7 +35,7 @@ class _Step:
 
 
 class Chains:
-    """Follows waits through an engine's state."""
+    """Follow waits through an engine's state."""
 
     def __init__(
         self, engine: Engine, observer: Observer, places: Places, waits: Waits, senders: Senders
@@ -46,7 +47,7 @@ class Chains:
         self._senders = senders
 
     def of_unit(self, numbering: Numbering, unit: int) -> list[WaitLink]:
-        """The chain of a unit; [] for the host and for a unit at work."""
+        """Return the chain of a unit; [] for the host and for a unit at work."""
         position = numbering.unit_pe[unit]
         if position < 0:
             return []
@@ -134,7 +135,7 @@ class Chains:
     def _wants(
         self, unit: int, step: _Step, color: int, text: str, line: int
     ) -> tuple[WaitLink | None, _Step | None]:
-        """A wait for words: for whom it is, and which line there should have sent them."""
+        """Explain a wait for words: the PE that should send them, and the lines there that would."""
         sources = [node for node in self._waits.sources(step.node, color) if node != step.node] or list(
             self._waits.sources(step.node, color)
         )
@@ -155,11 +156,13 @@ class Chains:
         return WaitLink(unit, f"{text} from {name}{more}{by}", line), self._toward(following, color, lines)
 
     def _interest(self, node: int, color: int) -> tuple[bool, bool]:
-        """How well a source explains a missing word: it has a line that sends it, it is not at work."""
+        """Return how well a source explains a missing word: whether a line of it sends the word, and whether
+        it is idle."""
         return bool(self._senders.of_color(node, color)), self._main_part(node) == IDLE
 
     def _toward(self, node: int, color: int, lines: list[int]) -> _Step | None:
-        """What of a PE that should send words holds them back: who sends them, or who should begin."""
+        """Find what holds back the words that a PE should send: an operation, the router, or a main thread
+        not there yet."""
         block = self._observer.block_row(node)
         for number in range(sk.NUM_THREADS):
             if int(block.threads) >> number & 1:
@@ -188,7 +191,7 @@ class Chains:
         return self._not_begun(unit, node, program, functions)
 
     def _wanted(self, node: int, color: int, program: PeProgram) -> set[int]:
-        """Functions that the chain is about: those that would send its color, or all tasks."""
+        """Return the functions that the chain is about: those that would send its color, or all tasks."""
         lines = self._senders.of_color(node, color) if color >= 0 else []
         found = {function for line in lines for function in self._senders.tasks_of(node, line)}
         return found or {task.function for task in program.tasks}
@@ -196,7 +199,8 @@ class Chains:
     def _not_begun(
         self, unit: int, node: int, program: PeProgram, functions: set[int]
     ) -> tuple[WaitLink | None, _Step | None]:
-        """Why none of some functions runs: a task without words, one that is not activated, no launch."""
+        """Explain why none of some functions runs: a task without words, one that is not activated, no
+        launch."""
         name = self._places.name(node)
         block = self._observer.block_row(node)
         tasks = sorted((task for task in program.tasks if task.function in functions), key=lambda t: t.kind)
@@ -228,7 +232,7 @@ class Chains:
         return WaitLink(unit, text, entry, following is not None), following
 
     def _not_activated(self, node: int, task: int) -> tuple[str, _Step | None]:
-        """Who would activate a local task, and the thread that does so when it ends."""
+        """Say what would activate a local task, with the thread that does so when it ends."""
         block = self._observer.block_row(node)
         for number in range(sk.NUM_THREADS):
             if int(block.threads) >> number & 1:
@@ -247,7 +251,7 @@ class Chains:
         return int(code.first) + program.functions[function].entry
 
     def _color_of(self, node: int, identity: int) -> int:
-        """Color whose words a data task takes."""
+        """Return the color whose words a data task takes."""
         for number, place in enumerate(self._observer.layout(node).queue.tolist()):
             queue = self._observer.queue(node, number) if place else None
             if queue is not None and int(queue.id) == identity:
@@ -295,7 +299,7 @@ class Chains:
     def _taker(
         self, unit: int, node: int, color: int, channel: object, text: str
     ) -> tuple[WaitLink | None, _Step | None]:
-        """Who of a PE should take the words of a full queue."""
+        """Explain a full queue of a PE: which operation or task should take its words."""
         block = self._observer.block_row(node)
         queue = self._observer.queue(node, int(channel.queue))  # type: ignore[attr-defined]
         reader = int(queue.thread)

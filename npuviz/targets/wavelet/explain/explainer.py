@@ -1,4 +1,4 @@
-"""Why a wafer cannot go on, in sentences: faults, deadlocks with who waits for whom, logged hazards."""
+"""Explain the state of a wafer in sentences: faults, deadlocks with what waits for what, logged hazards."""
 
 from npuviz.program.instruction import DetailTable
 from npuviz.sim.fabric import PORT_NAMES
@@ -16,7 +16,7 @@ from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH
 
 SHOWN = 8
-"""Waits that a deadlock report names."""
+"""Most waits that a deadlock report names."""
 _FAULTS = {
     int(code): text
     for code, text in {
@@ -47,7 +47,7 @@ _FAULTS = {
 
 
 class Explainer:
-    """Turns the state of a machine into sentences."""
+    """Turn the state of a machine into sentences."""
 
     def __init__(self, engine: Engine, observer: Observer, listing: WaveletListing) -> None:
         self._engine = engine
@@ -59,12 +59,12 @@ class Explainer:
         self._chains = Chains(engine, observer, self._places, self._waits, senders)
 
     def source(self, instruction: int) -> str:
-        """ "pe.csl:12: " of an instruction, "" if unknown."""
+        """Return the source line of an instruction as "pe.csl:12: ", "" if unknown."""
         text = self._places.source(instruction)
         return f"{text}: " if text else ""
 
     def fault(self) -> tuple[str, str]:
-        """(place, sentence) of the fault that stopped the machine."""
+        """Return (place, sentence) of the fault that stopped the machine."""
         wafer = self._observer.wafer
         code, node, value = int(wafer.fault), int(wafer.fault_node), int(wafer.fault_value)
         if code == faults.FAULT_ASSERT:
@@ -79,7 +79,7 @@ class Explainer:
         return self._places.name(node), source + text
 
     def _route(self, code: int, node: int, value: int) -> str:
-        """Where the route is configured that a fault is about, "" for other faults."""
+        """Return where the route is configured that a fault is about, "" for other faults."""
         if code != faults.FAULT_UNROUTED:
             return ""
         sender = self._waits.neighbour(node, value >> 8 & 7)
@@ -87,7 +87,7 @@ class Explainer:
         return f"{text}: " if text else ""
 
     def deadlock(self) -> tuple[str, str]:
-        """(place, sentence): which command waits, and who waits for whom."""
+        """Return (place, sentence) of a deadlock: which command waits, and what waits for what."""
         engine, wafer = self._engine, self._observer.wafer
         parts: list[str] = []
         for index in range(int(wafer.oldest), int(wafer.next)):
@@ -113,17 +113,18 @@ class Explainer:
         return self._places.name(first), "nothing can happen any more: " + "; ".join(parts)
 
     def has_only_ended_launches(self) -> bool:
-        """Whether nothing is left but PEs whose launched function has ended without unblock_cmd_stream()."""
+        """Return whether all waits are PEs whose launched function ended without unblock_cmd_stream()."""
         waits = self._waits.all()
         return bool(waits) and all(wait.who == IDLE for wait in waits)
 
     def endless(self, limit: int) -> tuple[str, str]:
-        """(place, sentence) of a run that has reached its limit: who is at work, and who waits."""
+        """Return (place, sentence) of a run that has reached its limit: what is at work, or what waits."""
         place, text = self.at_work()
         return place, f"the run has not ended after {limit:,} cycles (--set limit=N for more): {text}"
 
     def at_work(self) -> tuple[str, str]:
-        """(place, text): the first PEs that are in a task now, with its line; if none is, who waits."""
+        """Return (place, text) of the first PEs that run a task now, with its line; if none does, of what
+        waits."""
         found: list[tuple[int, str]] = []
         for node in range(len(self._engine.program.nodes.x)):
             block = self._observer.block_row(node)
@@ -140,17 +141,17 @@ class Explainer:
         return self._places.name(found[0][0]) if found else "", "; ".join(texts)
 
     def waits(self) -> DetailTable:
-        """Who waits for whom now, as a report."""
+        """Return a report of what waits for what now."""
         return self._waits.table(self._waits.all())
 
     def chain(self, numbering: Numbering, unit: int) -> list[WaitLink]:
-        """From what a unit waits for now to the reason."""
+        """Follow what a unit waits for now to the reason."""
         return self._chains.of_unit(numbering, unit)
 
     def lost(self) -> list[Hazard]:
-        """Words that left the rectangle and were dropped."""
+        """Return the hazards of words that left the rectangle and were dropped."""
         return self._hazards.lost()
 
     def hazards(self) -> list[Hazard]:
-        """What the hardware leaves to the programmer and went wrong so far, by cycle."""
+        """Return the hazards up to now, by cycle."""
         return self._hazards.all()

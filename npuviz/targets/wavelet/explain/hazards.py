@@ -1,7 +1,7 @@
-"""What the hardware leaves to the programmer and went wrong, in sentences with their source line.
+"""Describe hazards in sentences with source lines: rules that the hardware leaves to the programmer.
 
-Most of it the kernels log when it happens. What only shows at the end (words that nobody takes, tasks that
-stay blocked) is read from the state of a machine that has ended or can do nothing any more.
+The kernels log most of them when they happen. What shows only at the end (words that nothing takes, tasks
+that stay blocked) is read from the state of a machine that has ended or can do nothing any more.
 wavelet-fabric.md section 11 has the table; the letters in comments are its ids.
 """
 
@@ -48,12 +48,12 @@ from npuviz.targets.wavelet.view.observe import Observer, held_words, queue_entr
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_LAUNCH, Symbol
 
 MOST_OF_A_KIND = 64
-"""Findings at the end of one kind that are listed: a million PEs may share one mistake."""
+"""Most hazards of one kind that are listed at the end: a million PEs may share one mistake."""
 BLOCKS_AT_ONCE = 1 << 14
-"""Elements whose records are looked at in one step: bounds the memory for a whole wafer."""
+"""Elements whose records are read in one step: bounds the memory for a whole wafer."""
 _ENDED = (sk.STATUS_FINISHED, sk.STATUS_DEADLOCK)
 LEAVES = "leaves-rectangle"
-"""The kind of finding for a wavelet that nobody is there to take."""
+"""Kind of hazard: a wavelet leaves the rectangle, where no PE takes it."""
 _LOGGED = {
     int(code): text
     for code, text in {
@@ -132,7 +132,7 @@ _RACES = {
     }.items()
 }
 _ROUTED = (LOG_TWO_ARRIVALS, LOG_NO_ADVANCE, LOG_LEFT)
-"""Kinds whose value begins with a color and whose source is the color's configuration."""
+"""Kinds whose value has a color in its low bits and whose source line is the color's configuration."""
 
 
 _RESULTS = {isa.OP_ADD: "sum", isa.OP_SUB: "difference", isa.OP_MUL: "product"}
@@ -143,11 +143,11 @@ _WARNINGS = frozenset(
         *("upper-half-lost", "print-left", LEAVES, "overflow", "unwritten"),
     )
 )
-"""Kinds that leave results right where the program means it so. Ref: wavelet-fabric.md section 11, W."""
+"""Kinds that are warnings: results may be as the program intends. Ref: wavelet-fabric.md section 11, W."""
 
 
 class Hazards:
-    """Reads hazards out of an engine's state."""
+    """Read hazards out of an engine's state."""
 
     def __init__(self, engine: Engine, observer: Observer, places: Places) -> None:
         self._engine = engine
@@ -156,14 +156,14 @@ class Hazards:
         self._wide_copies: dict[int, bool] = {}
 
     def all(self) -> list[Hazard]:
-        """Hazards up to now, by cycle; equal ones of one place and instruction are named once."""
+        """Return the hazards up to now, by cycle; equal ones of one place and instruction are named once."""
         found = [*self._logged(), *self._copies()]
         if int(self._observer.wafer.status) in _ENDED:
             found += self._at_the_end()
         return sorted(found, key=lambda hazard: hazard.cycle)
 
     def lost(self) -> list[Hazard]:
-        """Words that left the rectangle, once for each PE, color and direction."""
+        """Return words that left the rectangle, once for each PE, color and direction."""
         return [hazard for hazard in self._logged() if hazard.kind == LEAVES]
 
     # --- while it runs -----------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Hazards:
         return f"{names[0]} (id {number})" if names else str(number)
 
     def _element_at(self, node: int, address: int) -> str:
-        """The variable at an address, with the element where it has several."""
+        """Return the name of the variable at an address, with the index of the element if it has several."""
         symbol = self._symbol_at(node, address)
         if symbol is None:
             return f"memory at {address:#x}"
@@ -245,7 +245,7 @@ class Hazards:
         return f"a DSD over {symbol.name} ({symbol.type} at {where}) has its last element at {last:#x}, {way}"
 
     def _race(self, node: int, kind: int, value: int) -> str:
-        """Two threads of a PE that share memory: what both touch, and the line of the other one."""
+        """Describe two threads of a PE that share memory: what both touch, and the line of the other one."""
         base, line = value & (1 << RACE_SHIFT) - 1, (value >> RACE_SHIFT) - 1
         symbol = self._symbol_at(node, base)
         what = symbol.name if symbol is not None else f"memory at {base:#x}"
@@ -253,7 +253,7 @@ class Hazards:
         return _RACES[kind][1].format(what=what, other=other)
 
     def _copies(self) -> Iterator[Hazard]:
-        """16-bit copies whose words have upper halves, which do not arrive (H3)."""
+        """Yield 16-bit copies whose words have upper halves, which are dropped (H3)."""
         for index, command in enumerate(self._engine.commands):
             if command.kind != HOST_COPY_IN or not command.is_16bit or command.data is None:
                 continue
@@ -322,7 +322,8 @@ class Hazards:
             yield self._hazard(self._end(), node, kind, text, source)
 
     def _queue(self, node: int, number: int, queue: Any) -> Hazard:
-        """Words that neither an operation nor a task takes (R4); a control word first is C1."""
+        """Describe words in a queue that neither an operation nor a task takes (R4); C1 if a control word is
+        first."""
         head, identity, color = queue_entries(queue)[0], int(queue.id), int(queue.color)
         program = self._engine.wafer.programs[self._observer.program_of(node)]
         kind, why = "words-left", "no operation reads them"
@@ -354,7 +355,7 @@ class Hazards:
                 )  # U1
 
     def _stream(self, node: int) -> Hazard:
-        """A launched function whose PE has not let the host go on (H1)."""
+        """Describe a launched function that ended on a PE without releasing the host (H1)."""
         command = self._engine.commands[int(self._observer.block_row(node).launch_command)]
         program = self._engine.wafer.programs[self._observer.program_of(node)]
         export = next((e for e in program.exports if e.name == command.subject), None)
@@ -370,7 +371,7 @@ class Hazards:
         return self._hazard(self._end(), node, "stream-blocked", text, source, line)
 
     def _open_lines(self) -> Iterator[Hazard]:
-        """Text without its newline, which the vendor's tools drop silently (H3)."""
+        """Yield printed text without its newline, which the vendor's tools drop silently (H3)."""
         open_lines: dict[int, str] = {}
         for _, node, kind, value, _ in self._engine.log_rows():
             if kind == LOG_PRINT:
@@ -385,7 +386,8 @@ class Hazards:
 def _filled(
     words: np.ndarray, blocks: np.ndarray, places: Mapping[int, int], field: int
 ) -> Iterator[tuple[int, int, int]]:
-    """(index of the block, key, word) of the records among `places` of blocks whose field is above 0."""
+    """Yield (index of the block, key, word) of the records at `places` of blocks whose word `field` is above
+    0."""
     keys, offsets = list(places), np.fromiter(places.values(), np.int64, len(places))
     for first in range(0, len(blocks), BLOCKS_AT_ONCE):
         records = offsets[:, None] + blocks[None, first : first + BLOCKS_AT_ONCE]

@@ -1,4 +1,4 @@
-"""Names of PEs and of source lines of a wafer, for sentences."""
+"""Name PEs and source lines of a wafer, for sentences."""
 
 from npuviz.targets.wavelet.machine.engine import Engine
 from npuviz.targets.wavelet.view.listing import WaveletListing
@@ -6,26 +6,26 @@ from npuviz.targets.wavelet.wafer import Channel
 
 
 class Places:
-    """Looks names up; never changes anything."""
+    """Look up names; never changes anything."""
 
     def __init__(self, engine: Engine, listing: WaveletListing) -> None:
         self._engine = engine
         self._listing = listing
 
     def name(self, node: int) -> str:
-        """PE(x,y) in coordinates of the rectangle; "" for no node."""
+        """Return "PE(x,y)" in coordinates of the rectangle; "" for no node."""
         nodes = self._engine.program.nodes
         return f"PE({int(nodes.x[node])},{int(nodes.y[node])})" if 0 <= node < len(nodes.x) else ""
 
     def source(self, instruction: int) -> str:
-        """ "pe.csl:12" of an instruction, "" if unknown."""
+        """Return the source line of an instruction as "pe.csl:12", "" if unknown."""
         if not 0 <= instruction < len(self._listing):
             return ""
         place = self._listing.place_of(instruction)
         return self._text(place.file, place.line) if place is not None else ""
 
     def route_source(self, program: int, node: int, color: int) -> str:
-        """Where a program configures a color of a node's router, "" if unknown."""
+        """Return where a program configures a color of a node's router, "" if unknown."""
         nodes, wafer = self._engine.program.nodes, self._engine.wafer
         channels: tuple[Channel, ...] = wafer.channels.get((int(nodes.x[node]), int(nodes.y[node])), ())
         if program >= 0:

@@ -1,7 +1,7 @@
-"""Which lines of a PE's program would send words of a color, and which would activate a task.
+"""Find which lines of a PE's program would send words of a color, and which would activate a task.
 
-Read off its code and what its memory holds now: descriptors are followed back to the constant or the
-variable that they come from. What comes from elsewhere (an argument, a computed id) is not guessed.
+They are found in its code and the present contents of its memory: descriptors are followed back to the
+constant or the variable that they come from. Other values (an argument, a computed id) are not guessed.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from npuviz.targets.wavelet.view.observe import Observer
 from npuviz.targets.wavelet.wafer import PeProgram
 
 DEEPEST = 8
-"""Steps by which a value is followed back to where it comes from."""
+"""Most steps by which a value is followed back to its origin."""
 _CALLS = (k.OP_CALL,)
 
 
 class Senders:
-    """Looks through the programs of PEs; never changes anything."""
+    """Search the programs of PEs; never changes anything."""
 
     def __init__(self, engine: Engine, observer: Observer, listing: WaveletListing) -> None:
         self._engine = engine
@@ -30,7 +30,7 @@ class Senders:
         self._listing = listing
 
     def of_color(self, node: int, color: int) -> list[int]:
-        """Instructions (listing) of a PE that send words of a color when they run, rising."""
+        """Return the instructions (listing) of a PE that send words of a color when they run, rising."""
         found: list[int] = []
         program = self._program(node)
         for pc in np.flatnonzero(program.code[:, k.C_OP] == k.OP_DSD).tolist():
@@ -46,7 +46,8 @@ class Senders:
         return [self._first(node) + pc for pc in sorted(found)]
 
     def of_task(self, node: int, task: int) -> list[int]:
-        """Instructions of a PE that activate a local task, or start an operation whose end does, rising."""
+        """Return the instructions of a PE that activate a local task, or start an operation whose end does,
+        rising."""
         program = self._program(node)
         code, found = program.code, list[int]()
         for pc in np.flatnonzero(code[:, k.C_OP] == k.OP_ACTIVATE).tolist():
@@ -62,7 +63,8 @@ class Senders:
         return [self._first(node) + pc for pc in sorted(found)]
 
     def tasks_of(self, node: int, instruction: int) -> list[int]:
-        """Functions of a PE's program (their numbers) that are tasks or exports and reach an instruction."""
+        """Return the tasks and exported functions (their numbers) of a PE's program from which calls reach an
+        instruction."""
         program = self._program(node)
         entries = [function.entry for function in program.functions]
         starts = sorted(entries)
@@ -91,7 +93,8 @@ class Senders:
         return self._listing.first_of_program[self._observer.program_of(node)]
 
     def _value(self, node: int, program: PeProgram, pc: int, register: int, depth: int = 0) -> int | None:
-        """What a register holds before an instruction, if it comes from constants and variables."""
+        """Return the contents of a register before an instruction, None if they do not come from constants
+        and variables."""
         if depth > DEEPEST:
             return None
         for at in self._before(program, pc):
@@ -111,14 +114,14 @@ class Senders:
         return None
 
     def _changed(self, node: int, program: PeProgram, at: int, depth: int) -> int | None:
-        """A descriptor with a field replaced; only what names its queue and color matters here."""
+        """Return a descriptor in which a field was replaced; None if that field is its queue or color."""
         row = program.code[at]
         word = self._value(node, program, at, int(row[k.C_B]), depth + 1)
         is_place = int(row[k.C_OP]) == k.OP_DSD_SET and int(row[k.C_IMM]) in (k.F_QUEUE, k.F_COLOR)
         return None if is_place else word
 
     def _before(self, program: PeProgram, pc: int) -> Iterator[int]:
-        """Instructions of the same function before one, the nearest first."""
+        """Return the instructions of the same function before one, the nearest first."""
         begin = max((f.entry for f in program.functions if f.entry <= pc), default=0)
         return iter(range(pc - 1, begin - 1, -1))
 
@@ -130,7 +133,7 @@ class Senders:
         return int.from_bytes(data[address : address + size].tobytes(), "little")
 
     def _color(self, node: int, word: int) -> int:
-        """Color of a descriptor of output words, -1 for other descriptors."""
+        """Return the color of a descriptor of output words, -1 for other descriptors."""
         if unpack(word, k.F_KIND) == k.KIND_DSR:
             dsrs = int(self._observer.layout(node).dsrs)
             file, number = unpack(word, k.F_DSR_FILE), unpack(word, k.F_DSR_ID)
@@ -157,4 +160,4 @@ _WRITERS = frozenset(
         *(k.OP_ACTIVATE, k.OP_BLOCK, k.OP_UNBLOCK),
     )
 )
-"""Instructions whose first word names the register that they write."""
+"""Instructions whose column `a` names the register that they write."""

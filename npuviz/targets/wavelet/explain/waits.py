@@ -1,4 +1,5 @@
-"""Who waits for whom on a wafer: threads, idle PEs, held words, the PEs they need, and cycles among them."""
+"""Find what waits for what on a wafer: threads, idle PEs, held words, the PEs they need, and cycles among
+them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,18 +17,19 @@ from npuviz.targets.wavelet.view.main_threads import operation_name
 from npuviz.targets.wavelet.view.observe import Observer, held_words
 
 MOST_ROWS = 1000
-"""Waits that are looked at: a wafer may have a million."""
+"""Most waits that are collected: a wafer may have a million."""
 NUM_PORTS = 5
 IDLE = "idle"
-"""Who waits that a PE has ended a launched function and did not let the host go on."""
+"""`Waiting.who` of a PE that has ended a launched function without releasing the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Something that cannot go on.
+    """A thread, an idle PE or a color that cannot continue.
 
-    who   "main thread", "microthread 2", IDLE, "color 3"
-    what  what it waits for; `awaited` are the nodes that could bring it or make room, () unknown
+    who      "main thread", "microthread 2", "@map", IDLE, "color 3"
+    what     what it waits for, as the end of a sentence
+    awaited  nodes that could bring that or make room, () unknown
     """
 
     node: int
@@ -38,7 +40,7 @@ class Waiting:
 
 
 class Waits:
-    """Reads the waits of an engine's state."""
+    """Read the waits out of an engine's state."""
 
     def __init__(self, engine: Engine, observer: Observer, places: Places) -> None:
         self._engine = engine
@@ -46,7 +48,7 @@ class Waits:
         self._places = places
 
     def all(self) -> list[Waiting]:
-        """Everything that waits now, at most `MOST_ROWS`, by node."""
+        """Return everything that waits now, by node, until there are `MOST_ROWS`."""
         found: list[Waiting] = []
         nodes = np.arange(len(self._engine.program.nodes.x))
         s = self._engine.state
@@ -57,7 +59,8 @@ class Waits:
         return found
 
     def cycle(self, waits: Sequence[Waiting]) -> list[Waiting]:
-        """Waits of which each needs the PE of the next, the last one that of the first; [] without."""
+        """Return a cycle of waits: each needs the PE of the next, the last one that of the first; [] without
+        one."""
         of_node: dict[int, list[Waiting]] = {}
         for wait in waits:
             if wait.awaited and not wait.who.startswith("color"):
@@ -90,13 +93,14 @@ class Waits:
         return []
 
     def sentence(self, wait: Waiting) -> str:
-        """One wait: "PE(1,0) main thread (pe.csl:12) waits for words of color 1 from PE(0,0)"."""
+        """Return a wait as a sentence: "PE(1,0) main thread (pe.csl:12) waits for words of color 1 from
+        PE(0,0)"."""
         source = self._places.source(wait.instruction)
         where = f" ({source})" if source else ""
         return f"{self._places.name(wait.node)} {wait.who}{where} {wait.what}"
 
     def table(self, waits: Sequence[Waiting]) -> DetailTable:
-        """The waits as a report."""
+        """Return the waits as a report."""
         in_cycle = {id(wait) for wait in self.cycle(waits)}
         rows = tuple(
             (
@@ -148,7 +152,7 @@ class Waits:
         return prefix + (" and ".join(what for what, _ in texts) or "waits"), awaited
 
     def awaited(self, thread: Any, wait: int) -> list[Any]:
-        """The operands that an operation waits for: of two streams not the one that has words."""
+        """Return the operands that an operation waits for: of several streams only those without words."""
         wanted = {sk.WAIT_INPUT: sk.KIND_INPUT, sk.WAIT_OUTPUT: sk.KIND_OUTPUT}.get(wait, sk.KIND_FIFO)
         operands = [thread.operands[place] for place in range(4)]
         found = [operand for operand in operands if int(operand.kind) == wanted]
@@ -210,7 +214,8 @@ class Waits:
     # --- routes ------------------------------------------------------------------------------------------
 
     def sources(self, node: int, color: int) -> tuple[int, ...]:
-        """PEs whose words of a color can come to the processor of a node, by the routes of all positions."""
+        """Return the PEs whose words of a color can reach the processor of a node, by the routes of all
+        switch positions."""
 
         def visit(here: int) -> tuple[bool, int]:
             channel = self._observer.channel(here, color)
@@ -222,7 +227,8 @@ class Waits:
         return self._walk(node, visit)
 
     def _walk(self, node: int, visit: Callable[[int], tuple[bool, int]]) -> tuple[int, ...]:
-        """Nodes found from one on; `visit` says of a node whether it counts, and its ports to go on by."""
+        """Return the nodes found from one on; `visit` returns whether a node counts, and a mask of ports to
+        follow."""
         found: set[int] = set()
         todo, seen = [node], {node}
         while todo:
@@ -238,7 +244,7 @@ class Waits:
         return tuple(sorted(found))
 
     def blockers(self, node: int, color: int) -> tuple[int, ...]:
-        """Nodes at which words of a color that leave a node are held in the end."""
+        """Return the nodes at which words of a color that leave a node are held in the end."""
 
         def visit(here: int) -> tuple[bool, int]:
             channel = self._observer.channel(here, color)
@@ -258,18 +264,18 @@ class Waits:
         return int(queue.count) >= int(queue.room) - 1
 
     def neighbour(self, node: int, port: int) -> int:
-        """The node behind a port, below 0 without one."""
+        """Return the node behind a port, below 0 without one."""
         words = self._engine.words
         return int(pk.NODE(words, int(pk.PROGRAM(words).nodes), node).neighbour[port])
 
 
 def held_ports(channel: Any) -> list[int]:
-    """Ports of a CHANNEL whose buffers hold words."""
+    """Return the ports of a CHANNEL whose buffers hold words."""
     return [port for port in range(NUM_PORTS) if int(channel.ports[port].count)]
 
 
 def why_held(channel: Any) -> str:
-    """Why the words of a channel do not go on, if nothing moves any more."""
+    """Say why the words of a channel do not move, given that nothing moves any more."""
     routes = int(channel.positions[int(channel.position)])
     ports = held_ports(channel)
     if int(channel.closed):
@@ -285,7 +291,7 @@ def why_held(channel: Any) -> str:
 
 
 def _other_position(channel: Any, ports: Sequence[int]) -> str:
-    """Which position of a switch would accept the words, and what would bring it there."""
+    """Say which position of a switch would accept the words, and what would bring the switch there."""
     at = int(channel.position)
     accepting = [
         number

@@ -1,1 +1,1 @@
-"""What people see of a wafer: description, observation, listing, fabric, frames, values of variables."""
+"""Show a wafer to people: description, observation, listing, fabric, frames, values of variables."""

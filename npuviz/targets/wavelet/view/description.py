@@ -1,4 +1,4 @@
-"""What a wafer machine consists of, for people: units, memories, queues and tracks of its watched PEs."""
+"""Describe a wafer machine for people: units, memories, queues and tracks of its watched PEs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +29,13 @@ HOST_UNIT = 0
 
 @dataclass(frozen=True)
 class Numbering:
-    """Ids of everything watched.
+    """Ids of everything that is watched.
 
-    unit_pe    unit -> position in `watched`, -1 for the host; unit_part -1 main, 0..7 microthread, 8 router
-    track_of   (position, field of TRACKS) -> track; memory_of  position -> memory
-    queues     (position, queue number)
+    unit_pe    unit -> position in `watched`, -1 for the host
+    unit_part  unit -> -1 main thread, 0..7 microthread, 8 router
+    track_of   (position, field of TRACKS) -> track
+    memory_of  position -> memory
+    queues     (position, queue number) of each queue
     """
 
     watched: tuple[WatchedPe, ...]
@@ -48,7 +50,7 @@ ROUTER = 8
 
 
 def number(watched: tuple[WatchedPe, ...]) -> Numbering:
-    """Ids in the order of the watched places."""
+    """Give ids to the parts of watched places, in their order."""
     unit_pe, unit_part = [-1], [-1]
     track_of: dict[tuple[int, int], int] = {}
     memory_of: dict[int, int] = {}
@@ -72,7 +74,7 @@ def number(watched: tuple[WatchedPe, ...]) -> Numbering:
 
 
 def write_tracks(words: ProgramWords, numbering: Numbering) -> None:
-    """Tell the kernels the tracks, memories and queues of the watched places."""
+    """Write the tracks, memories and queues of the watched places into the program words, for kernels."""
 
     def tracks_of(position: int) -> Any:
         first = int(pk.PROGRAM(words.words).tracks)
@@ -87,21 +89,21 @@ def write_tracks(words: ProgramWords, numbering: Numbering) -> None:
 
 
 def unit_name(pe: WatchedPe, part: int) -> str:
-    """Name of a unit."""
+    """Return the name of a unit."""
     if part == ROUTER:
         return f"{pe.name}.router"
     return f"{pe.name}.task" if part < 0 else f"{pe.name}.ut{part}"
 
 
 def queue_name(number: int) -> str:
-    """Name of an input queue: one of the eight, or the one of a color (WSE-2)."""
+    """Return the name of an input queue: one of the eight, or the one of a color (WSE-2)."""
     return f"in{number}" if number < 8 else f"color{number - 8}"
 
 
 def describe(
     spec: WaveletSpec, wafer: Wafer, words: ProgramWords, numbering: Numbering
 ) -> MachineDescription:
-    """The description of a machine."""
+    """Return the description of a machine."""
     units = _units(numbering)
     unit_of = {
         (pe, part): n for n, (pe, part) in enumerate(zip(numbering.unit_pe, numbering.unit_part, strict=True))
@@ -221,7 +223,7 @@ _CAUSES = (
     Kind(KIND_LINK_BUSY, "link busy", "wait-bandwidth", "a word was held because links were in use"),
     Kind(KIND_BUFFERS, "buffers full", "wait-queue", "a word was held because buffers on its way were full"),
 )
-"""Of causes, not of intervals."""
+"""Kinds of causes, not of intervals."""
 
 
 def _floorplan(numbering: Numbering, units: tuple[Unit, ...]) -> tuple[Box, ...]:
@@ -250,5 +252,5 @@ COUNTERS = {
     "flops": (sk.BAND.flops, "floating-point operations of DSD operations", "FLOP"),
     "tasks": (sk.BAND.tasks, "tasks started", "tasks"),
 }
-"""Totals of the wafer: name -> word of a band, title, measure."""
+"""Totals of the wafer: name -> (word of a BAND, title, unit of measure)."""
 COMMANDS_TITLE = "host commands done"

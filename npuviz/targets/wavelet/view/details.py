@@ -1,4 +1,4 @@
-"""Tables about one processing element: state, tasks, operations, queues, switches, variables."""
+"""Make tables about one processing element: state, tasks, operations, queues, switches, variables."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _KINDS = {isa.ID_LOCAL: "local", isa.ID_DATA: "data", isa.ID_CONTROL: "control"}
 
 
 def pe_tables(observer: Observer, engine: Engine, node: int) -> tuple[DetailTable, ...]:
-    """Everything about a node now."""
+    """Return all tables about a node now, without empty ones."""
     found = [_channels(observer, node)]
     if observer.program_of(node) >= 0:
         found = [
@@ -99,7 +99,7 @@ def _channels(observer: Observer, node: int) -> DetailTable:
 
 
 def value_text(data: bytes, dtype: str, count: int) -> str:
-    """The first values of an array for people."""
+    """Return the first values of an array as text."""
     try:
         kind = numpy_dtype(dtype)
     except ValueError:

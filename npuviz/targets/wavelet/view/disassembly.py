@@ -1,4 +1,4 @@
-"""Text of instructions, a line each."""
+"""Write instructions as text, one line each."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def instruction_text(
     functions: Sequence[tables.Function] = (),
     operations: np.ndarray | None = None,
 ) -> str:
-    """One instruction as text, as in `add.i16 r3, r1, 4`; function and operation tables give names."""
+    """Return an instruction as text, as in `add.i16 r3, r1, 4`; function and operation tables give names."""
     op, a, b, c, imm, aux, kind, _ = (int(word) for word in row)
     name = isa.name_of("OP_", op)
     typed = f"{name}.{_TYPES[kind]}" if 0 <= kind < len(_TYPES) else name

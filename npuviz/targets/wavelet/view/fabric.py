@@ -1,4 +1,4 @@
-"""The fabric as the fabric panel asks for it: states, loads, queue levels, routes and words of an area."""
+"""Answer the fabric panel: states, loads, queue levels, routes and words of an area."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +45,7 @@ _HOP_KINDS = ("sent", "hop", "taken", "dropped")
 
 
 class FabricViews:
-    """Half of the wafer machine: see npuviz.sim.fabric for the protocols."""
+    """The part of the wafer machine that implements the protocols of npuviz.sim.fabric."""
 
     engine: Engine
     observer: Observer
@@ -57,7 +57,7 @@ class FabricViews:
 
     @property
     def fabric(self) -> FabricShape:
-        """Size, legend and words."""
+        """Return the size of the fabric, its legend and its words for things."""
         if self._shape is None:
             wafer, spec = self.engine.wafer, self.engine.spec
             colors = sorted({c for t in self.engine.program.templates for c, at in t.channels.items()
@@ -72,7 +72,7 @@ class FabricViews:
         return self._shape
 
     def _nodes_in(self, area: Area) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(nodes, rows, columns) of an area; rows and columns count from its corner."""
+        """Return (nodes, rows, columns) of an area; rows and columns count from its corner."""
         nodes = self.engine.program.nodes
         left, top = self.engine.wafer.offset
         x0, y0 = area.column - left, area.row - top
@@ -82,7 +82,7 @@ class FabricViews:
         return part[rows, columns], rows + low_y - y0, columns + low_x - x0
 
     def _blocks(self, nodes: np.ndarray) -> np.ndarray:
-        """Words of the blocks of nodes, 0 where nothing has happened."""
+        """Return the words of the blocks of nodes, 0 where nothing has happened."""
         s = self.engine.state
         return s[int(self.observer.wafer.nodes) + nodes]
 
@@ -92,7 +92,7 @@ class FabricViews:
         return self.engine.words[at + word]
 
     def element_states(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: state of every element now."""
+        """Return (rows, columns) uint8: the state of every element now."""
         found = np.zeros((area.rows, area.columns), np.uint8)
         nodes, rows, columns = self._nodes_in(area)
         s, wafer = self.engine.state, self.observer.wafer
@@ -116,7 +116,7 @@ class FabricViews:
             seen[waits == sk.WAIT_NONE] = RUNNING
             seen[(waits == sk.WAIT_OUTPUT) | (waits == sk.WAIT_FIFO_FULL)] = HELD
             before = own[active]
-            # A main thread at work says more than a microthread that waits.
+            # A main thread at work is shown rather than a microthread that waits.
             keep = (before == RUNNING) & (number < sk.MAIN) & ((masks[active] >> sk.MAIN & 1) == 0)
             stays = keep | ((before != IDLE) & (number < sk.MAIN) & (seen != RUNNING))
             own[active] = np.where(stays, before, seen)
@@ -128,7 +128,7 @@ class FabricViews:
         return found
 
     def link_loads(self, area: Area) -> np.ndarray:
-        """(rows, columns, ports) uint8: how much of the last window each output was busy."""
+        """Return (rows, columns, ports) uint8: the share of the last window in which each output was busy."""
         found = np.zeros((area.rows, area.columns, NUM_PORTS), np.uint8)
         nodes, rows, columns = self._nodes_in(area)
         s, cycles = self.engine.state, self.engine.spec.load_window
@@ -146,7 +146,7 @@ class FabricViews:
         return found
 
     def queue_fill(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: fill of the fullest input queue."""
+        """Return (rows, columns) uint8: the fill of the fullest input queue."""
         found = np.zeros((area.rows, area.columns), np.uint8)
         nodes, rows, columns = self._nodes_in(area)
         s, blocks = self.engine.state, self._blocks(nodes)
@@ -168,7 +168,7 @@ class FabricViews:
         return int(grid[y, x]) if 0 <= y < grid.shape[0] and 0 <= x < grid.shape[1] else -1
 
     def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
-        """What the elements of an area do now, in a few words, by their (column, row)."""
+        """Return what the elements of an area do now, in a few words, by their (column, row)."""
         nodes, rows, columns = self._nodes_in(area)
         states, off = self.element_states(area), Glance(OFF)
         found = {
@@ -193,7 +193,7 @@ class FabricViews:
         return found
 
     def _levels(self, nodes: np.ndarray) -> list[list[Level]]:
-        """Fill of the input queues that each of `nodes` (int) has."""
+        """Return the fill of the input queues that each of `nodes` (int) has."""
         queues = self.observer.places_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES)
         owners, numbers = np.nonzero(queues)
         words = self.engine.state[queues[owners, numbers][:, None] + _LEVEL_WORDS]
@@ -203,12 +203,12 @@ class FabricViews:
         return found
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
-        """Everything about one element now."""
+        """Return tables of everything about one element now."""
         node = self._node(column, row)
         return pe_tables(self.observer, self.engine, node) if node >= 0 else ()
 
     def units_of_element(self, column: int, row: int) -> tuple[int, ...]:
-        """Units of the description that belong to an element."""
+        """Return the units of the description that belong to an element."""
         node = self._node(column, row)
         watched = self.numbering.watched
         return tuple(
@@ -218,7 +218,7 @@ class FabricViews:
         )
 
     def element_of_unit(self, unit: int) -> tuple[int, int] | None:
-        """(column, row) of the element a unit belongs to, or None."""
+        """Return (column, row) of the element that a unit belongs to, or None."""
         position = self.numbering.unit_pe[unit] if 0 <= unit < len(self.numbering.unit_pe) else -1
         if position < 0:
             return None
@@ -228,7 +228,7 @@ class FabricViews:
     # --- routes and words ------------------------------------------------------------------------------
 
     def routes(self, color: int, area: Area) -> np.ndarray:
-        """Settings of the routers that have one for a color now, as rows of `ROUTE_DTYPE`."""
+        """Return the settings of the routers that route a color now, as rows of `ROUTE_DTYPE`."""
         nodes, rows, columns = self._nodes_in(area)
         if not 0 <= color < pk.NUM_COLORS:
             return np.zeros(0, ROUTE_DTYPE)
@@ -250,7 +250,7 @@ class FabricViews:
         return np.array(found, ROUTE_DTYPE)
 
     def words(self, area: Area) -> np.ndarray:
-        """Words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
+        """Return the words on the links and in the routers of an area now, as rows of `WORD_DTYPE`."""
         nodes, rows, columns = self._nodes_in(area)
         return words_of(self.engine, self.observer, nodes, columns + area.column, rows + area.row)
 
@@ -260,7 +260,7 @@ class FabricViews:
         return (int(nodes.x[node]) + left, int(nodes.y[node]) + top) if node < len(nodes.x) else (-1, -1)
 
     def word_path(self, word: int) -> WordPath | None:
-        """The way of a word as far as the trail remembers it."""
+        """Return the way of a word as far as the trail remembers it; None if it does not."""
         left, top = self.engine.wafer.offset
         rows = self.engine.trail()
         mine = rows[rows[:, 0] == word].tolist()
@@ -286,13 +286,13 @@ class FabricViews:
         )
 
     def is_sent(self, word: int) -> bool:
-        """Whether a word has been sent up to now."""
+        """Return whether a word has been sent up to now."""
         node, number = word >> 32, word & 0xFFFF_FFFF
         is_known = 0 <= node < len(self.engine.program.nodes.x)
         return is_known and int(self.observer.block_row(node).sequence) > number
 
     def words_of_element(self, column: int, row: int) -> Sequence[int]:
-        """Ids of the words in the router and the queues of an element now, of each one time."""
+        """Return the ids of the words in the router and the queues of an element now, without repetition."""
         node = self._node(column, row)
         if node < 0 or not self.observer.block(node):
             return ()
@@ -308,7 +308,8 @@ class FabricViews:
         return tuple(dict.fromkeys(found))
 
     def wavelet_text(self, node: int, hit: Hit) -> str:
-        """A word that came to the processor of a node in the last cycle: what it is, and who sent it."""
+        """Describe a word that reached the processor of a node in the last cycle: its contents and its
+        sender."""
         value = np.array([hit.data], np.uint32).view(np.float32)[0]
         kind = "control wavelet" if hit.is_control else "wavelet"
         text = f"{kind} {hit.data:#010x} (f32 {value:.6g}) of color {hit.color}"
@@ -332,7 +333,7 @@ class FabricViews:
 
 
 def _ring_entries(channel: Any, port: int) -> list[tuple[int, int, int]]:
-    """(payload, identity, ready) of the words in a port of a CHANNEL, head first."""
+    """Return (payload, identity, ready) of the words in a port of a CHANNEL, head first."""
     slots, ring = int(channel.slots), channel.ports[port]
     size = int(channel.limit_ramp) if port == 0 else slots
     first = 4 * slots if port == 0 else (port - 1) * slots

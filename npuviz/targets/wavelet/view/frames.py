@@ -1,4 +1,4 @@
-"""Calls and variables of the processing elements of a wafer: the machine's half of source-level debugging."""
+"""Read calls and variables of the PEs of a wafer: the machine's half of source-level debugging."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,14 +19,14 @@ _CALLS = (k.OP_CALL, k.OP_CALLI)
 
 
 class FrameViews:
-    """Part of the wafer machine: see npuviz.sim.frames for the protocol."""
+    """The part of the wafer machine that implements the protocol of npuviz.sim.frames."""
 
     engine: Engine
     observer: Observer
     listing: WaveletListing
 
     def frames(self, element: int) -> Sequence[Frame]:
-        """Calls under way on a PE, innermost first; () while it runs nothing."""
+        """Return the calls under way on a PE, innermost first; () while it runs nothing."""
         node = self._node_of(element)
         b = self.observer.block(node) if node >= 0 else 0
         s = self.engine.state
@@ -55,7 +55,7 @@ class FrameViews:
         return tuple(found)
 
     def globals_of(self, element: int) -> Sequence[FrameVariable]:
-        """Global variables of a PE's program, by name."""
+        """Return the global variables of a PE's program, by name."""
         node = self._node_of(element)
         if node < 0 or self.observer.program_of(node) < 0:
             return ()
@@ -81,11 +81,12 @@ class FrameViews:
         return int(grid[y, x]) if 0 <= y < grid.shape[0] and 0 <= x < grid.shape[1] else -1
 
     def _started_last(self, pe: Any, program: PeProgram, first: int) -> int:
-        """The instruction that the innermost frame started last: its first one if it has started none."""
+        """Return the instruction that the innermost frame started last: its first one if it has started
+        none."""
         line, following = int(pe.line), first + int(pe.pc)
         if not first <= line < first + len(program.code):
             return following
-        # After a return the frame stands at its call, which lies before the instruction that is next.
+        # After a return the frame is at its call, the instruction before the next one.
         return following - 1 if int(program.code[line - first, k.C_OP]) == k.OP_RET else line
 
     def _is_call(self, line: int, program: PeProgram, first: int) -> bool:

@@ -1,4 +1,5 @@
-"""What a stop row's hit word tells: the element, and the instruction, command or wavelet that made it hit."""
+"""Decode the hit word of a stop row: the element, and the instruction, command or wavelet that made it
+hit."""
 
 from dataclasses import dataclass
 
@@ -9,10 +10,11 @@ from npuviz.targets.wavelet.kernels.time import stops as k
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What made a row hit; -1 for what it was not.
+    """The cause of a hit of a stop row; -1 for every kind of cause that it is not.
 
     element      row * columns + column of the whole grid
-    instruction  index in the listing; command: number of the host's command
+    instruction  index in the listing
+    command      number of the host's command
     color        of the wavelet, whose 32 bits are `data`
     """
 
@@ -25,7 +27,7 @@ class Hit:
 
 
 def read_hit(hits: np.ndarray) -> Hit:
-    """The first hit among the hit words of a table; a hit without more than a mark has no element."""
+    """Decode the first hit among the hit words of a table; a hit without more than a mark has no element."""
     word = int(hits[np.flatnonzero(hits)[0]])
     element, above = (word & (1 << k.ELEMENT_BITS) - 1) - 2, word >> k.ELEMENT_BITS
     if word & k.MARK_WORD:

@@ -1,4 +1,4 @@
-"""The instructions of a wafer's programs, with the CSL texts they come from."""
+"""List the instructions of a wafer's programs, with the CSL texts they come from."""
 
 import os
 from bisect import bisect_right
@@ -15,18 +15,19 @@ from npuviz.targets.wavelet.view.disassembly import instruction_text
 from npuviz.targets.wavelet.wafer import Function, PeProgram, Wafer
 
 LIBRARY = "/targets/wavelet/csl/library/"
-"""In the path of every file that comes with npuviz."""
+"""Part of the path of every CSL file that comes with npuviz."""
 
 
 def is_library(path: str) -> bool:
-    """Whether a program text comes with npuviz."""
+    """Return whether a program text comes with npuviz."""
     return LIBRARY in path.replace("\\", "/")
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """Names for people, unique: of library files as programs import them, of others from their folder on."""
+    """Return unique short names: of library files as programs import them, of others from their common folder
+    on."""
     own = [path for path in paths if not is_library(path)]
-    # Absolute and relative ones, or a name that is missing, have no folder in common.
+    # Absolute and relative paths, or an empty one, have no folder in common.
     is_alike = all(own) and len({os.path.isabs(path) for path in own}) == 1
     folder = os.path.commonpath([os.path.dirname(path) for path in own]) if is_alike else ""
     names = {os.path.relpath(path, folder or ".") if os.path.isabs(path) else path for path in own}
@@ -41,7 +42,7 @@ def short_names(paths: Sequence[str]) -> list[str]:
 
 
 class WaveletListing:
-    """All programs one after the other; programs with one code table share its instructions.
+    """The instructions of all programs, one program after the other; programs with one code table share them.
 
     The graph node of an instruction is its function.
     """
@@ -71,12 +72,15 @@ class WaveletListing:
 
     @cached_property
     def code(self) -> np.ndarray:
-        """(n, isa.CODE_WORDS) int64: all instructions."""
+        """Return (n, isa.CODE_WORDS) int64: all instructions."""
         parts = [np.asarray(owner.code, np.int64).reshape(-1, isa.CODE_WORDS) for owner in self._owners]
         return np.concatenate(parts) if parts else np.zeros((0, isa.CODE_WORDS), np.int64)
 
     def owner_of(self, index: int) -> tuple[int, PeProgram]:
-        """First instruction of a code table and the program that stands for it. Raises IndexError outside."""
+        """Return the first instruction of the code table of an instruction, and a program with that table.
+
+        Raises IndexError outside.
+        """
         if not 0 <= index < self._count:
             raise IndexError(f"instruction {index}: the listing has {self._count}")
         table = bisect_right(self._firsts, index) - 1
@@ -89,37 +93,37 @@ class WaveletListing:
         return Instruction(index, -1, text.split(" ")[0], text, self.node_of(index))
 
     def node_of(self, index: int) -> int:
-        """The function of an instruction, -1 if none."""
+        """Return the function of an instruction, -1 if none."""
         return bisect_right(self._entries, index) - 1 if 0 <= index < self._count else -1
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Functions of instructions, -1 outside the listing."""
+        """Return the functions of instructions, -1 outside the listing."""
         found = np.searchsorted(self._starts, indices, side="right") - 1
         found[(indices < 0) | (indices >= self._count)] = -1
         return found.astype(np.int32)
 
     def units_of(self, indices: np.ndarray) -> np.ndarray:
-        """No unit: every PE with the program runs an instruction."""
+        """Return -1 for every instruction: each runs on all PEs with the program."""
         return np.full(indices.shape, -1, np.int32)
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Addresses are known only while a PE runs: none."""
+        """Return no destinations: addresses are known only while a PE runs."""
         zeros = np.zeros(indices.shape, np.int64)
         return zeros, zeros.copy(), np.full(indices.shape, -1, np.int32)
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
-        """A function runs on many PEs, many times: there is no range that starts and ends once."""
+        """Return []: a function runs on many PEs, many times, so that no range starts and ends once."""
         return []
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
-        """No unit owns instructions."""
+        """Return []: no unit owns instructions."""
         return []
 
     # --- source texts ----------------------------------------------------------------------------------
 
     @cached_property
     def sources(self) -> Sequence[SourceFile]:
-        """The texts of the wafer; names of the user's files count from the folder that has them all."""
+        """Return the texts of the wafer; the user's files are named from their common folder on."""
         names = short_names(self._wafer.files)
         return tuple(
             SourceFile(name, text, path, "csl", is_library(path))
@@ -127,7 +131,7 @@ class WaveletListing:
         )
 
     def place_of(self, index: int) -> Place | None:
-        """Place of an instruction. Raises IndexError outside the listing."""
+        """Return the place of an instruction in its text. Raises IndexError outside the listing."""
         first, owner = self.owner_of(index)
         line = int(owner.code[index - first, isa.C_LINE])
         if not 0 <= line < len(owner.places):
@@ -136,7 +140,7 @@ class WaveletListing:
         return Place(place.file, place.line, place.column)
 
     def where(self, index: int) -> str:
-        """ "pe.csl:42 in compute" of an instruction, as far as known."""
+        """Return "pe.csl:42 in compute" for an instruction, as far as known."""
         node = self.node_of(index)
         name = self.functions[node][1].name if node >= 0 else ""
         place = self.place_of(index) if 0 <= index < self._count else None
@@ -161,16 +165,16 @@ class WaveletListing:
         return found
 
     def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a line, rising."""
+        """Return the half-open instruction ranges of a line, rising."""
         return list(self._lines.get(file, {}).get(line, []))
 
     def lines_with_code(self, file: int) -> Sequence[int]:
-        """Lines of a file that instructions come from, rising."""
+        """Return the lines of a file that instructions come from, rising."""
         return sorted(self._lines.get(file, {}))
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Tasks and functions, by name; the same text compiled several times is one entry."""
+        """Return tasks and functions, by name; a text that was compiled several times is one entry."""
         tasks = {(id(p.code), t.function) for p in self._wafer.programs for t in p.tasks}
         found: dict[tuple[str, int, int], tuple[str, list[int], Place]] = {}
         for first, owner in zip(self._firsts, self._owners, strict=True):

@@ -1,4 +1,4 @@
-"""What the main threads of many nodes do now, read at once."""
+"""Find out what the main threads of many nodes do now, reading them all at once."""
 
 from typing import NamedTuple
 
@@ -18,13 +18,13 @@ WAITS = {
     sk.WAIT_FIFO_FULL: ("FIFO full", "wait-queue"),
     sk.WAIT_BLOCKED: ("blocked", "wait-dependency"),
 }
-"""WAIT_ code -> what it is called, and the role of its colour."""
+"""WAIT_ code -> (its text, the role of its colour)."""
 _ID_WORDS = {k.ID_LOCAL: "local task", k.ID_DATA: "data task", k.ID_CONTROL: "control task",
              k.ID_COLOR: "teardown of color", k.ID_OUTPUT_QUEUE: "empty queue"}  # fmt: skip
 
 
 class MainThread(NamedTuple):
-    """What a main thread does: as `UnitState` has it, and the name of its task, "" if there is none."""
+    """What a main thread does: the fields of `UnitState`, and the name of its task, "" if there is none."""
 
     status: str
     role: str
@@ -34,17 +34,21 @@ class MainThread(NamedTuple):
     task: str = ""
 
     def state_of(self, unit: int) -> UnitState:
-        """The same, as the state of a unit."""
+        """Return this as the state of a unit."""
         return UnitState(unit, self.status, self.role, self.detail, self.instruction, self.since)
 
 
 def operation_name(number: int) -> str:
-    """Name of a DSD operation."""
+    """Return the name of a DSD operation."""
     return isa.name_of("D_", number)
 
 
 def operation_text(operation: int, wait: int, left: int) -> tuple[str, str]:
-    """What a DSD operation does, in words and as the role of a colour; wait: WAIT_ code, left: elements."""
+    """Return what a DSD operation does, in words and as the role of a colour.
+
+    wait  a WAIT_ code
+    left  elements left
+    """
     name, why = operation_name(operation), WAITS.get(wait)
     if why is not None:
         return f"{name}: {why[0]}", why[1] if why[1] == "wait-empty" else "control"
@@ -52,14 +56,14 @@ def operation_text(operation: int, wait: int, left: int) -> tuple[str, str]:
 
 
 def main_threads(engine: Engine, nodes: np.ndarray, blocks: np.ndarray, cycle: int) -> list[MainThread]:
-    """What the main threads of nodes do at `cycle`.
+    """Return what the main threads of nodes do at `cycle`.
 
     nodes, blocks  (n,) int: nodes, and the words of their blocks; 0 where nothing has happened
     """
     s, words = engine.state, engine.words
     program = pk.PROGRAM(words)
     layouts = words[int(program.nodes) + nodes * pk.NODE.num_words + pk.NODE.layout]
-    # Word 0 stands for blocks that are not there: their rows are not looked at.
+    # Word 0 stands for blocks that do not exist: their rows are not used.
     has_block = blocks > 0
     outermost = np.where(has_block, blocks + words[layouts + pk.LAYOUT.registers], 0)
     thread = np.where(

@@ -1,4 +1,4 @@
-"""What the state says, in the words of the machine contract: queues, units, activities, totals."""
+"""Read the state of a wafer in terms of the machine contract: queues, units, activities, totals."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -19,9 +19,9 @@ from npuviz.targets.wavelet.view.main_threads import MainThread, main_threads, o
 from npuviz.targets.wavelet.wafer import HOST_COPY_IN, HOST_COPY_OUT, HOST_LAUNCH, STREAMS_IN
 
 NUM_LINKS = 4
-"""Of a router, beside the ramp."""
+"""Links of a router, without its ramp."""
 NODES_AT_ONCE = 4096
-"""Nodes of which many records are read together."""
+"""Nodes whose records are read together."""
 UNITS_AT_ONCE = 64
 """Main threads that are read together while units are asked for one by one."""
 MEMORY_BYTES = 49_152
@@ -35,18 +35,18 @@ _HOST_WORDS = {
 
 
 def held_words(channel: Any) -> int:
-    """Words in the buffers of a CHANNEL."""
+    """Return how many words the buffers of a CHANNEL hold."""
     return sum(int(channel.ports[port].count) for port in range(5))
 
 
 def queue_entries(queue: Any) -> list[Any]:
-    """The ENTRY of each word in an input QUEUE, head first."""
+    """Return the ENTRY of each word in an input QUEUE, head first."""
     head, limit = int(queue.head), int(queue.limit)
     return [sk.ENTRY(queue, sk.QUEUE.ring, (head + place) % limit) for place in range(int(queue.count))]
 
 
 class Observer:
-    """Reads an engine's state for people; never changes it."""
+    """Read an engine's state for people; never changes it, except for `note_written`."""
 
     def __init__(self, engine: Engine, listing: WaveletListing, numbering: description.Numbering) -> None:
         self._engine = engine
@@ -62,16 +62,16 @@ class Observer:
         """The header of the root state."""
         state = self._engine.state
         if state is not self._state:
-            # It was made larger, or replaced by a snapshot.
+            # The state was made larger, or replaced by a snapshot.
             self._state, self._wafer = state, sk.WAFER(state)
         return self._wafer
 
     def block(self, node: int) -> int:
-        """Word of a node's block, 0 while nothing has happened there."""
+        """Return the word of a node's block, 0 while nothing has happened there."""
         return int(self._engine.state[int(self.wafer.nodes) + node])
 
     def layout(self, node: int) -> Any:
-        """Where things lie in a node's block: the LAYOUT of its class."""
+        """Return where things lie in a node's block: the LAYOUT of its class."""
         words = self._engine.words
         place = int(words[self._nodes + node * pk.NODE.num_words + pk.NODE.layout])
         found = self._layouts.get(place)
@@ -80,20 +80,20 @@ class Observer:
         return found
 
     def block_row(self, node: int) -> Any:
-        """A node's BLOCK; its template while nothing has happened there."""
+        """Return a node's BLOCK; its template while nothing has happened there."""
         b = self.block(node)
         if b:
             return sk.BLOCK(self._engine.state, b)
         return sk.BLOCK(self._engine.words, int(self.layout(node).template))
 
     def memory_words(self, node: int) -> np.ndarray:
-        """The memory of a node (a view), int64."""
+        """Return the memory of a node (a view), int64."""
         block = self.block_row(node)
         start = block.first_word + int(self.layout(node).memory)
         return block.all_words[start : start + -(-int(block.bytes) // 8)]
 
     def note_written(self, node: int, first: int, behind: int) -> None:
-        """Bytes of a node's memory, which has a block of its own, are written from outside."""
+        """Mark bytes of a node's memory as written; the node must have a block of its own."""
         layout, block = self.layout(node), self.block_row(node)
         if not int(layout.unset):
             return
@@ -105,11 +105,11 @@ class Observer:
         words[:] = np.packbits(bits, bitorder="little").view(np.int64)
 
     def thread(self, node: int, number: int) -> Any:
-        """A THREAD of a node."""
+        """Return a THREAD of a node."""
         return sk.THREAD(self.block_row(node), int(self.layout(node).threads), number)
 
     def wait(self, node: int, number: int) -> int:
-        """What a thread with an operation waits for now: a WAIT_ code."""
+        """Return what a thread with an operation waits for now: a WAIT_ code."""
         block = self.block_row(node)
         stalled = int(block.stalled)
         is_held = (stalled | stalled >> sk.STALLED_OUTPUT | int(block.tested)) >> number & 1
@@ -118,36 +118,37 @@ class Observer:
         return sk.WAIT_NONE
 
     def queue(self, node: int, number: int) -> Any:
-        """An input QUEUE of a node."""
+        """Return an input QUEUE of a node."""
         return sk.QUEUE(self.block_row(node), int(self.layout(node).queue[number]))
 
     def channel(self, node: int, color: int) -> Any | None:
-        """The CHANNEL of a color at a node, None without one."""
+        """Return the CHANNEL of a color at a node, None without one."""
         start = int(self.layout(node).channel[color]) if 0 <= color < pk.NUM_COLORS else 0
         return sk.CHANNEL(self.block_row(node), start) if start else None
 
     def channels(self, node: int) -> list[tuple[int, Any]]:
-        """(color, CHANNEL) of a node, by color."""
+        """Return (color, CHANNEL) of all channels of a node, by color."""
         block, places = self.block_row(node), self.layout(node).channel.tolist()
         return [(color, sk.CHANNEL(block, place)) for color, place in enumerate(places) if place]
 
     def held_channels(self, node: int) -> list[tuple[int, Any]]:
-        """(color, CHANNEL) of those channels of a node in whose buffers words are, by color."""
+        """Return (color, CHANNEL) of the channels of a node whose buffers hold words, by color."""
         block, places = self.block_row(node), self.layout(node).channel
         held = block.all_words[block.first_word + places + sk.CHANNEL.held]
         colors = np.flatnonzero((places > 0) & (held != 0)).tolist()
         return [(color, sk.CHANNEL(block, int(places[color]))) for color in colors]
 
     def held_at(self, nodes: np.ndarray) -> np.ndarray:
-        """Tell which of `nodes` (int) have words in buffers of channels: bool, as many."""
+        """Return which of `nodes` (int) have words in buffers of channels: bool for each."""
         return self._any_of(nodes, pk.LAYOUT.channel, pk.NUM_COLORS, sk.CHANNEL.held)
 
     def queued_at(self, nodes: np.ndarray) -> np.ndarray:
-        """Tell which of `nodes` (int) have words in input queues: bool, as many."""
+        """Return which of `nodes` (int) have words in input queues: bool for each."""
         return self._any_of(nodes, pk.LAYOUT.queue, pk.NUM_QUEUES, sk.QUEUE.count)
 
     def places_of(self, nodes: np.ndarray, first: int, number: int) -> np.ndarray:
-        """(len(nodes), number) words of records whose places stand in layouts from `first` on; 0 for none."""
+        """Return (len(nodes), number) words of the records whose places stand in layouts from `first` on; 0
+        for none."""
         words = self._engine.words
         blocks = self._engine.state[int(self.wafer.nodes) + nodes][:, None]
         layouts = words[self._nodes + nodes * pk.NODE.num_words + pk.NODE.layout]
@@ -155,11 +156,12 @@ class Observer:
         return np.where((at > 0) & (blocks > 0), blocks + at, 0)
 
     def _any_of(self, nodes: np.ndarray, places: int, number: int, word: int) -> np.ndarray:
-        """Where `word` of one of `number` records is not 0 whose places stand in layouts from `places` on."""
+        """Return for each node whether `word` is not 0 in any of its `number` records, whose places begin at
+        `places` in layouts."""
         s, found = self._engine.state, np.zeros(len(nodes), np.bool_)
         for first in range(0, len(nodes), NODES_AT_ONCE):
             at = self.places_of(nodes[first : first + NODES_AT_ONCE], places, number)
-            # Word 0 of the state is read where there is none.
+            # Word 0 of the state is read for records that do not exist.
             holds = (at > 0) & (s[at + word * (at > 0)] != 0)
             found[first : first + NODES_AT_ONCE] = holds.any(axis=1)
         return found
@@ -167,12 +169,12 @@ class Observer:
     # --- queues ----------------------------------------------------------------------------------------
 
     def queue_length(self, queue: int) -> int:
-        """Words in a queue of the description."""
+        """Return how many words a queue of the description holds."""
         position, number = self._numbering.queues[queue]
         return int(self.queue(self._numbering.watched[position].node, number).count)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         position, number = self._numbering.queues[queue]
         queue_row = self.queue(self._numbering.watched[position].node, number)
         words = [int(entry.identity) for entry in queue_entries(queue_row)]
@@ -181,7 +183,7 @@ class Observer:
     # --- units -----------------------------------------------------------------------------------------
 
     def unit_states(self) -> Iterator[UnitState]:
-        """What every unit does now, by unit id, made a few at a time: a wafer has many."""
+        """Yield what every unit does now, by unit id; a few are read at a time, because a wafer has many."""
         yield self._host_state()
         mains: list[MainThread] = []
         nodes = [pe.node for pe in self._numbering.watched]
@@ -214,26 +216,26 @@ class Observer:
         return UnitState(0, "idle", "idle")
 
     def command_text(self, index: int) -> str:
-        """What a command of the host does: "copy to A", "launch compute"."""
+        """Return what a command of the host does: "copy to A", "launch compute"."""
         command = self._engine.commands[index]
         return f"{_HOST_WORDS.get(command.kind, 'stream out')} {command.subject}"
 
     def task_name(self, node: int) -> str:
-        """Name of the task that runs on a node, "" if none."""
+        """Return the name of the task that runs on a node, "" if none."""
         return self.main_threads(np.array([node]))[0].task
 
     def program_of(self, node: int) -> int:
-        """Index of a node's program, -1 if it has none."""
+        """Return the index of a node's program, -1 if it has none."""
         code = int(self.layout(node).code)
         first = int(pk.PROGRAM(self._engine.words).codes)
         return (code - first) // pk.CODE.num_words if code >= 0 else -1
 
     def main_state(self, unit: int, node: int) -> UnitState:
-        """What the main thread of a node does."""
+        """Return what the main thread of a node does."""
         return self.main_threads(np.array([node]))[0].state_of(unit)
 
     def main_threads(self, nodes: np.ndarray) -> list[MainThread]:
-        """What the main threads of nodes (int) do, in their order."""
+        """Return what the main threads of nodes (int) do, in the same order."""
         blocks = self._engine.state[int(self.wafer.nodes) + nodes]
         return main_threads(self._engine, nodes, blocks, int(self.wafer.cycle))
 
@@ -248,7 +250,7 @@ class Observer:
         return UnitState(unit, f"{sum(count for _, count in held)} words", "move-out", detail)
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> instruction it takes next."""
+        """Return unit id -> the instruction that it runs next."""
         found: dict[int, int] = {}
         for unit, position in enumerate(self._numbering.unit_pe):
             if position < 0 or self._numbering.unit_part[unit] >= 0:
@@ -264,7 +266,7 @@ class Observer:
     # --- what is under way -------------------------------------------------------------------------------
 
     def activities(self) -> list[Activity]:
-        """Intervals that the trace does not hold yet."""
+        """Return the intervals under way, which the trace does not hold yet."""
         wafer = self.wafer
         found: list[Activity] = []
         if int(wafer.status) == sk.STATUS_FINISHED:
@@ -297,7 +299,7 @@ class Observer:
         return found
 
     def _task_under_way(self, row: "_Doing", cycle: int) -> list[Activity]:
-        """What a task without an operation does: it computes, and may wait in the middle of it."""
+        """Return the intervals of a task that runs no operation: work, and a wait in the middle of it."""
         track = self._numbering.track_of.get((row.position, pk.TRACKS.main), -1)
         if row.run_start >= cycle or track < 0:
             return []
@@ -312,7 +314,7 @@ class Observer:
         return found
 
     def _main_wait(self, row: "_Doing", cycle: int) -> int:
-        """WAIT_ number of what the main thread waits for in the middle of a task."""
+        """Return the WAIT_ number of what the main thread waits for in the middle of a task."""
         waits = row.map_wait
         if waits == 0 or row.map_since >= cycle:
             return sk.WAIT_NONE
@@ -342,7 +344,7 @@ class Observer:
 
     @cached_property
     def _link_places(self) -> "_LinkPlaces":
-        """Where the links stand that have a track."""
+        """Where the words of the links that have a track lie."""
         rows = [
             (track, pe.node, sk.BLOCK.links + port * sk.LINK.num_words)
             for position, pe in enumerate(self._numbering.watched)
@@ -352,7 +354,7 @@ class Observer:
         return _LinkPlaces(*np.array(rows, np.int64).reshape(-1, 3).T)
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         queues: list[tuple[str, int, int]] = []
         memories: list[tuple[str, int, int]] = []
         for pe in self._numbering.watched:
@@ -368,7 +370,7 @@ class Observer:
         return RunSummary(self._unit_times(), tuple(queues), tuple(memories), counters)
 
     def peaks(self) -> list[Peak]:
-        """What links and ramps carried beside what they can."""
+        """Return the words that links have carried, and the most that they could have."""
         wafer = self.wafer
         cycles = int(wafer.final if int(wafer.status) == sk.STATUS_FINISHED else wafer.now + 1)
         pace = 1000 / max(1, int(wafer.link))
@@ -377,7 +379,7 @@ class Observer:
         return [Peak("links", hops, links, "words")]
 
     def _unit_times(self) -> tuple[tuple[str, int, int], ...]:
-        """Name, busy and waiting cycles of every watched unit that has tracks."""
+        """Return name, busy and waiting cycles of every watched unit that has tracks."""
         names, nodes, words, waits, shifts, unit_of = self._unit_words
         state = self._engine.state
         blocks = state[int(self.wafer.nodes) + nodes]
@@ -392,7 +394,7 @@ class Observer:
 
     @cached_property
     def _unit_words(self) -> "_UnitWords":
-        """Where the cycles of units stand."""
+        """Where the cycles of units are counted."""
         names: list[str] = []
         rows: list[tuple[int, int, int, int]] = []
         unit_of: dict[int, int] = {}
@@ -417,10 +419,10 @@ class Observer:
 
 
 class _UnitWords(NamedTuple):
-    """Where the cycles of units stand: words in the blocks of their nodes, and shifts of the busy ones.
+    """Where the cycles of units are counted: words in the blocks of their nodes, and shifts of the busy ones.
 
-    waiting  0: none
-    unit_of  track -> place of the unit whose one track it is, which may show something under way
+    waiting   word of the waiting cycles, 0: none
+    unit_of   track -> index of the unit whose only track it is and which may have an interval under way
     """
 
     names: list[str]
@@ -455,7 +457,8 @@ _DOING_WORDS = tuple(getattr(sk.BLOCK, name) for name in _Doing._fields[1:])
 
 
 def _pieces(thread: Any, cycle: int) -> list[tuple[int, int, int]]:
-    """What the track of a THREAD under way shows that is not recorded yet: start, end (-1: goes on), kind."""
+    """Return the intervals of a THREAD under way that are not recorded yet: start, end (-1: not ended),
+    kind."""
     kind, resumed, expected = KIND_OPERATION + int(thread.op), int(thread.resumed), int(thread.expected)
     paused, why = int(thread.paused), int(thread.why)
     found = [(paused, resumed, KIND_WAIT + int(thread.reason))] if paused else []
@@ -468,7 +471,7 @@ def _pieces(thread: Any, cycle: int) -> list[tuple[int, int, int]]:
 
 
 def queue_texts(queue: Any) -> list[str]:
-    """The words of an input QUEUE for people, head first."""
+    """Return the words of an input QUEUE as texts, head first."""
     found: list[str] = []
     for entry in queue_entries(queue):
         payload = int(entry.payload)

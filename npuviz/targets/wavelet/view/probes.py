@@ -1,4 +1,5 @@
-"""The probes of a wafer machine; what words, tasks, the host and a PE's datapath take can be written."""
+"""Make the probes of a wafer machine; latencies, the pace of a PE's datapath and the depth of queues can be
+written."""
 
 from collections.abc import Mapping
 
@@ -27,14 +28,14 @@ _LATENCIES: Mapping[str, tuple[int, int, int, str, str]] = {
     "host_word": (sk.WAFER.host_word, 1, 1000, "of a word of the host", "from the next word or copy on"),
     "host_launch": (sk.WAFER.host_launch, 1, 1000, "of a launch", "from the next launch on"),
 }  # fmt: skip
-"""Name, as of the setting -> word, least and largest cycles as of the setting, title, when it counts."""
+"""Name of the setting -> its word, least and largest cycles, title, and from when a change applies."""
 _INTERVAL = (1.0, 64.0)
 _MOST_STRETCH = 1000
-"""Slowest datapath of a PE that can be set."""
+"""Largest slowdown of a PE's datapath that can be set."""
 
 
 def make_probes(engine: Engine, observer: Observer, numbering: Numbering) -> ProbeTable:
-    """Counters of the wafer, and what watched PEs and their queues do."""
+    """Return the probes of the wafer's counters, and of watched PEs and their queues."""
     found = ProbeTable(
         f"{', '.join(_LATENCIES)}, link_interval, the slowdown of a PE and the depth of a queue"
     )
@@ -100,7 +101,7 @@ def _add_latencies(found: ProbeTable, engine: Engine) -> None:
 
 
 def _within(value: np.ndarray, least: int, largest: int) -> int:
-    """The whole number from `least` to `largest` that a probe is set to. Raises ValueError."""
+    """Return the whole number from `least` to `largest` that a probe is set to. Raises ValueError."""
     number = whole_number(value, largest)
     if number < least:
         raise ValueError(f"expected a whole number from {least} to {largest}")

@@ -1,4 +1,4 @@
-"""Values of a processing element for people: by the type a CSL program gives them."""
+"""Write values of a processing element as text, by the type that a CSL program gives them."""
 
 import re
 
@@ -22,7 +22,8 @@ _KINDS = {
 
 
 def array_of(type_text: str) -> tuple[str, int]:
-    """(element type, elements) of a type as CSL writes it; (the type, 1) of one that is no array."""
+    """Return (element type, elements) of a type as CSL writes it; (the type, 1) of a type that is no
+    array."""
     count = 1
     found = _ARRAY.fullmatch(type_text)
     while found is not None:
@@ -34,7 +35,7 @@ def array_of(type_text: str) -> tuple[str, int]:
 
 
 def size_of(type_text: str) -> int:
-    """Bytes of a type in memory, 0 if it is none that is known here."""
+    """Return the bytes of a type in memory, 0 if the type is not known here."""
     element, count = array_of(type_text)
     if element in _NUMBERS:
         return numpy_dtype(_NUMBERS[element]).itemsize * count
@@ -45,7 +46,7 @@ def size_of(type_text: str) -> int:
 
 
 def value_text(data: bytes, type_text: str, dtype: str = "") -> str:
-    """The first values of a variable's bytes.
+    """Return the first values of a variable's bytes as text.
 
     dtype  how to read elements of a type that is not known here; "" shows their bytes
     """
@@ -70,7 +71,8 @@ def value_text(data: bytes, type_text: str, dtype: str = "") -> str:
 
 
 def register_text(value: int, type_text: str) -> str:
-    """A register word: integers hold their value, floats their raw bits, descriptors themselves."""
+    """Return a register word as text: registers hold integers as values, floats as raw bits, descriptors
+    packed."""
     element, _ = array_of(type_text)
     if _is_descriptor(element):
         return descriptor_text(value)
@@ -85,7 +87,7 @@ def register_text(value: int, type_text: str) -> str:
 
 
 def descriptor_text(word: int) -> str:
-    """A descriptor in a few words: "mem1d at 0x40, 8 elements"."""
+    """Return a descriptor in a few words: "mem1d at 0x40, 8 elements"."""
     kind = word & k.MASK_KIND
     name = _KINDS.get(kind, "no descriptor")
     extent = isa.unpack(word, k.F_EXTENT)
@@ -117,7 +119,7 @@ def _number(value: float | int | bool) -> str:
 
 
 def joined(texts: list[str], count: int) -> str:
-    """The texts of the first of so many values; a single one as it is."""
+    """Join the texts of the first of `count` values; a single value stays as it is."""
     if count == 1 and texts:
         return texts[0]
     return f"[{' '.join(texts)}{' ...' if count > len(texts) else ''}]"

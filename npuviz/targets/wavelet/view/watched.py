@@ -1,4 +1,4 @@
-"""Which places of a wafer are watched: they have units, tracks, queues and a memory in the description."""
+"""Choose the watched places of a wafer: they have units, tracks, queues and a memory in the description."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from npuviz.targets.wavelet.wafer import PeProgram, Wafer
 
 MAX_TRACKS = 4096
 CORNER = 64
-"""PEs watched when all of them would need too many tracks."""
+"""PEs that are watched if all of them would need too many tracks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,20 @@ class WatchedPe:
 
     @property
     def name(self) -> str:
-        """Name of its group of units."""
+        """Name of the place's group of units."""
         return f"PE({self.x},{self.y})"
 
     @property
     def num_tracks(self) -> int:
-        """Tracks of its units."""
+        """Tracks of the place's units."""
         return int(self.program >= 0) + len(self.threads) + len(self.ports)
 
 
 def watched_places(spec: WaveletSpec, wafer: Wafer, words: ProgramWords) -> tuple[WatchedPe, ...]:
-    """The places that `watch` asks for; without it all while their tracks are few, else those of a corner.
+    """Return the places that the setting `watch` names.
 
-    Raises UsageError for a text that names no PEs.
+    Without it, all places if they need few tracks, else those of a corner. Raises UsageError for a text that
+    names no PEs.
     """
     nodes = words.nodes
     count = len(nodes.x)

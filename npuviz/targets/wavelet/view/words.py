@@ -1,4 +1,4 @@
-"""The words on the links and in the routers of many nodes, read at once."""
+"""Read the words on the links and in the routers of many nodes at once."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ _LOWEST_PORT = np.array([next((p for p in range(NUM_PORTS) if mask >> p & 1), 0)
 class _Rings(NamedTuple):
     """Rings of words: (n,) int64 each.
 
-    owner   place of the node among those asked for
+    owner   index of the node among those asked for
     at      word of the CHANNEL or QUEUE
     number  color of the channel, or number of the queue
-    port    of the channel, 0 for queues
-    first   word of the first entry; head, filled, size in entries
+    port    port of the channel, 0 for queues
+    first   word of the first entry
+    head, filled, size  in entries
     """
 
     owner: np.ndarray
@@ -37,7 +38,8 @@ class _Rings(NamedTuple):
 def words_of(
     engine: Engine, observer: Observer, nodes: np.ndarray, columns: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """Rows of `WORD_DTYPE`, those of one node together; `columns` and `rows` are places in the fabric."""
+    """Return rows of `WORD_DTYPE`, those of one node together; `columns` and `rows` are places in the
+    fabric."""
     cycle = int(observer.wafer.cycle)
     held, queued = np.flatnonzero(observer.held_at(nodes)), np.flatnonzero(observer.queued_at(nodes))
     owner, rings, entries = _entries(engine, _channels(engine, observer, nodes, held))
@@ -53,7 +55,7 @@ def words_of(
 
 
 def _channels(engine: Engine, observer: Observer, nodes: np.ndarray, chosen: np.ndarray) -> _Rings:
-    """The rings of the ports of all channels in which words are."""
+    """Return the rings of the ports of all channels that hold words."""
     s = engine.state
     at = observer.places_of(nodes[chosen], pk.LAYOUT.channel, pk.NUM_COLORS)
     which, color = np.nonzero((at > 0) & (s[at + sk.CHANNEL.held] != 0))
@@ -75,7 +77,7 @@ def _channels(engine: Engine, observer: Observer, nodes: np.ndarray, chosen: np.
 
 
 def _queues(engine: Engine, observer: Observer, nodes: np.ndarray, chosen: np.ndarray) -> _Rings:
-    """The rings of all input queues in which words are."""
+    """Return the rings of all input queues that hold words."""
     s = engine.state
     at = observer.places_of(nodes[chosen], pk.LAYOUT.queue, pk.NUM_QUEUES)
     which, number = np.nonzero((at > 0) & (s[at + sk.QUEUE.count] != 0))
@@ -85,7 +87,7 @@ def _queues(engine: Engine, observer: Observer, nodes: np.ndarray, chosen: np.nd
 
 
 def _entries(engine: Engine, rings: _Rings) -> tuple[np.ndarray, _Rings, np.ndarray]:
-    """(owners, rings, words of the ENTRY) of every word in rings, head first."""
+    """Return (owners, rings, words of the ENTRY) of every word in rings, head first."""
     ring = np.repeat(np.arange(len(rings.filled)), rings.filled)
     place = np.arange(len(ring)) - np.repeat(np.cumsum(rings.filled) - rings.filled, rings.filled)
     each = _Rings(*(column[ring] for column in rings))
@@ -96,7 +98,7 @@ def _entries(engine: Engine, rings: _Rings) -> tuple[np.ndarray, _Rings, np.ndar
 def _in_routers(
     engine: Engine, observer: Observer, rings: _Rings, entries: np.ndarray, cycle: int
 ) -> np.ndarray:
-    """Words in the rings of ports, `column` and `row` counted from the node."""
+    """Return the words in the rings of ports, with `column` and `row` counted from the node."""
     s, wafer = engine.state, observer.wafer
     found = _named(engine, entries, rings.number)
     ready, port = s[entries + sk.ENTRY.ready], rings.port
@@ -113,7 +115,7 @@ def _in_routers(
 
 
 def _on_ramps(engine: Engine, observer: Observer, rings: _Rings, entries: np.ndarray) -> np.ndarray:
-    """Words between a router and its processor."""
+    """Return the words between a router and its processor."""
     s = engine.state
     found = _named(engine, entries, s[rings.at + sk.QUEUE.color])
     found["arrival"] = s[entries + sk.ENTRY.ready]
@@ -122,7 +124,7 @@ def _on_ramps(engine: Engine, observer: Observer, rings: _Rings, entries: np.nda
 
 
 def _named(engine: Engine, entries: np.ndarray, colors: np.ndarray) -> np.ndarray:
-    """What does not depend on the place of a word; all else is 0."""
+    """Return rows with the fields that do not depend on the place of a word; all others are 0."""
     s, nodes, (left, top) = engine.state, engine.program.nodes, engine.wafer.offset
     found = np.zeros(len(entries), WORD_DTYPE)
     payload, identity = s[entries + sk.ENTRY.payload], s[entries + sk.ENTRY.identity]
