@@ -1,1 +1,1 @@
-"""The host side: stand-ins for the compiler command and the runtime, and what they leave for the debugger."""
+"""Stand in for the vendor's compiler command and host runtime, and leave what they did for the debugger."""

@@ -1,4 +1,4 @@
-"""The subcommand `npuviz csl`."""
+"""Run the subcommand `npuviz csl`."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ ACTIONS = ("shims", "cslc", "python", "coverage")
 
 
 def run(action: str, arguments: Sequence[str]) -> int:
-    """Run one action; returns its exit code. Raises NpuvizError, OSError."""
+    """Run one action; return its exit code. Raises NpuvizError, OSError."""
     if action == "shims":
         return _shims(arguments)
     if action == "cslc":

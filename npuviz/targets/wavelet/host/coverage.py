@@ -1,4 +1,4 @@
-"""Which programs of a folder run, and which of their own checks pass: `npuviz csl coverage`."""
+"""Try which programs of a folder run, and which of their own checks pass: `npuviz csl coverage`."""
 
 import json
 import re
@@ -32,11 +32,11 @@ PASS, WRONG, FAILED, UNSUPPORTED, TIMEOUT = "pass", "wrong", "failed", "unsuppor
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one program with one script.
+    """The result of one program with one script.
 
-    kind     pass; wrong: its own check failed; failed: compiler or chip stopped; unsupported; timeout
-    cycles   simulated cycles of its last run, -1 if none ended
-    detail   the line that tells why, "" for a pass
+    kind    pass; wrong: its own check failed; failed: compiler or chip stopped; unsupported; timeout
+    cycles  simulated cycles of its last run, -1 if none ended
+    detail  the line that tells why, "" for a pass
     """
 
     program: str
@@ -49,7 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Request:
-    """What to try."""
+    """The options of the command: which programs to try, and how."""
 
     folder: Path
     report: Path | None = None
@@ -61,7 +61,7 @@ class Request:
 
 
 def parse(arguments: Sequence[str]) -> Request:
-    """The options of the command. Raises UsageError."""
+    """Return the options of a command line. Raises UsageError."""
     values: dict[str, str] = {}
     folders: list[str] = []
     rest = list(arguments)
@@ -97,7 +97,7 @@ def parse(arguments: Sequence[str]) -> Request:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The command: 0 if everything passes, 1 if not. Raises UsageError, OSError."""
+    """Run the command; return 0 if everything passes, 1 if not. Raises UsageError, OSError."""
     if arguments[:1] in (("--help",), ["--help"]):
         print(USAGE)
         return 0
@@ -127,7 +127,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def try_program(script: Path, root: Path, seconds: float) -> Outcome:
-    """Run a program's script in a copy of the folder that holds all programs."""
+    """Run a program's script in a copy of its folder, and judge the result."""
     begin = time.perf_counter()
     program = str(script.parent.relative_to(root)) or "."
     with tempfile.TemporaryDirectory(prefix="npuviz-coverage-") as scratch:
@@ -138,7 +138,7 @@ def try_program(script: Path, root: Path, seconds: float) -> Outcome:
 
 
 def judge(ran: ScriptRun) -> tuple[str, str]:
-    """Kind of outcome, and the line that tells why."""
+    """Return the kind of outcome, and the line that tells why."""
     if ran.code is None:
         return TIMEOUT, ran.reason()
     if ran.code == 0 and not ran.failures:
@@ -160,7 +160,7 @@ def _cycles(folder: Path) -> int:
 
 
 def line_of(outcome: Outcome) -> str:
-    """One line of progress."""
+    """Return an outcome as one line of progress."""
     cycles = f"{outcome.cycles} cycles" if outcome.cycles >= 0 else ""
     return (
         f"{outcome.kind:11} {outcome.program:45} {outcome.arch:5} {outcome.seconds:6.1f} s  {cycles:16} "
@@ -169,7 +169,7 @@ def line_of(outcome: Outcome) -> str:
 
 
 def table(outcomes: Sequence[Outcome], name: str) -> str:
-    """A page with one row a program and architecture."""
+    """Return a page with one row per program and architecture."""
     passed = sum(outcome.kind == PASS for outcome in outcomes)
     lines = [
         "# CSL programs that run",

@@ -1,4 +1,4 @@
-"""The stand-in for the compiler command `cslc`: its options, and the compiled folder it writes."""
+"""Stand in for the compiler command `cslc`: read its options and write a compiled folder."""
 
 import os
 import sys
@@ -12,12 +12,12 @@ from npuviz.targets.wavelet.wafer import Wafer
 
 ARCHITECTURES = ("wse2", "wse3")
 DEFAULT_ARCHITECTURE = "wse2"
-"""Of the vendor's compiler, where a command line names none."""
+"""Architecture of the vendor's compiler if a command line names none."""
 FP16_FORMATS = ("f16", "cb16", "bf16")
 MOST_CHANNELS = 16
 TRACEBACK_VARIABLE = "NPUVIZ_TRACEBACK"
 LARGEST_FABRIC = 1 << 12
-"""Columns or rows. Assumed: room beyond a full system (762 x 1172), far below what memory could not hold."""
+"""Most columns or rows of a fabric. Assumed: more than a full system (762 x 1172), harmless for memory."""
 _FLAGS = ("--memcpy", "--verbose", "--warnings-as-errors", "--out-routes", "--no-debug")
 _VALUES = (
     *("--arch", "--fabric-dims", "--fabric-offsets", "--params", "--colors", "-o", "--channels"),
@@ -32,9 +32,9 @@ USAGE = (
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """A command line of the compiler.
+    """The options of a command line of the compiler.
 
-    fabric, offset  (columns, rows), (column, row); (0, 0) and (-1, -1) where not given
+    fabric, offset  (columns, rows), (column, row); (0, 0) and (-1, -1) if not given
     """
 
     file: Path
@@ -52,7 +52,7 @@ class CompileOptions:
 
 
 def parse_arguments(arguments: Sequence[str]) -> CompileOptions:
-    """The options in a command line. Raises UsageError."""
+    """Return the options of a command line. Raises UsageError."""
     given: dict[str, list[str]] = {}
     files: list[str] = []
     rest = list(arguments)
@@ -115,7 +115,7 @@ def _choice(name: str, value: str, choices: Sequence[str]) -> str:
 
 
 def _number(name: str, text: str) -> int:
-    # More digits than this is no number that anything here can hold; int() of a megabyte takes minutes.
+    # A number with more digits is of no use here; int() of a megabyte of digits takes minutes.
     try:
         number = int(text, 0) if len(text) <= 20 else -1
     except ValueError:
@@ -149,7 +149,7 @@ def _bindings(name: str, texts: Sequence[str]) -> dict[str, int]:
 
 
 def compile_wafer(options: CompileOptions, say: Callable[[str], None] | None = None) -> Wafer:
-    """Compile; `say` is given the lines of `@comptime_print`. Raises NpuvizError."""
+    """Compile a program; `say` receives the lines of `@comptime_print`. Raises NpuvizError."""
     from npuviz.targets.wavelet.csl.compiler import compile_program
 
     return compile_program(
@@ -167,7 +167,7 @@ def compile_wafer(options: CompileOptions, say: Callable[[str], None] | None = N
 
 
 def _reserved() -> int:
-    """Bytes of a PE that the runtime library takes, as the environment says."""
+    """Return the bytes of a PE that the runtime library takes, as the environment says."""
     from npuviz.targets.wavelet.csl.lower.data_memory import PE_BYTES, RESERVED_VARIABLE, RUNTIME_BYTES
 
     number = _number(RESERVED_VARIABLE, os.environ.get(RESERVED_VARIABLE, str(RUNTIME_BYTES)))
@@ -177,7 +177,7 @@ def _reserved() -> int:
 
 
 def compile_to_folder(options: CompileOptions) -> str:
-    """Compile and write the folder; returns a sentence about it. Raises NpuvizError, OSError."""
+    """Compile a program and write its folder; return a sentence about it. Raises NpuvizError, OSError."""
     if not options.file.is_file():
         raise UsageError(f"{options.file}: no such file")
     from npuviz.targets.wavelet.load.compiled import save_wafer
@@ -193,7 +193,7 @@ def compile_to_folder(options: CompileOptions) -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The command: 0 done, 2 bad input with one line on stderr."""
+    """Run the command; return 0 if it succeeds, 2 for bad input, with one line on stderr."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0

@@ -1,4 +1,4 @@
-"""debug_util: what PEs hold after a run, in coordinates of the whole fabric."""
+"""Stand in for debug_util: read what PEs hold after a run, in coordinates of the whole fabric."""
 
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from npuviz.targets.wavelet.host.finished import final_state
 from npuviz.targets.wavelet.host.runtime import as_elements
 
 TRACE_SYMBOL = "npuviz_trace_words"
-"""Ends the name of a buffer of the <debug> library; see library/debug.csl for its content."""
+"""End of the name of a buffer of the <debug> library; see library/debug.csl for its contents."""
 HEADER_WORDS = 3
 _STRING, _TIMESTAMP, _BOOL = 1, 2, 3
 _SCALARS = {
@@ -28,10 +28,10 @@ TraceEntry = str | int | float | bool
 
 
 class debug_util:
-    """Reads variables and traces of a run that has ended when it is asked for the first of them."""
+    """Read variables and traces of a run, which must have ended when the first of them is read."""
 
     def __init__(self, folder: str | Path, cmaddr: str | None = None) -> None:
-        """folder: the compiled program; its host program may not have run yet."""
+        """Open a compiled folder; its host program may not have run yet."""
         if cmaddr:
             raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
         self._folder = Path(folder)
@@ -45,7 +45,7 @@ class debug_util:
         return self._device.wafer.offset
 
     def get_symbol(self, x: int, y: int, name: str, dtype: str | np.dtype | type) -> np.ndarray:
-        """Elements of a variable of one PE."""
+        """Return the elements of a variable of one PE."""
         column, row = x - self._offset[0], y - self._offset[1]
         symbol = self._device.symbol(column, row, name)
         return as_elements(self._device.read(column, row, symbol), symbol, dtype)
@@ -56,7 +56,8 @@ class debug_util:
         name: str,
         dtype: str | np.dtype | type,
     ) -> np.ndarray:
-        """Elements of a variable of the PEs of ((x, y), (width, height)): (width, height, elements)."""
+        """Return the elements of a variable of the PEs of ((x, y), (width, height)): (width, height,
+        elements)."""
         (x, y), (width, height) = rectangle
         columns = [
             np.stack([self.get_symbol(x + i, y + j, name, dtype) for j in range(height)])
@@ -65,7 +66,7 @@ class debug_util:
         return np.stack(columns)
 
     def read_trace(self, x: int, y: int, key: str) -> list[TraceEntry]:
-        """Entries of the trace of this key on one PE, in order."""
+        """Return the entries of the trace of a key on one PE, in order."""
         column, row = x - self._offset[0], y - self._offset[1]
         wafer = self._device.wafer
         self_check = 0 <= column < wafer.columns and 0 <= row < wafer.rows
@@ -86,7 +87,7 @@ class debug_util:
 
 
 def key_hash(key: str) -> int:
-    """The number by which library/debug.csl marks the buffer of a key."""
+    """Return the number by which library/debug.csl marks the buffer of a key."""
     number = 7
     for byte in key.encode():
         number = (number * 31 + byte) % 65521
@@ -94,7 +95,7 @@ def key_hash(key: str) -> int:
 
 
 def decode_trace(words: np.ndarray) -> list[TraceEntry]:
-    """Entries of a trace buffer, (n,) uint16."""
+    """Return the entries of a trace buffer, (n,) uint16."""
     found: list[TraceEntry] = []
     used = min(int(words[0]), len(words))
     at = HEADER_WORDS

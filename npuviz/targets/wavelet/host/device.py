@@ -1,4 +1,4 @@
-"""A simulated chip that a host program drives while it runs."""
+"""Simulate a chip that a host program drives while it runs."""
 
 import sys
 import time
@@ -15,24 +15,25 @@ from npuviz.targets.wavelet.machine.machine import WaveletMachine
 from npuviz.targets.wavelet.wafer import HostCommand, Symbol, Wafer
 
 CHUNK_CYCLES = 1 << 20
-"""Cycles between two looks at Ctrl+C after the last command."""
+"""Cycles between two checks for Ctrl+C after the last command."""
 FIRST_CHUNK_CYCLES = 1 << 12
 CHUNK_SECONDS = 0.25
-"""Time between two looks at Ctrl+C, and two lines about how far it is, while a command runs."""
+"""Time between two checks for Ctrl+C, and two reports of progress, while a command runs."""
 SLOW_CYCLES = 1 << 20
 NOTICE_SECONDS = 2.0
 NOTICE_WIDTH = 78
 IDLE_CYCLES = 1 << 22
-"""Longest run after the last command, for work that goes on when the host is served."""
+"""Most cycles after the last command, for work that continues when the host is served."""
 
 
 class DeviceError(TargetError):
-    """The simulated chip cannot go on: fault, deadlock, or no end in sight."""
+    """The simulated chip cannot continue: a fault, a deadlock, or more cycles than allowed."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """A variable that a copy reaches; bytes from there to its end, and to the end of the memory in use."""
+    """The space that a copy finds: a variable, the bytes up to its end, and those up to the end of the memory
+    in use."""
 
     symbol: Symbol
     size_bytes: int
@@ -40,14 +41,14 @@ class Room:
 
 
 class Notice:
-    """Says on a terminal how far a long command is: one line on stderr that rewrites itself."""
+    """Report on a terminal how far a long command is: one line on stderr that rewrites itself."""
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
         self._is_shown = False
 
     def tell(self, text: str) -> None:
-        """Show a text, once what goes on has taken a while."""
+        """Show a text, but only if the command has taken a while."""
         seconds = time.monotonic() - self._begin
         if seconds < NOTICE_SECONDS or not sys.stderr.isatty():
             return
@@ -56,7 +57,7 @@ class Notice:
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the line away: it is done."""
+        """Remove the line when the command is done."""
         if self._is_shown:
             sys.stderr.write("\r" + " " * NOTICE_WIDTH + "\r")
             sys.stderr.flush()
@@ -64,23 +65,26 @@ class Notice:
 
 
 class Device:
-    """A machine at work: takes commands, runs until they are done, reads what PEs hold."""
+    """A machine that takes commands, runs until they are done, and lets PEs' memory be read."""
 
     def __init__(self, wafer: Wafer, settings: Mapping[str, str], limit: int) -> None:
-        """limit: most cycles that one command may take. Raises TargetError, UsageError."""
+        """Build the machine. Raises TargetError, UsageError.
+
+        limit  most cycles that one command may take
+        """
         spec, program = make_program(wafer, (), wafer.name, settings, is_closed=False)
         self.wafer = wafer
         self.machine = WaveletMachine(spec, program)
         self.commands: list[HostCommand] = []
         self.limit = limit
         self.on_slow: Callable[[], None] = _nothing
-        """Called when a command takes long: what has been asked so far may have to be explained."""
+        """Called once when a command takes long, so that the commands so far can be saved."""
         self.notice = Notice()
         self._waiting: dict[int, Callable[[np.ndarray], None]] = {}
         self._ended: set[int] = set()
 
     def submit(self, command: HostCommand, on_result: Callable[[np.ndarray], None] | None = None) -> int:
-        """Give a command to the chip; `on_result` takes the words of a transfer to the host later."""
+        """Give a command to the chip; `on_result` receives the words of a transfer to the host later."""
         index = self.machine.host_command(command)
         self.commands.append(command)
         if on_result is not None:
@@ -117,9 +121,13 @@ class Device:
         self.deliver()
 
     def _has_ended(self, index: int, reason: StopReason) -> bool:
-        """Note a launch whose function has ended on all PEs, without unblock_cmd_stream()."""
+        """Return whether a launch can never be done because its function ended on all PEs without
+        unblock_cmd_stream().
+
+        Such a launch counts as ended, with a warning.
+        """
         command = self.commands[index]
-        # Commands behind such a launch never begin.
+        # Commands after such a launch never begin.
         may_end = command.kind == tables.HOST_LAUNCH and reason.kind is StopKind.DEADLOCK and not self._ended
         if not may_end or not self.machine.explainer.has_only_ended_launches():
             return False
@@ -130,7 +138,7 @@ class Device:
         return True
 
     def deliver(self) -> None:
-        """Hand over the results that have come."""
+        """Hand over the results that have arrived."""
         for index in [index for index in self._waiting if self.machine.is_done(index)]:
             words = self.machine.result(index)
             assert words is not None
@@ -151,18 +159,18 @@ class Device:
                 return
 
     def symbol(self, column: int, row: int, name: str) -> Symbol:
-        """A variable of a PE by its exported or its own name. Raises UsageError."""
+        """Return a variable of a PE by its exported name or its own. Raises UsageError."""
         return find_symbol(self.wafer, column, row, name)
 
     def read(self, column: int, row: int, symbol: Symbol) -> bytes:
-        """Its bytes now."""
+        """Return the present bytes of a variable of a PE."""
         return self.machine.read_symbol(column, row, symbol)
 
     def room(self, column: int, row: int, name: object) -> Room | None:
-        """What a copy by an exported name reaches on a PE now.
+        """Return the space that a copy by an exported name finds on a PE now.
 
-        None where no one can tell: commands are on their way, the PE has no such export, or its pointer leads
-        to no variable.
+        None if it is not known: commands are under way, the PE has no such export, or its pointer leads to no
+        variable.
         """
         if self.commands and not self.machine.is_done(len(self.commands) - 1):
             return None
@@ -179,12 +187,12 @@ class Device:
         return None
 
     def log_lines(self) -> list[str]:
-        """What PEs printed, as lines of sim.log."""
+        """Return the lines that PEs printed, as lines of sim.log."""
         return [f"@{line.cycle} {line.text}" for line in self.machine.printed()]
 
 
 def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:
-    """A variable of a PE by its exported or its own name. Raises UsageError."""
+    """Return a variable of a PE by its exported name or its own. Raises UsageError."""
     if not (0 <= column < wafer.columns and 0 <= row < wafer.rows):
         raise UsageError(f"PE ({column}, {row}): outside the rectangle of {wafer.columns} x {wafer.rows}")
     index = int(wafer.program_of[row, column])
@@ -202,7 +210,7 @@ def find_symbol(wafer: Wafer, column: int, row: int, name: str) -> Symbol:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 def _of(command: HostCommand) -> str:

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its logs, and what its PEs held at the end."""
+"""Keep what a run leaves behind: its logs, and what its PEs held at the end."""
 
 import json
 from contextlib import suppress
@@ -12,37 +12,38 @@ LOG_FILE = "sim.log"
 TRACE_FOLDER = "simfab_traces"
 REPLAY_LIMIT = 200_000_000
 _REMEMBERED: dict[Path, Device] = {}
-"""Runs that ended in this process, by compiled folder: nobody has to run them again to look."""
+"""Runs that ended in this process, by compiled folder: they need not run again to be read."""
 _BEGUN: set[Path] = set()
 """Compiled folders that the host program of this process has loaded."""
 
 
 def begin(folder: Path) -> None:
-    """A host program loads a compiled folder: what an earlier one left there about its failure goes."""
+    """Note that a host program loads a compiled folder, and remove the failures that an earlier run left
+    there."""
     _BEGUN.add(folder.resolve())
     with suppress(OSError):
         (folder / FAILURE_FILE).unlink(missing_ok=True)
 
 
 def fail(text: str) -> None:
-    """Leave why the host program failed in every folder that it has loaded."""
+    """Write why the host program failed into every folder that it has loaded."""
     for folder in _BEGUN:
         with suppress(OSError):
             add_failure(folder / FAILURE_FILE, text)
 
 
 def remember(folder: Path, device: Device) -> None:
-    """Keep the end of a run for later questions in this process."""
+    """Keep the end of a run so that this process can read it later."""
     _REMEMBERED[folder.resolve()] = device
 
 
 def forget(folder: Path) -> None:
-    """Drop it."""
+    """Drop the end of a run that `remember` kept."""
     _REMEMBERED.pop(folder.resolve(), None)
 
 
 def final_state(folder: Path) -> Device:
-    """The end of the last run of a compiled folder: of this process, or by running it again.
+    """Return the end of the last run of a compiled folder, kept by this process or by running it again.
 
     Raises UsageError when it has not run yet, FormatError, DeviceError.
     """
@@ -61,7 +62,7 @@ def final_state(folder: Path) -> Device:
 
 
 def write_logs(folder: Path, device: Device) -> None:
-    """sim.log and simfab_traces in the current folder, as host scripts expect them. Raises OSError."""
+    """Write sim.log and simfab_traces to the current folder, as host scripts expect them. Raises OSError."""
     place = Path.cwd()
     cycle = device.machine.cycle
     lines = [*device.log_lines(), f"@{cycle} npuviz: end of the run of {folder}"]

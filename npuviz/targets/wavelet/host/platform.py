@@ -1,4 +1,4 @@
-"""What a host program runs on: here always this simulator."""
+"""Stand in for the platforms that a host program can run on: here always this simulator."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from npuviz.base.errors import UsageError
 
 
 class SdkTarget(Enum):
-    """An architecture."""
+    """An architecture to run on."""
 
     WSE2 = "wse2"
     WSE3 = "wse3"
@@ -15,7 +15,7 @@ class SdkTarget(Enum):
 
 @dataclass(frozen=True)
 class SimfabConfig:
-    """Settings of the vendor's simulator; taken so that programs run, but without meaning here."""
+    """Settings of the vendor's simulator; accepted so that programs run, but without effect here."""
 
     num_threads: int = 1
     suppress_trace: bool = True
@@ -32,12 +32,12 @@ class Platform:
 
 
 def get_simulator(config: SimfabConfig | None = None, target: SdkTarget = SdkTarget.WSE3) -> Platform:
-    """The simulator of an architecture."""
+    """Return the simulator of an architecture."""
     return Platform(target, config or SimfabConfig())
 
 
 def get_system(cmaddr: str) -> Platform:
-    """There is no system to reach: always a UsageError."""
+    """Raise UsageError: there is no system to reach."""
     raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
 
 
@@ -46,5 +46,5 @@ def get_platform(
     config: SimfabConfig | None = None,
     target: SdkTarget = SdkTarget.WSE3,
 ) -> Platform:
-    """The simulator, unless an address is given, which is refused."""
+    """Return the simulator; raise UsageError if the address of a system is given."""
     return get_system(cmaddr) if cmaddr else get_simulator(config, target)

@@ -1,4 +1,4 @@
-"""Port maps of SDK 0.9 and before: a text says which PE holds which element of an array, and where.
+"""Read port maps of SDK 0.9 and before: a text says which PE holds which element of an array, and where.
 
 `{ A[j=0:3][i=0:5] -> [PE[i//3, j//2] -> index[i%3, j%2]] }` has an element A[j][i] on PE (i // 3, j // 2);
 there it lies at (i % 3, j % 2) of a local array, the last index fastest.
@@ -26,16 +26,16 @@ _OPERATORS: dict[type[ast.operator], np.ufunc] = {
     ast.Mod: np.mod,
 }
 Place = tuple[int, int, int, int, int]
-"""px, py, w, h, elements of a PE."""
+"""px, py, w, h, elements per PE."""
 
 
 @dataclass(frozen=True)
 class PortMap:
-    """A port map, worked out.
+    """A port map that has been evaluated.
 
     shape   of the array
-    place   rectangle and elements of a PE
-    target  for every element of the array its place in [h][w][elements], flat
+    place   rectangle and elements per PE
+    target  index in [h][w][elements], flat, of every element of the array
     """
 
     shape: tuple[int, ...]
@@ -70,7 +70,7 @@ def port_map(text: str) -> PortMap:
 
 
 def _values(text: str, names: dict[str, np.ndarray], whole: str, shape: tuple[int, ...]) -> list[np.ndarray]:
-    """The expressions in a list, for every element of the array."""
+    """Evaluate the expressions in a list for every element of the array."""
     parts = [part for part in text.split(",") if part.strip()]
     try:
         trees = [ast.parse(part.strip(), mode="eval").body for part in parts]
@@ -93,7 +93,8 @@ def _value(node: ast.expr, names: dict[str, np.ndarray], whole: str) -> np.ndarr
 
 
 def convert_input_tensor(text: str, array: np.ndarray) -> tuple[int, int, int, int, int, np.ndarray]:
-    """Rectangle, elements of a PE and 32-bit words for `memcpy_h2d` in row-major order. Raises UsageError."""
+    """Return rectangle, elements per PE and 32-bit words for `memcpy_h2d` in row-major order. Raises
+    UsageError."""
     found = port_map(text)
     if array.size != found.target.size:
         raise UsageError(f"port map {echo(text)}: describes {found.target.size} elements, found {array.size}")
@@ -109,7 +110,7 @@ def _word(dtype: np.dtype) -> np.dtype:
 def prepare_output_tensor(
     text: str, dtype: np.dtype | type | str
 ) -> tuple[int, int, int, int, int, np.ndarray]:
-    """Rectangle, elements of a PE and room for the words of `memcpy_d2h` in row-major order.
+    """Return rectangle, elements per PE and room for the words of `memcpy_d2h` in row-major order.
 
     Raises UsageError.
     """
@@ -118,6 +119,6 @@ def prepare_output_tensor(
 
 
 def format_output_tensor(text: str, dtype: np.dtype | type | str, words: np.ndarray) -> np.ndarray:
-    """The array that a port map describes, out of what `memcpy_d2h` gave. Raises UsageError."""
+    """Return the array that a port map describes, out of the words of `memcpy_d2h`. Raises UsageError."""
     found = port_map(text)
     return words.reshape(-1)[found.target].reshape(found.shape).astype(np.dtype(dtype))

@@ -1,7 +1,7 @@
-"""SdkRuntime: the interface through which host programs drive the chip.
+"""Stand in for SdkRuntime, the interface through which host programs drive the chip.
 
-Written from the documented interface (names and order of arguments are the vendor's). What the host
-asks of the chip is recorded and left in the compiled folder, so that npuviz opens the same run.
+Written from the documented interface (names and order of arguments are the vendor's). The commands of the
+host are recorded and left in the compiled folder, so that npuviz opens the same run.
 """
 
 import atexit
@@ -34,22 +34,22 @@ from npuviz.targets.wavelet.load.compiled import load_wafer, save_run
 from npuviz.targets.wavelet.wafer import Export, HostCommand, Symbol, Wafer
 
 LIMIT_VARIABLE = "NPUVIZ_CSL_LIMIT"
-"""Most cycles that one command of the host may take."""
+"""Environment variable with the most cycles that one command of the host may take."""
 SHOWN_WARNINGS = 8
-"""Warnings of one kind that are printed at the end of a run; the others are counted."""
+"""Most warnings of one kind that are printed at the end of a run; further ones are only counted."""
 DEFAULT_LIMIT = 200_000_000
 
 
 @dataclass(frozen=True)
 class Task:
-    """A command that was given without waiting."""
+    """A command that was given with nonblock=True."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class TransferOptions:
-    """What every transfer can be told by keyword: wavelets of a color or a symbol, and how."""
+    """Keyword arguments of every transfer: to stream wavelets of a color or copy a symbol, and how."""
 
     streaming: bool = False
     data_type: MemcpyDataType = MemcpyDataType.MEMCPY_32BIT
@@ -68,7 +68,8 @@ class SdkRuntime:
         cmaddr: str | None = None,
         **_: object,
     ) -> None:
-        """Read the compiled folder, or what `SdkLayout.compile` returned; most settings mean nothing here."""
+        """Read a compiled folder, or what `SdkLayout.compile` returned; most other arguments have no effect
+        here."""
         del platform
         if cmaddr:
             raise UsageError(f"cmaddr={cmaddr!r}: npuviz simulates; leave the address of a system out")
@@ -94,11 +95,11 @@ class SdkRuntime:
         atexit.register(self._exit)
 
     def run(self) -> None:
-        """Let it run; commands of the host make it go on."""
+        """Start the program: a check only, because commands of the host make the chip run."""
         self._running()
 
     def stop(self) -> None:
-        """End the run once every command is done and the chip is idle."""
+        """End the run when every command is done and the chip is idle."""
         device = self._running()
         try:
             device.finish()
@@ -114,7 +115,7 @@ class SdkRuntime:
         return self._device
 
     def _leave_record(self) -> None:
-        """Write what has been asked so far and what PEs printed; also when the host program fails."""
+        """Write the commands so far and what PEs printed; also when the host program fails."""
         atexit.unregister(self._exit)
         device = self._device
         if device is None or self._is_stopped:
@@ -139,11 +140,11 @@ class SdkRuntime:
     # ---- symbols
 
     def get_id(self, name: str) -> int | None:
-        """The number of an exported symbol, None without such a symbol; transfers refuse it."""
+        """Return the number of an exported symbol, None without one, which transfers refuse."""
         return self._names.index(name) if name in self.wafer.exported else None
 
     def read_symbol(self, x: int, y: int, name: str, dtype: str | np.dtype | None = None) -> np.ndarray:
-        """Elements of a variable of a PE, in coordinates of the layout."""
+        """Return the elements of a variable of a PE, in coordinates of the layout."""
         if self._device is None:
             raise UsageError("read_symbol: the program is not loaded")
         column, row = x + self._origin[0], y + self._origin[1]
@@ -203,7 +204,7 @@ class SdkRuntime:
         elem_per_pe: int,
         **options: Any,
     ) -> Task:
-        """One column of data [h][elements]: all PEs of a row get the same."""
+        """Copy one column of data [h][elements]: all PEs of a row get the same."""
         return self._copy_in("memcpy_h2d_rowbcast", dest, src, (px, py, w, h), (h, 1, elem_per_pe), options)
 
     def memcpy_h2d_colbcast(
@@ -217,7 +218,7 @@ class SdkRuntime:
         elem_per_pe: int,
         **options: Any,
     ) -> Task:
-        """One row of data [w][elements]: all PEs of a column get the same."""
+        """Copy one row of data [w][elements]: all PEs of a column get the same."""
         return self._copy_in("memcpy_h2d_colbcast", dest, src, (px, py, w, h), (1, w, elem_per_pe), options)
 
     def memcpy_h2d_stride(
@@ -233,7 +234,7 @@ class SdkRuntime:
         col_stride: int = 1,
         **options: Any,
     ) -> Task:
-        """Every row_stride-th row and col_stride-th column of a region: one copy a PE."""
+        """Copy to every row_stride-th row and col_stride-th column of a region, with one copy per PE."""
         given = TransferOptions(**options)
         what = f"memcpy_h2d_stride to {self._subject_text(dest, given)}"
         self._region(px, py, w, h, what)
@@ -258,7 +259,8 @@ class SdkRuntime:
         shape: tuple[int, int, int],
         options: Mapping[str, Any],
     ) -> Task:
-        """Send an array of this shape [rows][columns][elements]; one row or column goes to all of them."""
+        """Send an array of a shape [rows][columns][elements]; a single row or column goes to all rows or
+        columns."""
         given = TransferOptions(**options)
         what = f"{name} to {self._subject_text(dest, given)}"
         region = self._region(*area, what)
@@ -269,7 +271,10 @@ class SdkRuntime:
     def _words(
         self, src: np.ndarray, shape: tuple[int, int, int], given: TransferOptions, what: str
     ) -> np.ndarray:
-        """The words to send. A published program gives arrays that go on behind them: that is warned of."""
+        """Return the words to send.
+
+        An array that is longer than needed is cut with a warning: a published program gives such arrays.
+        """
         words = words_of(src, shape, given.order, what)
         if src.size > words.size:
             print(
@@ -306,7 +311,7 @@ class SdkRuntime:
     def _check_extent(self, command: HostCommand, what: str) -> None:
         """Refuse a copy whose last element begins behind its variable: it would overwrite the next one.
 
-        A copy to the host is warned of where it ends in the memory in use: a published program does that.
+        For a copy to the host that ends in the memory in use, only warn: a published program does that.
         """
         device, size = self._running(), 2 if command.is_16bit else 4
         x, y, width, height = command.region
@@ -430,19 +435,19 @@ class SdkRuntime:
         self._wait(task.index)
 
     def is_task_done(self, task: Task) -> bool:
-        """Whether such a command is done."""
+        """Return whether a command that was given with nonblock=True is done."""
         return self._running().machine.is_done(task.index)
 
     def coord_logical_to_physical(self, coordinates: tuple[int, int]) -> tuple[int, int]:
-        """Place on the fabric of a place in the rectangle."""
+        """Return the place on the fabric of a place in the rectangle."""
         return coordinates[0] + self.wafer.offset[0], coordinates[1] + self.wafer.offset[1]
 
     def dump_core(self, path: str = "") -> None:
-        """Nothing to do: the compiled folder opens in npuviz with everything in it."""
+        """Do nothing: the compiled folder opens in npuviz with everything in it."""
 
 
 def as_elements(data: bytes, symbol: Symbol, dtype: str | np.dtype | type | None) -> np.ndarray:
-    """The bytes of a variable as numbers of a type, its own by default. Raises UsageError."""
+    """Return the bytes of a variable as numbers of a type, its own by default. Raises UsageError."""
     kind = np.dtype(symbol.dtype if dtype is None else dtype)
     if len(data) % kind.itemsize:
         raise UsageError(f"{symbol.name}: {len(data)} bytes are no array of {kind}")
@@ -450,7 +455,7 @@ def as_elements(data: bytes, symbol: Symbol, dtype: str | np.dtype | type | None
 
 
 def settings_of_environment() -> dict[str, str]:
-    """Settings of the machine that NPUVIZ_CSL_SET gives. Raises UsageError."""
+    """Return the settings of the machine that NPUVIZ_CSL_SET gives. Raises UsageError."""
     found: dict[str, str] = {}
     for pair in filter(None, os.environ.get(SETTINGS_VARIABLE, "").split(",")):
         key, equals, value = pair.partition("=")

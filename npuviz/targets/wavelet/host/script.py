@@ -1,8 +1,9 @@
-"""Runs a host program in the place of `cs_python`: what it expects of its environment, and what is missing.
+"""Stand in for `cs_python`: run a host program with what it expects of its environment, and say what is
+missing.
 
 The vendor's Python has NumPy 1, where `words[1] << 16` of a 16-bit element makes a 64-bit number; NumPy 2
-keeps 16 bits and shifts everything out. Shifts in the program and in modules beside it are done as there;
-no file of the program changes.
+keeps 16 bits and shifts everything out. Shifts in the program and in modules beside it are done as in NumPy
+1; no file of the program changes.
 
 Programs compare what a PE summed, term after term, with a product of matrices of NumPy, some of them to the
 bit. OpenBLAS adds in an order that depends on the processor of the host; ORDERED_BLAS adds term after term.
@@ -22,14 +23,14 @@ from typing import Any
 
 SHIFT = "__npuviz_shifted"
 EXTRAS = ("scipy", "pandas", "matplotlib", "tomli")
-"""Packages that programs import beside numpy: those of the extra `csl`."""
+"""Packages that programs import beside numpy; the extra `csl` installs them."""
 ORDERED_BLAS = "Nehalem"
-"""OPENBLAS_CORETYPE whose products of matrices run wherever NumPy does, and add along k in order."""
+"""OPENBLAS_CORETYPE whose matrix products run wherever NumPy does, and add along k in order."""
 SIMULATOR = "cerebras.sdk.runtime.sdkruntimepybind"
 
 
 def shifted(value: Any, count: Any) -> Any:
-    """`value << count`; a NumPy integer that is shifted by a number of Python becomes 64 bits wide."""
+    """Return `value << count`; a NumPy integer shifted by a Python int becomes 64 bits wide."""
     import numpy as np
 
     if isinstance(value, np.integer) and type(count) is int and value.dtype != np.uint64:
@@ -38,7 +39,7 @@ def shifted(value: Any, count: Any) -> Any:
 
 
 class _Shifts(ast.NodeTransformer):
-    """Calls of `shifted` for the operator."""
+    """Replace shifts in a syntax tree by calls of `shifted`."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -49,7 +50,7 @@ class _Shifts(ast.NodeTransformer):
 
 
 def code_of(text: bytes, path: str) -> CodeType:
-    """The code of a file of the program. Raises SyntaxError, ValueError."""
+    """Return the code of a file of the program. Raises SyntaxError, ValueError."""
     if b"<<" not in text:
         return compile(text, path, "exec", dont_inherit=True)
     tree = _Shifts().visit(ast.parse(text, path))
@@ -57,14 +58,14 @@ def code_of(text: bytes, path: str) -> CodeType:
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Modules beside the program; their code is not cached."""
+    """Load modules beside the program; their code is not cached."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         return code_of(self.get_data(self.path), self.path)
 
 
 def _finder_in(folder: str) -> Any:
-    """A path hook for one folder and what is below it."""
+    """Return a path hook for one folder and those below it."""
     inner = importlib.machinery.FileFinder.path_hook((_Loader, importlib.machinery.SOURCE_SUFFIXES))
 
     def hook(path: str) -> Any:
@@ -77,7 +78,7 @@ def _finder_in(folder: str) -> Any:
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> None:
-    """Execute a file as `__main__`. Raises what it raises, OSError if it cannot be read."""
+    """Execute a file as `__main__`. Raises what the program raises, OSError if the file cannot be read."""
     import builtins
 
     setattr(builtins, SHIFT, shifted)
@@ -93,13 +94,13 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """One line for a package that is not there, "" for one that npuviz knows nothing about."""
+    """Return one line about a package that is not installed, "" for one that npuviz does not know."""
     text = _remedy(error.name or "")
     return f"{_line_of(error.__traceback__)}{text}" if text else ""
 
 
 def _remedy(name: str) -> str:
-    """What to do about a package that is not there, "" for one that npuviz knows nothing about."""
+    """Return what to do about a package that is not installed, "" for one that npuviz does not know."""
     if name.partition(".")[0] in EXTRAS:
         return f"imports {name}, which is not installed: pip install npuviz[csl]"
     if name.partition(".")[0] == "cerebras":
@@ -113,7 +114,8 @@ def _line_of(trace: TracebackType | None) -> str:
 
 
 def failure_of(error: BaseException, script: Path) -> str:
-    """Why a host program fails, in one line behind its own last line that led there; "" if it does not."""
+    """Return why a host program fails, in one line that begins with its own last source line; "" if it does
+    not fail."""
     if isinstance(error, SystemExit) and error.code in (None, 0, False):
         return ""
     folder = script.resolve().parent
@@ -127,7 +129,8 @@ def failure_of(error: BaseException, script: Path) -> str:
 
 
 def _tell(text: str) -> None:
-    """Leave a failure with what the program had loaded, and where whoever runs its script looks for it."""
+    """Write a failure into the folders that the program has loaded, and into the file of
+    FAILURES_VARIABLE."""
     from npuviz.targets.wavelet.host.finished import fail
     from npuviz.targets.wavelet.host.shims import FAILURES_VARIABLE
     from npuviz.targets.wavelet.load.compiled import add_failure
@@ -139,7 +142,7 @@ def _tell(text: str) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The command: `cs_python` with anything but a file is plain Python; 2 when a package is missing."""
+    """Run the command; `cs_python` without a file is plain Python. Returns 2 when a package is missing."""
     if not arguments or arguments[0].startswith("-"):
         os.execv(sys.executable, [sys.executable, *arguments])
     if platform.machine() in ("x86_64", "AMD64"):

@@ -1,4 +1,4 @@
-"""sdk_utils: views of the 32-bit words that transfers use."""
+"""Stand in for sdk_utils: views of the 32-bit words that transfers use."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from npuviz.base.errors import UsageError
 
 
 def memcpy_view(array: np.ndarray, dtype: np.dtype | type | str) -> np.ndarray:
-    """The low bits of every 32-bit word as elements of a narrower type: a view of the same memory."""
+    """Return the low bits of every 32-bit word as elements of a narrower type: a view of the same memory."""
     kind = np.dtype(dtype)
     if array.dtype.itemsize != 4:
         raise UsageError(f"memcpy_view: expected 32-bit words, found {array.dtype}")
@@ -16,7 +16,7 @@ def memcpy_view(array: np.ndarray, dtype: np.dtype | type | str) -> np.ndarray:
 
 
 def input_array_to_u32(np_arr: np.ndarray, sentinel: int | None, fast_dim_sz: int) -> np.ndarray:
-    """Words of 16-bit elements: with a zero in the high half, or with their index there.
+    """Return 16-bit elements as 32-bit words, with zero or their index in the high half.
 
     sentinel     None: the high half is 0; else it holds the index within the fastest dimension
     fast_dim_sz  size of that dimension
@@ -31,7 +31,8 @@ def input_array_to_u32(np_arr: np.ndarray, sentinel: int | None, fast_dim_sz: in
 
 
 def calculate_cycles(timestamp_buf: np.ndarray) -> int:
-    """Cycles between two 48-bit stamps that are packed in three 32-bit words, the first one low."""
+    """Return the cycles between two 48-bit time stamps packed into three 32-bit words, the first stamp
+    low."""
     words = np.ascontiguousarray(timestamp_buf).reshape(-1).view(np.uint16)[:6].astype(object)
     start = words[0] | words[1] << 16 | words[2] << 32
     end = words[3] | words[4] << 16 | words[5] << 32
@@ -39,5 +40,5 @@ def calculate_cycles(timestamp_buf: np.ndarray) -> int:
 
 
 def output_array_from_u32(words: np.ndarray, dtype: np.dtype | type | str) -> np.ndarray:
-    """The low bits of every 32-bit word as elements of a type, in a new array (SDK 0.9 and before)."""
+    """Return the low bits of every 32-bit word as elements of a type, in a new array (SDK 0.9 and before)."""
     return memcpy_view(words, dtype).copy()

@@ -1,4 +1,5 @@
-"""Executables `cslc`, `cs_python` and `sdk_debug_shell`: npuviz in the place of the vendor's tools."""
+"""Write executables `cslc`, `cs_python` and `sdk_debug_shell` that run npuviz in place of the vendor's
+tools."""
 
 import os
 import shlex
@@ -8,18 +9,18 @@ from pathlib import Path
 from npuviz.base.errors import UsageError
 
 PYTHON_PATH = Path(__file__).parent / "sdk"
-"""Holds the packages `cerebras.*` that host programs import."""
+"""Folder with the packages `cerebras.*` that host programs import."""
 SETTINGS_VARIABLE = "NPUVIZ_CSL_SET"
-"""Settings of the machine for host programs: KEY=VALUE pairs with commas between them."""
+"""Environment variable with settings of the machine: KEY=VALUE pairs with commas between them."""
 FAILURES_VARIABLE = "NPUVIZ_CSL_FAILURES"
-"""A file that host programs which fail append a line to."""
+"""Environment variable with the path of a file to which each failing host program appends a line."""
 _MARK = "# written by npuviz csl shims"
 _NO_SHELL = """echo "sdk_debug_shell $1: only compile has a stand-in; open the compiled folder in npuviz" >&2
 exit 2"""
 
 
 def environment(base: dict[str, str] | None = None) -> dict[str, str]:
-    """Environment variables with which Python finds the runtime's modules."""
+    """Return environment variables with which Python finds the runtime's modules."""
     found = dict(os.environ if base is None else base)
     old = found.get("PYTHONPATH", "")
     found["PYTHONPATH"] = f"{PYTHON_PATH}{os.pathsep}{old}" if old else str(PYTHON_PATH)
@@ -27,9 +28,9 @@ def environment(base: dict[str, str] | None = None) -> dict[str, str]:
 
 
 def write_shims(folder: Path) -> tuple[Path, ...]:
-    """Write the executables into a folder, made if needed; returns their paths.
+    """Write the executables into a folder, made if needed; return their paths.
 
-    Raises UsageError when a file of that name is not one of ours, OSError when one cannot be written.
+    Raises UsageError when a file of that name is not one of npuviz, OSError when one cannot be written.
     """
     python = shlex.quote(sys.executable)
     path = shlex.quote(str(PYTHON_PATH))

@@ -1,4 +1,4 @@
-"""Host arrays and the words that PEs send or take: (height, width, words per PE) uint32."""
+"""Convert host arrays to and from the words that PEs send or take: (height, width, words per PE) uint32."""
 
 from enum import Enum
 
@@ -24,7 +24,7 @@ class MemcpyOrder(Enum):
 
 
 def words_of(array: np.ndarray, shape: tuple[int, ...], order: MemcpyOrder, what: str) -> np.ndarray:
-    """The words of a host array, as a new array of this shape: its first ones. Raises UsageError."""
+    """Return the first words of a host array, as a new array of this shape. Raises UsageError."""
     _check(array, shape, what, may_be_larger=True)
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint32)[: int(np.prod(shape))]
     return np.ascontiguousarray(flat.reshape(shape, order=order.value))
@@ -39,7 +39,7 @@ def put_words(words: np.ndarray, array: np.ndarray, order: MemcpyOrder, what: st
 
 
 def check_room(array: object, shape: tuple[int, ...], what: str) -> None:
-    """Raises UsageError unless words of this shape can later be put into the array."""
+    """Raise UsageError unless words of this shape can later be put into the array."""
     _check(array, shape, what)
     assert isinstance(array, np.ndarray)
     if not array.flags.c_contiguous or not array.flags.writeable:
@@ -58,7 +58,8 @@ def _check(array: object, shape: tuple[int, ...], what: str, *, may_be_larger: b
 
 
 def argument_word(value: object, kind: str, where: str) -> int:
-    """The 32-bit word of a launch argument of an exported type ("f32", "i16", ..). Raises UsageError."""
+    """Return the 32-bit word of a launch argument of an exported type ("f32", "i16", ..). Raises
+    UsageError."""
     if kind in ("f32", "f16", "bf16"):
         if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
             raise UsageError(f"{where}: expected a number for {kind}, found {value!r}")

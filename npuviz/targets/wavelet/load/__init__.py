@@ -1,1 +1,1 @@
-"""From files to a program: layouts, compiled folders, folders with command scripts."""
+"""Turn files into a program: layouts, compiled folders, folders with command scripts."""

@@ -1,7 +1,8 @@
-"""Dataclasses of numbers, texts and arrays as one file: a zip archive of a JSON text and .npy members.
+"""Write and read dataclasses of numbers, texts and arrays as one file: a zip archive of a JSON text and .npy
+members.
 
-No pickle: reading makes only the dataclasses that the reader asks for, and checks every field. Objects
-that several records share (code, tables of functions) are written once and are shared again after reading.
+No pickle: reading makes only the dataclasses that the reader asks for, and checks every field. Objects that
+several records share (code, tables of functions) are written once and are shared again after reading.
 """
 
 import io
@@ -23,12 +24,12 @@ from npuviz.base.reading import reading
 
 DOCUMENT = "document.json"
 MOST_BYTES = 1 << 30
-"""More is refused before anything is read."""
+"""Largest file, unpacked: a larger one is refused before anything is read."""
 MOST_DOCUMENT_BYTES = 1 << 27
-"""Of the JSON text, which takes many times as much once it is read."""
+"""Largest JSON text, which takes many times as much memory once it is read."""
 HINT = "compile the program again"
 _WORD = 1 << 63
-"""Whole numbers are below it, and not below its negative: they become words."""
+"""Bound of whole numbers, which become 64-bit words: -_WORD <= n < _WORD."""
 SHARED_FROM = 4
 """Tuples and mappings of this length or longer are shared when they occur again."""
 _DTYPES = "biuf"
@@ -226,7 +227,7 @@ class _Reader:
 
 
 def _is_plain(body: Any, type_: Any) -> bool:
-    """Whether a value is a bool, a text that can be written again, or a number of one word."""
+    """Return whether a value is a bool, a text that can be written again, or a number of one word."""
     if type(body) is not type_:
         return False
     if type_ is int:
@@ -272,7 +273,7 @@ def _members(path: Path) -> dict[str, bytes]:
 
 
 def _bounded(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
-    """Refuse what would take much memory, and members of which another would hide one."""
+    """Refuse an archive that would take much memory, or in which two members have the same name."""
     sizes = {info.filename: info.file_size for info in members}
     total = sum(info.file_size for info in members)
     if total > MOST_BYTES:

@@ -1,7 +1,8 @@
-"""Whether code, operation rows and calls of a PE program stay inside of their tables.
+"""Check that code, operation rows and calls of a PE program stay inside their tables.
 
-Kernels index registers, tables and memory by the columns of an instruction without looking at them again:
-what a column may hold is said here, once, for every instruction. What a register holds kernels check.
+Kernels use the columns of an instruction as indices of registers, tables and memory without checking them:
+what a column may hold is checked here, once, for every instruction. The contents of registers are checked by
+kernels.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from npuviz.targets.wavelet.kernels.dsd.dispatch import NUM_CURSORS
 from npuviz.targets.wavelet.wafer import Function
 
 MOST_REGISTERS = 4096 - sk.FRAME.num_words
-"""Of a function: what a frame may take of a PE's registers (REGISTER_LIMIT of machine/templates.py)."""
+"""Most registers of a function: what a frame may take of REGISTER_LIMIT words (machine/templates.py)."""
 NUM_TYPES = isa.T_WORD + 1
 _COLUMNS = {"a": isa.C_A, "b": isa.C_B, "c": isa.C_C, "x": isa.C_AUX}
 _ARITHMETIC = range(isa.OP_ADD, isa.OP_ABS + 1)
@@ -55,7 +56,7 @@ REGISTERS: dict[int, str] = {
     isa.OP_UNBLOCK: "a",
     isa.OP_SYS: "a?b?c?x?",
 }
-"""Instruction -> its columns that name registers; `?`: -1 for none."""
+"""Instruction -> its columns that name registers; `?` after a column: it may be -1 for none."""
 _IDS = (isa.ID_NONE, isa.ID_UT)
 _TARGETS = (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ, isa.OP_MAP_TEST)
 _CALLS = (isa.OP_CALL, isa.OP_CALLI)
@@ -69,7 +70,7 @@ _OPERANDS = slice(isa.O_DST, isa.O_C + 1)
 
 @dataclass(frozen=True)
 class Wrong:
-    """A row that says what it may not: its table, its number, what was expected."""
+    """A row with a value that is not allowed: its table, its number, what was expected."""
 
     table: str
     row: int
@@ -77,7 +78,7 @@ class Wrong:
 
 
 def wrong_operation(operations: np.ndarray) -> Wrong | None:
-    """The first row of an operation table (rows, isa.OPERATION_WORDS) with numbers that nobody knows."""
+    """Return the first row of an operation table (rows, isa.OPERATION_WORDS) with unknown numbers."""
     known = (
         _between(operations[:, isa.O_OPERATION], 0, isa.NUM_OPERATIONS - 1)
         & _between(operations[:, _KINDS], isa.OPERAND_NONE, isa.OPERAND_POINTER).all(axis=1)
@@ -92,11 +93,11 @@ def wrong_operation(operations: np.ndarray) -> Wrong | None:
 def wrong_code(
     code: np.ndarray, functions: Sequence[Function], operations: np.ndarray, memory_bytes: int
 ) -> Wrong | None:
-    """The first instruction that names something outside of its tables, or leads out of its function.
+    """Return the first instruction that names something outside its tables, or leads out of its function.
 
     code        (instructions, isa.CODE_WORDS) int64
-    functions   whose entries lie in the code
-    operations  that `wrong_operation` found nothing in
+    functions   with entries inside the code
+    operations  in which `wrong_operation` found nothing
     """
     return _Code(code, functions, operations, memory_bytes).wrong()
 
@@ -111,7 +112,7 @@ class _Code:
         self._operations = operations
         self._memory_bytes = memory_bytes
         entries = np.unique(np.array([f.entry for f in functions], np.int64))
-        # Code before the first function is reached by nobody.
+        # Code before the first function is never reached.
         self._owner = np.searchsorted(entries, np.arange(len(code)), side="right") - 1
         self._room = np.zeros(len(code), np.int64)
         """Registers of the function of an instruction; of several that begin together the fewest."""
@@ -203,7 +204,8 @@ class _Code:
 
 
 def _registers_needed(operations: np.ndarray) -> np.ndarray:
-    """(rows,) int64: the highest register an operation names; beyond all where one that it needs is none."""
+    """Return (rows,) int64: the highest register that an operation names; the largest int64 if a needed one
+    is missing."""
     uses = operations[:, _KINDS] != isa.OPERAND_NONE
     operands = np.where(uses, operations[:, _OPERANDS], -1)
     missing = (uses & (operations[:, _OPERANDS] < 0)).any(axis=1)

@@ -1,4 +1,5 @@
-"""The folder that a compiled program lives in: the wafer, its facts for host scripts, a recorded run."""
+"""Read and write the folder of a compiled program: the wafer, facts about it for host scripts, a recorded
+run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class Recording:
-    """What a host program asked of the chip, in order.
+    """The commands that a host program gave to the chip, in order.
 
     script  the host program's name, "" if unknown
     """
@@ -31,12 +32,12 @@ class Recording:
 
 
 def is_compiled(folder: Path) -> bool:
-    """Whether a folder holds a program that the stand-in for cslc compiled."""
+    """Return whether a folder holds a program that the stand-in for cslc compiled."""
     return (folder / WAFER_FILE).is_file()
 
 
 def save_wafer(folder: Path, wafer: Wafer, colors: Mapping[str, int] | None = None) -> None:
-    """Write the wafer and out.json; a recording of an earlier program goes away.
+    """Write the wafer and out.json, and remove the recording of an earlier program.
 
     colors  those that the command line named. Raises OSError.
     """
@@ -54,7 +55,7 @@ def load_wafer(folder: Path) -> Wafer:
         raise FormatError(
             folder, expected=f"a compiled program ({WAFER_FILE})", hint="compile it with `npuviz csl cslc`"
         )
-    # Its limits are those of the kernels, which the compiler that saves a wafer need not load.
+    # The check imports the limits of kernels, which the compiler that saves a wafer need not load.
     from npuviz.targets.wavelet.load.wafer_check import check_wafer
 
     path = folder / WAFER_FILE
@@ -64,12 +65,12 @@ def load_wafer(folder: Path) -> Wafer:
 
 
 def save_run(folder: Path, commands: Sequence[HostCommand], script: str = "") -> None:
-    """Write what a host program asked of the chip. Raises OSError."""
+    """Write the commands that a host program gave to the chip. Raises OSError."""
     write_record(folder / RUN_FILE, "run", FORMAT_VERSION, Recording(tuple(commands), script))
 
 
 def load_run(folder: Path) -> Recording | None:
-    """The recorded run of a compiled folder, or None. Raises FormatError, or OSError."""
+    """Read the recorded run of a compiled folder; None without one. Raises FormatError, or OSError."""
     path = folder / RUN_FILE
     if not path.is_file():
         return None
@@ -81,13 +82,13 @@ def load_run(folder: Path) -> Recording | None:
 
 
 def add_failure(path: Path, text: str) -> None:
-    """Append the line that says why a host program failed to a file. Raises OSError."""
+    """Append the reason why a host program failed to a file, as one line. Raises OSError."""
     with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(" ".join(text.split())[:LONGEST_FAILURE] + "\n")
 
 
 def read_failures(path: Path) -> tuple[str, ...]:
-    """The lines of such a file, none where there is no file. Raises OSError."""
+    """Read the lines of a file that `add_failure` wrote, none without a file. Raises OSError."""
     if not path.is_file():
         return ()
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -96,7 +97,8 @@ def read_failures(path: Path) -> tuple[str, ...]:
 
 
 def facts(wafer: Wafer, colors: Mapping[str, int]) -> dict[str, object]:
-    """What out.json says: parameters as texts, exported names with their ids, symbols of every program."""
+    """Return the contents of out.json: parameters as texts, exported names with their ids, symbols of every
+    program."""
     return {
         "params": dict(wafer.params),
         "colors": {name: str(number) for name, number in colors.items()},

@@ -1,4 +1,4 @@
-"""Launches that a user asks for where no host program has run: `--set launch=NAME[:ARGUMENT..],..`."""
+"""Launch functions that a user names where no host program has run: `--set launch=NAME[:ARGUMENT..],..`."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from npuviz.targets.wavelet.host.transfers import argument_word
 from npuviz.targets.wavelet.wafer import HOST_LAUNCH, HostCommand, Wafer
 
 LAUNCH = "launch"
-"""The setting; launches run one after the other."""
+"""Name of the setting; its launches run one after the other."""
 
 
 def launches(wafer: Wafer, text: str) -> tuple[HostCommand, ...]:
-    """Commands for `NAME[:ARGUMENT..]` with commas between launches. Raises UsageError."""
+    """Return the commands for `NAME[:ARGUMENT..]` with commas between launches. Raises UsageError."""
     known = _functions(wafer)
     found: list[HostCommand] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -35,16 +35,16 @@ def launches(wafer: Wafer, text: str) -> tuple[HostCommand, ...]:
 
 
 def launch_note(wafer: Wafer, text: str) -> Note:
-    """What the user can launch."""
+    """Return a note that lists the functions that the user can launch."""
     names = ", ".join(_functions(wafer)) or "none"
     begin = f"launched: {text[:200]}" if text else "no host program has run"
     return Note("info", "host", f"{begin}; functions that --set launch=NAME can launch: {names}")
 
 
 def unlaunched_note(wafer: Wafer, commands: Sequence[HostCommand]) -> Note | None:
-    """Says that a host program launched none of the functions that are exported for it: None if it did.
+    """Return a note that the host program launched none of the functions exported for it; None if it did.
 
-    One that gave no command at all has failed; others may drive the PEs with streams.
+    It is an error if the program gave no command at all; other programs may drive the PEs with streams.
     """
     names = ", ".join(_functions(wafer))
     if not names or any(command.kind == HOST_LAUNCH for command in commands):

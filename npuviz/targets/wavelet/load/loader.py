@@ -1,4 +1,4 @@
-"""From files to a spec and a program: a compiled folder, a layout file, a folder with command scripts."""
+"""Open a compiled folder, a layout file or a folder with command scripts as a spec and a program."""
 
 import importlib
 import re
@@ -40,28 +40,28 @@ from npuviz.targets.wavelet.wafer import HostCommand, Wafer
 
 SCRIPT_PATTERN = "commands*.sh"
 DEFAULT_SCRIPTS = ("commands_wse3.sh", "run.sh")
-"""Of several scripts the first of these is run, else the first by name."""
+"""Of several scripts, the first of these is run, or else the first by name."""
 MOST_SCRIPT_BYTES = 1 << 18
-"""A longer file is no command script."""
+"""Largest command script: a longer file is not taken for one."""
 SCRIPT_SECONDS = 600
 _ARCH = re.compile(r"(?<![\w-])--?arch[= ]\s*['\"]?(wse[23])")
 _TOOL_PATH = re.compile(r"(?<![\w.$}-])~?/[\w./+-]*/(cslc|cs_python)\b(?![./-])")
 MOST_NEIGHBOURS, MOST_LEVELS = 1000, 5
 TOOLS = ("cslc", "cs_python")
-"""Scripts call them by name, by a path of their author's machine, or as ${CSLC} and ${CS_PYTHON}."""
+"""Tools that scripts call by name, by a path of their author's machine, or as ${CSLC} and ${CS_PYTHON}."""
 SDK_LAYOUT_MACRO = "%python_sdk_paint"
 COMPILE_SETTINGS = ("arch", "params", "colors", "fabric-dims", "fabric-offsets", "import-path", "fp16-format")
-"""Settings of `--set` that mean what the option of this name means to the compiler."""
+"""Settings of `--set` that are passed to the compiler as the option of the same name."""
 RUN_SETTINGS = ("arch", "run", "script")
 """Settings that choose among the runs of a folder."""
 
 
 @dataclass(frozen=True)
 class OpenedProgram:
-    """A program to run, and what its host asks of it.
+    """A program to run, and the commands of its host.
 
-    commands  empty if no host program has run: the machine then offers what can be launched
-    notes     what the user should know about where it came from
+    commands  empty if no host program has run: the machine then offers functions to launch
+    notes     what the user should know about the origin of the program
     """
 
     wafer: Wafer
@@ -71,7 +71,8 @@ class OpenedProgram:
 
 
 def load(request: LoadRequest, progress: Progress) -> tuple[WaveletSpec, Program]:
-    """Compile, or read what is compiled, with the recorded commands of its host. Raises NpuvizError."""
+    """Compile a program or read a compiled one, with the recorded commands of its host. Raises
+    NpuvizError."""
     own = {key: value for key, value in request.settings.items() if is_own_setting(key)}
     rest = {key: value for key, value in request.settings.items() if key not in own}
     opened = open_program(request.path, own, progress)
@@ -82,12 +83,12 @@ def load(request: LoadRequest, progress: Progress) -> tuple[WaveletSpec, Program
 
 
 def accepts(path: Path, head: bytes) -> bool:
-    """Whether a file is a CSL program: a layout file, or one of the files in a compiled folder."""
+    """Return whether a file is a CSL program: a layout file, or one of the files in a compiled folder."""
     return path.name in (WAFER_FILE, RUN_FILE) or path.suffix.lower() == ".csl"
 
 
 def accepts_folder(path: Path) -> bool:
-    """Whether a folder holds a compiled program, or command scripts."""
+    """Return whether a folder holds a compiled program, or command scripts."""
     try:
         return is_compiled(path) or bool(scripts_of(path))
     except OSError:
@@ -95,7 +96,8 @@ def accepts_folder(path: Path) -> bool:
 
 
 def scripts_of(folder: Path) -> tuple[Path, ...]:
-    """The command scripts of a folder: `commands*.sh`, else those that call both tools. Raises OSError."""
+    """Return the command scripts of a folder: `commands*.sh`, else those that call both tools. Raises
+    OSError."""
     named = tuple(sorted(folder.glob(SCRIPT_PATTERN)))
     if named or not any(folder.glob("*.csl")):
         return named
@@ -103,7 +105,7 @@ def scripts_of(folder: Path) -> tuple[Path, ...]:
 
 
 def default_script(scripts: Sequence[Path]) -> Path:
-    """The one that is run if nobody chooses, of at least one."""
+    """Return the script that runs if the user chooses none, of at least one."""
     by_name = {script.name: script for script in scripts}
     return next((by_name[name] for name in DEFAULT_SCRIPTS if name in by_name), scripts[0])
 
@@ -116,7 +118,8 @@ def _calls_tools(script: Path) -> bool:
 
 
 def arch_of(script: Path) -> str:
-    """The architecture of a command script: as its name says, else its compiler options. Raises OSError."""
+    """Return the architecture of a command script: as its name says, else its compiler options. Raises
+    OSError."""
     named = script.stem.removeprefix("commands").lstrip("_-")
     if named in ARCHITECTURES:
         return named
@@ -125,7 +128,7 @@ def arch_of(script: Path) -> str:
 
 
 def scripts_to_run(path: Path) -> tuple[Path, ...]:
-    """The command scripts that `open_program` chooses among and runs; () where it only reads."""
+    """Return the command scripts among which `open_program` chooses one to run; () where it only reads."""
     try:
         return scripts_of(path) if path.is_dir() and not is_compiled(path) else ()
     except OSError:
@@ -133,7 +136,8 @@ def scripts_to_run(path: Path) -> tuple[Path, ...]:
 
 
 def is_own_setting(name: str) -> bool:
-    """Whether a `--set` key belongs to opening rather than to the machine: arch, params, params.NAME, .."""
+    """Return whether a `--set` key is for opening a program, not for the machine: arch, params, params.NAME,
+    .."""
     own = (*COMPILE_SETTINGS, *RUN_SETTINGS, LAUNCH)
     return name in own or name.startswith(("params.", "colors."))
 
@@ -187,7 +191,10 @@ def _compile_file(path: Path, settings: Mapping[str, str], progress: Progress) -
 
 
 def compile_options(path: Path, settings: Mapping[str, str]) -> CompileOptions:
-    """What `--set` says to the compiler: `arch=wse2`, `params=M:4,N:6`, `params.M=4`. Raises UsageError."""
+    """Return the compiler options that `--set` gives: `arch=wse2`, `params=M:4,N:6`, `params.M=4`.
+
+    Raises UsageError.
+    """
     words = [str(path)]
     for name, value in settings.items():
         if name in COMPILE_SETTINGS:
@@ -201,7 +208,8 @@ def compile_options(path: Path, settings: Mapping[str, str]) -> CompileOptions:
 
 
 def _refuse(settings: Mapping[str, str], names: Sequence[str]) -> None:
-    """Settings that mean nothing for what is opened."""
+    """Raise UsageError for settings that mean nothing for the opened path: `names`, or all but launch if
+    there are none."""
     allowed = names or ()
     for name in settings:
         if not is_own_setting(name) or name == LAUNCH:
@@ -215,7 +223,7 @@ def _meaning(name: str) -> str:
 
 
 def _run_folder(folder: Path, settings: Mapping[str, str], progress: Progress) -> OpenedProgram:
-    """Run a folder's own script in a copy of it, with the stand-ins first on the path."""
+    """Run a folder's own script in a copy of the folder, with the stand-ins first on the path."""
     for name in settings:
         if is_own_setting(name) and name not in RUN_SETTINGS:
             raise UsageError(f"--set {name}: the folder's own script says this; open its layout file instead")
@@ -250,7 +258,7 @@ def _script(folder: Path, settings: Mapping[str, str]) -> Path:
 
 
 def _chosen(compiled: Sequence[Path], root: Path, settings: Mapping[str, str]) -> Path:
-    """Of several compiled programs the one that `--set run=` names, else the last that ran."""
+    """Return the compiled program that `--set run=` names, else the one that ran last."""
     wanted = settings.get("run")
     names = {str(path.relative_to(root)): path for path in compiled}
     if wanted is not None:
@@ -265,10 +273,10 @@ def _chosen(compiled: Sequence[Path], root: Path, settings: Mapping[str, str]) -
 
 @dataclass(frozen=True)
 class ScriptRun:
-    """What came of a command script.
+    """The result of a command script.
 
-    code      its exit code, None when its time was up
-    failures  of its host programs, each in one line
+    code      its exit code, None if it ran out of time
+    failures  one line for each host program that failed
     """
 
     folder: Path
@@ -277,15 +285,16 @@ class ScriptRun:
     failures: tuple[str, ...] = ()
 
     def reason(self) -> str:
-        """Why it failed: as its first host program that failed says, else its last line, cut."""
+        """Return why the script failed: the failure of its first host program, else its last line, cut."""
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
         return self.failures[0] if self.failures else lines[-1][:300] if lines else ""
 
 
 def _failures(ran: ScriptRun, script: Path, compiled: Sequence[Path]) -> Sequence[str]:
-    """Why the run of a command script is no success: each host program that failed, else the script itself.
+    """Return why the run of a command script is no success: each host program that failed, else the script
+    itself.
 
-    Scripts go on behind a host program that fails, so that their exit code alone does not tell.
+    Scripts continue after a host program that fails, so that their exit code alone does not tell.
     """
     if ran.code is None:
         return [f"{script.name} did not end in {SCRIPT_SECONDS} s: {ran.reason()}"]
@@ -301,7 +310,7 @@ def _failures(ran: ScriptRun, script: Path, compiled: Sequence[Path]) -> Sequenc
 def run_script(script: Path, place: Path, seconds: float, settings: str = "") -> ScriptRun:
     """Run a command script in a copy of its folder below `place`, with the stand-ins first on the path.
 
-    What lies beside the folder, and beside the folders above it up to the root of its repository, is there as
+    Files beside the folder, and beside the folders above it up to the root of its repository, are there as
     links, so that modules in ../libs are found.
 
     settings  KEY=VALUE pairs for the machine, with commas between them
@@ -312,7 +321,7 @@ def run_script(script: Path, place: Path, seconds: float, settings: str = "") ->
 
 
 def _copy(source: Path, place: Path) -> Path:
-    """A copy of a folder, with links to what is beside it; returns it."""
+    """Copy a folder, with links to what is beside it; return the copy."""
     above = list(source.parents)[:MOST_LEVELS]
     root = next((path for path in (source, *above) if (path / ".git").exists()), source.parent)
     levels = [path for path in above if path == source.parent or path.is_relative_to(root)]
@@ -320,7 +329,7 @@ def _copy(source: Path, place: Path) -> Path:
     folder = place / source.relative_to(top)
     shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".git"))
     for level in levels:
-        # What may not be listed has no neighbours.
+        # A folder that may not be listed has no neighbours.
         try:
             neighbours = [*islice(level.iterdir(), MOST_NEIGHBOURS)]
         except PermissionError:
@@ -361,7 +370,7 @@ def run_command(command: str, folder: Path, place: Path, seconds: float, setting
                 errors="replace",
                 start_new_session=True,
             )
-        # What will read and run the program takes half a second to import: meanwhile.
+        # The modules that read and run the program take half a second to import: do so while the script runs.
         for name in ("machine.machine", "load.wafer_check"):
             importlib.import_module(f"npuviz.targets.wavelet.{name}")
         output, _ = process.communicate(timeout=seconds)
@@ -378,7 +387,8 @@ def run_command(command: str, folder: Path, place: Path, seconds: float, setting
 
 
 def expand_macros(script: Path) -> None:
-    """Say in a script what stands for the tools: a macro of the vendor's tests, paths that are not there."""
+    """Replace in a script what stands for the tools: a macro of the vendor's tests, paths that do not exist
+    here."""
     text = script.read_text(encoding="utf-8", errors="replace")
     expanded = text.replace(SDK_LAYOUT_MACRO, "cs_python run.py")
     expanded = _TOOL_PATH.sub(lambda m: m[0] if Path(m[0]).expanduser().exists() else m[1], expanded)
@@ -387,7 +397,7 @@ def expand_macros(script: Path) -> None:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """End a script with everything that it started: they share a process group of their own."""
+    """End a script with everything that it started: they share a process group."""
     import os
     import signal
     from contextlib import suppress
@@ -397,5 +407,5 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 
 def compiled_folders(folder: Path) -> list[Path]:
-    """Folders below that hold a compiled program."""
+    """Return the folders below a folder that hold a compiled program."""
     return sorted(path.parent for path in folder.rglob(WAFER_FILE))

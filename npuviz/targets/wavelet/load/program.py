@@ -1,4 +1,4 @@
-"""The spec and the program of a compiled wafer."""
+"""Make the spec and the program of a compiled wafer."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
@@ -21,7 +21,7 @@ def make_program(
     settings: Mapping[str, str] | None = None, *, preset: str = "", config: Path | None = None,
     is_closed: bool = True,
 ) -> tuple[WaveletSpec, Program]:  # fmt: skip
-    """Spec (by the wafer's architecture and `--set` pairs) and program of a compiled wafer.
+    """Return the spec (by the wafer's architecture and `--set` pairs) and the program of a compiled wafer.
 
     is_closed  False for a host that will give commands while the machine runs
     Raises UsageError for an unknown setting or one of another architecture.

@@ -1,4 +1,4 @@
-"""What a wheel brings of this target beside code of kernels: the tables of the grammar of CSL."""
+"""Make what a wheel contains for this target beside compiled kernels: the tables of the CSL grammar."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from npuviz.targets.wavelet.csl.syntax.parser import tables_file, write_tables
 
 
 def make(folder: Path) -> list[Path]:
-    """Make what is missing in a folder; returns all that belongs there. Raises OSError."""
+    """Make the files that are missing in a folder; return all that belong there. Raises OSError."""
     path = tables_file(folder)
     if not path.exists():
         write_tables(path)

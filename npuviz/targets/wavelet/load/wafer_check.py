@@ -1,7 +1,7 @@
-"""Whether a wafer or a recording that was read from a file is one that machine and views can take.
+"""Check that the machine and its views can take a wafer or a recording that was read from a file.
 
 Everything behind the loader trusts these tables: kernels that check nothing, templates, explanations. So each
-index, id, count and size is looked at here, once; what programs share is looked at once for all of them.
+index, id, count and size is checked here, once; tables that programs share are checked once for all of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,24 +38,24 @@ NUM_QUEUES = 8
 MOST_MEMORY = 1 << 16
 """Bytes of a PE's memory: addresses have 16 bits."""
 MOST_PLACES = 1 << 22
-"""PEs of a rectangle."""
+"""Most PEs of a rectangle."""
 LONGEST_NAME = 4000
-"""Letters of a name or of a type."""
+"""Most letters of a name or of a type."""
 MOST_COMMAND_WORDS = 1 << 26
-"""Words that the commands of a recording move in all."""
+"""Most words that the commands of a recording move in all."""
 HINT = "compile the program again"
 _HALVES = (isa.T_F16, isa.T_BF16, isa.T_CB16)
 _CELL = 1 << 20
-"""Lines, columns and places in a text, extents and strides of shapes: anything larger is no program's."""
+"""Bound of lines, columns and places in a text, and of extents and strides of shapes in any program."""
 
 
 def check_wafer(wafer: Wafer, path: Path) -> None:
-    """Look at every table of a wafer. Raises FormatError that names the first field that is wrong."""
+    """Check every table of a wafer. Raises FormatError that names the first wrong field."""
     _WaferCheck(path, wafer).all()
 
 
 def check_commands(commands: Sequence[HostCommand], path: Path) -> None:
-    """Look at the commands of a recorded run. Raises FormatError."""
+    """Check the commands of a recorded run. Raises FormatError."""
     _CommandCheck(path).all(commands)
 
 
@@ -75,7 +75,7 @@ class _Check:
             self._demand(len(name) <= LONGEST_NAME, field, f"at most {LONGEST_NAME} letters", len(name))
 
     def _array(self, array: np.ndarray, dtype: type, columns: int, field: str) -> None:
-        """(n, columns); columns 0: (n,)."""
+        """Check that an array has shape (n, columns), or (n,) if columns is 0, and an element type."""
         is_right = array.dtype == dtype and array.shape[1:] == ((columns,) if columns else ())
         expected = f"{np.dtype(dtype).name} numbers{f' in rows of {columns}' if columns else ''}"
         self._demand(is_right and array.ndim > 0, field, expected, f"{array.dtype} {array.shape}"[:40])
@@ -88,7 +88,7 @@ class _WaferCheck(_Check):
         self._seen: set[tuple[int, ...]] = set()
 
     def all(self) -> None:
-        """The wafer, then its programs."""
+        """Check the wafer, then its programs."""
         wafer = self._wafer
         self._demand(wafer.arch in ("wse2", "wse3"), "arch", "wse2 or wse3", wafer.arch)
         self._between(wafer.columns, 1, MAX_SIDE, "columns")
@@ -115,7 +115,7 @@ class _WaferCheck(_Check):
             self._program(program, f"programs[{number}]")
 
     def _is_new(self, *parts: object) -> bool:
-        """Whether these objects, which programs share, have not been looked at together."""
+        """Return whether these objects, which programs may share, have not been checked together before."""
         key = tuple(map(id, parts))
         if key in self._seen:
             return False
@@ -225,7 +225,7 @@ class _WaferCheck(_Check):
         self._names((task.name,), f"{at}, name")
 
     def _takes(self, program: PeProgram, function: int, arguments: Sequence[int], at: str) -> None:
-        """A function that is started with arguments, which become its first registers."""
+        """Check a function that is started with arguments, which become its first registers."""
         self._between(function, 0, len(program.functions) - 1, at)
         # A control task's first argument is its id.
         self._between(len(arguments), 0, program.functions[function].num_regs, f"{at}, arguments")
@@ -309,7 +309,8 @@ class _WaferCheck(_Check):
 
 class _CommandCheck(_Check):
     def all(self, commands: Sequence[HostCommand]) -> None:
-        """Every command, and what they move in all; whether the wafer takes them is for the engine to say."""
+        """Check every command, and how many words all of them move; the engine checks whether the wafer takes
+        them."""
         total = 0
         for number, command in enumerate(commands):
             at = f"commands[{number}]"

@@ -1,1 +1,1 @@
-"""Layouts that host programs build: code regions, their connections, and how they are compiled."""
+"""Build layouts from host programs: code regions, their connections, and how they are compiled."""

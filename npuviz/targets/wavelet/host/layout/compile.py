@@ -1,4 +1,4 @@
-"""From regions to a compiled folder: streams, paths, color numbers, a layout text, start values."""
+"""Compile code regions into a folder: streams, paths, color numbers, a layout text, initial values."""
 
 import re
 from collections import deque
@@ -59,16 +59,16 @@ comptime {{
 """
 _COLOR_PARAM = re.compile(r"^\s*param\s+(\w+)\s*:\s*color\b", re.MULTILINE)
 STREAM_TASK = 28
-"""Local task of the forwarding programs: no color has this number."""
+"""Id of the local task of the forwarding programs: no color has this number."""
 
 
 @dataclass
 class _Plan:
-    """A layout with everything placed.
+    """A layout in which everything has its place.
 
     code     PE -> file and parameters
     routes   PE -> color -> positions
-    streams  stream name -> (color of the host's side, PE)
+    streams  stream name -> (color on the host's side, PE)
     """
 
     columns: int
@@ -82,7 +82,7 @@ class _Plan:
     streams: dict[str, tuple[Color, Place]] = field(default_factory=dict[str, tuple[Color, Place]])
     groups: ColorGroups = field(default_factory=ColorGroups)
     blocked: set[Place] = field(default_factory=set[Place])
-    """PEs of code regions: no path of somebody else leads through them."""
+    """PEs of code regions: no path leads through them."""
 
 
 def compile_layout(
@@ -113,7 +113,7 @@ def compile_layout(
         arch,
         params={},
         colors={},
-        # As with other programs: columns and rows of the host around it.
+        # As with other programs, columns and rows of the host surround it.
         fabric=(plan.columns + 7, plan.rows + 2),
         import_paths=import_paths,
     )
@@ -194,7 +194,7 @@ def _connect(plan: _Plan, source: Port, begin: Place, target: Port, end: Place) 
 
 
 def _path(plan: _Plan, color: Color, first: Place, last: Place, inside: bool) -> list[Place]:
-    """A shortest way over PEs that are in no region and that this color does not pass yet."""
+    """Return a shortest path over PEs that are in no region and that this color does not pass yet."""
 
     def is_free(place: Place) -> bool:
         used = any(plan.groups.root(other) is color for other in plan.routes.get(place, {}))
@@ -220,7 +220,7 @@ def _path(plan: _Plan, color: Color, first: Place, last: Place, inside: bool) ->
 
 
 def _lay(plan: _Plan, color: Color, path: Sequence[Place], entry: Route, leave: Route) -> None:
-    """Routes along a path; `entry` is the port on the first PE, `leave` that on the last."""
+    """Set routes along a path; `entry` is the port on the first PE, `leave` that on the last."""
     for index, place in enumerate(path):
         came = entry if index == 0 else OPPOSITE[_side(path[index - 1], place)]
         goes = leave if index == len(path) - 1 else _side(place, path[index + 1])
@@ -252,7 +252,7 @@ def _numbers(plan: _Plan) -> dict[Color, int]:
 
 
 def _texts(plan: _Plan, numbers: Mapping[Color, int]) -> dict[str, str]:
-    """The layout and the programs of PEs that no region owns, by file name."""
+    """Return the layout text and the programs of PEs that no region owns, by file name."""
     colors_of = cache(_color_params)
     lines = ["// Written by npuviz from an SdkLayout.", "layout {"]
     lines.append(f"  @set_rectangle({plan.columns}, {plan.rows});")
@@ -281,7 +281,7 @@ def _texts(plan: _Plan, numbers: Mapping[Color, int]) -> dict[str, str]:
 
 
 def _color_params(file: str) -> frozenset[str]:
-    """Parameters of a program that are colors (SDK 1.4); in others they take the number of one."""
+    """Return the parameters of a program that are colors (SDK 1.4); other programs take a color's number."""
     path = Path(file)
     text = path.read_text("utf-8", "replace") if path.is_absolute() else ""
     return frozenset(_COLOR_PARAM.findall(text))
@@ -306,7 +306,8 @@ def _tuple(routes: Iterable[Route]) -> str:
 
 
 def _with_symbols(wafer: Wafer, regions: Sequence[CodeRegion]) -> Wafer:
-    """The wafer with the start values of symbols that the host gave: PEs with own data get own programs."""
+    """Return the wafer with the initial values that the host gave; each PE with its own data gets its own
+    program."""
     programs = list(wafer.programs)
     program_of = wafer.program_of.copy()
     for region in regions:

@@ -1,4 +1,5 @@
-"""Code regions of a layout: their PEs, parameters, routes and ports; places and areas on the grid."""
+"""Describe code regions of a layout: their PEs, parameters, routes and ports; places and areas on the
+grid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class IntRectangle:
 
 @dataclass(eq=False)
 class Port:
-    """An edge of a region through which wavelets of a color come or go; one path for each PE of the edge.
+    """An edge of a region over which wavelets of a color enter or leave; one path for each PE of the edge.
 
     places  PEs in the order of the edge, in coordinates of the region
     """
@@ -58,7 +59,7 @@ class Port:
 
     @property
     def in_side(self) -> Route:
-        """The direction that leads in."""
+        """The direction that leads into the region."""
         return OPPOSITE[self.out_side]
 
 
@@ -73,7 +74,7 @@ class Stream:
 
 @dataclass(eq=False)
 class CodeRegion:
-    """A rectangle of PEs with one source file; coordinates are its own."""
+    """A rectangle of PEs with one source file; its methods take coordinates inside the region."""
 
     file: Path
     name: str
@@ -92,17 +93,17 @@ class CodeRegion:
     # ---- parameters
 
     def set_param(self, place: IntVector, name: str | Color, value: int | Color | None = None) -> None:
-        """A parameter of one PE: name and value, name and color, or a color under its own name."""
+        """Set a parameter of one PE: name and value, name and color, or a color under its own name."""
         self._set([self._inside(place)], name, value)
 
     def set_param_all(self, name: str | Color, value: int | Color | None = None) -> None:
-        """A parameter of all PEs."""
+        """Set a parameter of all PEs."""
         self._set(self._all(), name, value)
 
     def set_param_range(
         self, area: IntRectangle, name: str | Color, value: int | Color | None = None
     ) -> None:
-        """A parameter of the PEs of an area."""
+        """Set a parameter of the PEs of an area."""
         self._set(self._within(area), name, value)
 
     def _set(self, places: Sequence[Place], name: str | Color, value: int | Color | None) -> None:
@@ -118,23 +119,23 @@ class CodeRegion:
     # ---- colors and routes
 
     def color(self, name: str, value: int | None = None) -> Color:
-        """A color that belongs to this region, whatever other regions call theirs."""
+        """Return a new color of this region, distinct from other regions' colors of the same name."""
         return Color(name, value)
 
     def paint(self, place: IntVector, color: Color, routes: Sequence[RoutingPosition]) -> None:
-        """Routes of a color on one PE: position 0 and the switch positions after it."""
+        """Set the routes of a color on one PE: position 0 and the switch positions after it."""
         self._paint([self._inside(place)], color, [route.position for route in routes])
 
     def paint_all(
         self, color: Color, routes: Sequence[RoutingPosition], edge_routes: Sequence[EdgeRouting] = ()
     ) -> None:
-        """Routes of a color on all PEs, with others along some edges."""
+        """Set the routes of a color on all PEs, with others along some edges."""
         self._paint(self._all(), color, [route.position for route in routes])
         for special in edge_routes:
             self._paint(self._edge(special.edge), color, special.positions)
 
     def paint_range(self, area: IntRectangle, color: Color, routes: Sequence[RoutingPosition]) -> None:
-        """Routes of a color on the PEs of an area."""
+        """Set the routes of a color on the PEs of an area."""
         self._paint(self._within(area), color, [route.position for route in routes])
 
     def _paint(self, places: Sequence[Place], color: Color, positions: Sequence[Position]) -> None:
@@ -148,13 +149,13 @@ class CodeRegion:
     def create_input_port(
         self, color: Color, edge: Edge, routes: Sequence[RoutingPosition], size: int, prefix: str = ""
     ) -> Port:
-        """Wavelets come in over an edge; `routes` name outputs only."""
+        """Make a port through which wavelets enter over an edge; `routes` name outputs only."""
         return self._port(color, edge, routes, size, True)
 
     def create_output_port(
         self, color: Color, edge: Edge, routes: Sequence[RoutingPosition], size: int, prefix: str = ""
     ) -> Port:
-        """Wavelets leave over an edge; `routes` name inputs only."""
+        """Make a port through which wavelets leave over an edge; `routes` name inputs only."""
         return self._port(color, edge, routes, size, False)
 
     def _port(
@@ -182,13 +183,13 @@ class CodeRegion:
     # ---- placement and data
 
     def place(self, x: int, y: int) -> None:
-        """Where the region's first PE lies in the layout."""
+        """Set where the region's first PE lies in the layout."""
         if not (0 <= x < LARGEST_SIDE and 0 <= y < LARGEST_SIDE):
             raise UsageError(f"{self.name}: place ({x}, {y}) is outside the fabric")
         self.origin = (int(x), int(y))
 
     def set_symbol_all(self, name: str, data: np.ndarray, width: int, height: int) -> None:
-        """Start values of a matrix [height][width] that is cut into equal blocks, one a PE."""
+        """Set initial values of a matrix [height][width] that is cut into equal blocks, one per PE."""
         if width % self.width or height % self.height or data.size != width * height:
             raise UsageError(
                 f"{self.name}: {name}: {width} x {height} elements cannot be shared out to "

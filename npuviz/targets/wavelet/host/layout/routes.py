@@ -1,4 +1,4 @@
-"""Colors, directions and routing positions of layouts that host programs build."""
+"""Define colors, directions and routing positions of layouts that host programs build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Color:
     """A color by name; its number is chosen when the layout is compiled, unless it is given."""
 
     def __init__(self, name: str, value: int | None = None) -> None:
-        """value: 0 to 23, or None."""
+        """Name a color; value: 0 to 23, or None."""
         if value is not None and not 0 <= value < 24:
             raise UsageError(f"color {name[:60]}: expected a number 0 to 23, found {value}")
         self.name = name
@@ -67,12 +67,12 @@ class RoutingPosition:
         self.position = Position()
 
     def set_input(self, routes: Sequence[Route]) -> "RoutingPosition":
-        """Where wavelets come from; returns this object."""
+        """Set where wavelets come from; return this object."""
         self.position = Position(tuple(routes), self.position.outputs)
         return self
 
     def set_output(self, routes: Sequence[Route]) -> "RoutingPosition":
-        """Where they go; returns this object."""
+        """Set where wavelets go; return this object."""
         self.position = Position(self.position.inputs, tuple(routes))
         return self
 
@@ -86,18 +86,18 @@ class EdgeRouting:
 
 
 def get_edge_routing(edge: Edge, routes: Sequence[RoutingPosition]) -> EdgeRouting:
-    """Positions for the PEs of one side, for `paint_all`."""
+    """Return positions for the PEs of one side, for `paint_all`."""
     return EdgeRouting(edge, tuple(route.position for route in routes))
 
 
 class ColorGroups:
-    """Colors that must have one number because they meet on a path."""
+    """Groups of colors that must have the same number because they meet on a path."""
 
     def __init__(self) -> None:
         self._parent: dict[Color, Color] = {}
 
     def root(self, color: Color) -> Color:
-        """The color that stands for a group."""
+        """Return the color that stands for a group."""
         path: list[Color] = []
         while (parent := self._parent.get(color, color)) is not color:
             path.append(color)
@@ -107,7 +107,7 @@ class ColorGroups:
         return color
 
     def join(self, first: Color, second: Color) -> None:
-        """Make two groups one. Raises UsageError if both have numbers that differ."""
+        """Join two groups. Raises UsageError if both have numbers that differ."""
         a, b = self.root(first), self.root(second)
         if a is b:
             return
@@ -120,7 +120,7 @@ class ColorGroups:
         self._parent[b] = a
 
     def numbers(self, uses: dict[Color, set[tuple[int, int]]], count: int) -> dict[Color, int]:
-        """A number for every group, different wherever two are used on one PE. Raises UsageError.
+        """Return a number for every group, different wherever two are used on one PE. Raises UsageError.
 
         uses   root of a group -> PEs
         count  numbers that may be chosen: 0 to count - 1

@@ -1,7 +1,7 @@
-"""SdkLayout: layouts that host programs build from code regions, ports and connections.
+"""Stand in for SdkLayout, with which host programs build layouts from code regions, ports and connections.
 
-`compile` writes an ordinary CSL layout (every PE with its code, parameters and routes) and compiles
-it. Streams of the host end in small forwarding programs beside their ports.
+`compile` writes an ordinary CSL layout (every PE with its code, parameters and routes) and compiles it.
+Streams of the host end in small forwarding programs beside their ports.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from npuviz.targets.wavelet.host.platform import Platform
 
 
 class SdkLayout:
-    """Code regions, where they lie, and how their ports are connected."""
+    """Code regions, their places, and the connections of their ports."""
 
     def __init__(self, platform: Platform) -> None:
-        """platform: of `get_platform`; it says the architecture."""
+        """Begin a layout for the architecture of a platform that `get_platform` returned."""
         self.platform = platform
         self.regions: list[CodeRegion] = []
         self.connections: list[tuple[Port, Port]] = []
         self.streams: list[Stream] = []
 
     def create_code_region(self, file: str, name: str, width: int, height: int) -> CodeRegion:
-        """A rectangle of PEs that run one source file."""
+        """Add a rectangle of PEs that run one source file."""
         if any(region.name == name for region in self.regions):
             raise UsageError(f"{name[:60]}: a code region of this name exists already")
         if not (1 <= width <= LARGEST_SIDE and 1 <= height <= LARGEST_SIDE):
@@ -41,7 +41,7 @@ class SdkLayout:
         return region
 
     def connect(self, source: Port, target: Port) -> None:
-        """Wavelets that leave one port come in at another."""
+        """Let wavelets that leave one port enter at another."""
         if source.is_input or not target.is_input:
             raise UsageError("connect: expected an output port and an input port")
         if source.size != target.size or len(source.places) != len(target.places):
@@ -54,13 +54,13 @@ class SdkLayout:
     def create_input_stream(
         self, port: Port, io_loc: IntVector | None = None, io_buffer_size: int = 1024
     ) -> Stream:
-        """The host sends to a port of one PE."""
+        """Let the host send to a port of one PE."""
         return self._stream(port, True)
 
     def create_output_stream(
         self, port: Port, io_loc: IntVector | None = None, io_buffer_size: int = 1024
     ) -> Stream:
-        """The host receives from a port of one PE."""
+        """Let the host receive from a port of one PE."""
         return self._stream(port, False)
 
     def _stream(self, port: Port, is_input: bool) -> Stream:

@@ -1,1 +1,1 @@
-"""A folder for the import path of host programs: the modules that they import by the vendor's names."""
+"""Hold the modules that host programs import by the vendor's names: this folder is on their import path."""

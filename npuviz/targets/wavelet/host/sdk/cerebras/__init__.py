@@ -1,1 +1,1 @@
-"""Names that host programs import; the implementation is npuviz.targets.wavelet.host."""
+"""Hold names that host programs import; npuviz.targets.wavelet.host implements them."""

@@ -1,4 +1,4 @@
-"""Places and areas."""
+"""Export places and areas under the vendor's names."""
 
 from npuviz.targets.wavelet.host.layout.regions import IntRectangle, IntVector
 

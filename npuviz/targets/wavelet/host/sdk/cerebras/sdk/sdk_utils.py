@@ -1,4 +1,4 @@
-"""Helpers of host programs."""
+"""Export helpers of host programs under the vendor's names."""
 
 from npuviz.targets.wavelet.host.sdk_utils import calculate_cycles, input_array_to_u32, memcpy_view
 

@@ -1,4 +1,4 @@
-"""Reading what a run left."""
+"""Export the reader of what a run left under the vendor's name."""
 
 from npuviz.targets.wavelet.host.debug_util import debug_util
 

@@ -1,4 +1,4 @@
-"""Helpers of host programs, where SDK 0.9 and before have them."""
+"""Export helpers of host programs under their names in SDK 0.9 and before."""
 
 from npuviz.targets.wavelet.host.port_maps import (
     convert_input_tensor,

@@ -1,4 +1,4 @@
-"""The runtime's names."""
+"""Export the runtime under the vendor's names."""
 
 from npuviz.targets.wavelet.host.layout.routes import (
     Color,
