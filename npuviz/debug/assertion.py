@@ -1,4 +1,4 @@
-"""What must hold during a run, or at its end: found out while the run goes on."""
+"""Check during a run what must hold always, or at its end."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from npuviz.debug.tracepoint import values_text
 from npuviz.sim.stop import BROKEN, StopKind, StopReason
 
 FINALLY = "finally"
-"""In front of what only has to hold when the program has ended."""
+"""First word of an assertion that only has to hold when the program has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,11 @@ class Violation:
 
 @dataclass
 class Assertions:
-    """Assertions about a session at its first cycle. Raises ConditionError for one that means nothing.
+    """Assertions about a session at its first cycle. Raises ConditionError for a text that cannot be
+    understood.
 
     An assertion about values that are not known yet (a tensor whose operator has not ended) neither holds
-    nor fails; one that never came to be known has failed.
+    nor fails; one whose values never become known has failed.
     """
 
     session: Session
@@ -55,12 +56,12 @@ class Assertions:
             self.violations.append(self._violation(text, asserted, expression, self.session.cycle))
         elif violated is not None:
             self._always[self.session.breakpoints.add_condition(violated).id] = (text, expression)
-        # What never holds or fails at an event, as `any nan`, is also looked at in the end.
+        # An assertion that only holds or fails at an event, such as `any nan`, is checked at the end, too.
         if first is not False and violated is not None:
             self._at_end.append((text, asserted, expression))
 
     def run(self, until: int | None, progress: Progress) -> StopReason:
-        """As `Session.run`, past assertions that turn out false."""
+        """Run as `Session.run`, and go on past assertions that turn out false."""
         session = self.session
         while True:
             stop = session.run(until, progress)
@@ -78,7 +79,8 @@ class Assertions:
                 return StopReason(StopKind.UNTIL, session.cycle)
 
     def finish(self) -> list[Violation]:
-        """All that did not hold, by cycle, once the run is over; the session stays where it is."""
+        """Return all assertions that did not hold, by cycle, once the run is over; the session stays in
+        place."""
         session = self.session
         for number in tuple(self._always):
             session.breakpoints.remove(number)

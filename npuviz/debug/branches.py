@@ -1,4 +1,5 @@
-"""Futures that a write replaced, kept as the writes that lead to them: these give the same cycles again."""
+"""Keep futures that a write replaced, as the writes that lead to them: repeating these gives the same
+cycles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,16 +12,16 @@ from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 
 MOST_BRANCHES = 16
-"""Kept at once; the oldest one is forgotten."""
+"""Most branches kept at once; the oldest one is forgotten."""
 APART_BUDGET_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A future of the program beside the present one.
+    """A future of the program other than the present one.
 
-    edits     what was written on the way to it
-    cycle     where it was left
+    edits     the writes that lead to it
+    cycle     cycle at which it was left
     known_to  cycle up to which it was simulated
     end       cycle at which it ends, None if that is not known
     """
@@ -32,12 +33,12 @@ class Branch:
     end: int | None
 
     def parts_at(self, present: EditList) -> int | None:
-        """First cycle in which its writes differ from the present ones, None if they do not."""
+        """Return the first cycle in which its writes differ from the present ones, None if they do not."""
         return self.edits.first_difference(present)
 
 
 class BranchList:
-    """The branches of a session; the present one is not among them."""
+    """The branches of a session, without the present future."""
 
     def __init__(self) -> None:
         self._kept: list[Branch] = []
@@ -45,11 +46,11 @@ class BranchList:
 
     @property
     def all(self) -> tuple[Branch, ...]:
-        """In the order in which they were left."""
+        """The branches, in the order in which they were left."""
         return tuple(self._kept)
 
     def keep(self, edits: EditList, cycle: int, known_to: int, end: int | None) -> Branch:
-        """Remember a future that is left; one with the same writes is taken for the same branch."""
+        """Keep a future that is being left; one with the same writes counts as the same branch."""
         known = next((each for each in self._kept if each.edits.first_difference(edits) is None), None)
         if known is not None:
             self._kept.remove(known)
@@ -60,7 +61,7 @@ class BranchList:
         return self._kept[-1]
 
     def named(self, branch_id: int) -> Branch:
-        """The branch of a number. Raises UsageError for an unknown one."""
+        """Return the branch with a number. Raises UsageError for an unknown one."""
         found = next((each for each in self._kept if each.id == branch_id), None)
         if found is None:
             known = ", ".join(str(each.id) for each in self._kept)
@@ -74,16 +75,17 @@ class BranchList:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What a run of a branch beside the present one gave: its trace, and what was seen in its last cycle."""
+    """Result of running a branch apart from the present future: its trace, and what was seen in its last
+    cycle."""
 
     trace: TraceReader
     seen: Any
 
 
 def run_apart(runner: Runner, branch: Branch, look: Callable[[], Any]) -> Apart:
-    """Simulate a branch from the first cycle to where it is known, and bring the machine back.
+    """Simulate a branch from the first cycle as far as it is known, then bring the machine back.
 
-    Raises UsageError where nothing is recorded.
+    look  returns what to keep of the last cycle. Raises UsageError if nothing is recorded.
     """
     if runner.recorder is None:
         raise UsageError("nothing is recorded, so that there is nothing to compare")

@@ -1,4 +1,5 @@
-"""The breakpoints of a session: conditions that a user switched on. Never part of a checkpoint."""
+"""Keep the breakpoints of a session: conditions that the user has set. They are never part of a
+checkpoint."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ class Breakpoint:
 class BreakpointList:
     """Breakpoints by id. Ids rise from 1 and are never used twice.
 
-    parse    makes a condition of a text, raising ConditionError
-    changed  after every change, hit counts included
+    parse    makes a condition from a text; raises ConditionError
+    changed  notified after every change, hit counts included
     """
 
     def __init__(self, parse: Callable[[str], Condition]) -> None:
@@ -41,7 +42,7 @@ class BreakpointList:
         return tuple(self._items.values())
 
     def get(self, breakpoint_id: int) -> Breakpoint | None:
-        """The breakpoint of this id, or None."""
+        """Return the breakpoint of this id, or None."""
         return self._items.get(breakpoint_id)
 
     def add(self, text: str) -> Breakpoint:
@@ -49,7 +50,7 @@ class BreakpointList:
         return self.add_condition(self.parse(text))
 
     def add_condition(self, condition: Condition) -> Breakpoint:
-        """Set a breakpoint on a condition that is understood already."""
+        """Set a breakpoint on a condition that has been parsed already."""
         made = Breakpoint(self._next_id, condition.text, condition)
         self._items[made.id] = made
         self._next_id += 1
@@ -67,7 +68,7 @@ class BreakpointList:
         self.changed.notify()
 
     def replace_all(self, items: Sequence[Breakpoint]) -> None:
-        """Have exactly these breakpoints, with their ids and hit counts; they are copied."""
+        """Replace all breakpoints by copies of these, with their ids and hit counts."""
         self._items = {item.id: replace(item) for item in items}
         self._next_id = max((self._next_id, *(item.id + 1 for item in items)))
         self.changed.notify()
@@ -81,7 +82,7 @@ class BreakpointList:
             self.changed.notify()
 
     def watch(self, with_logs: bool = True) -> "Watch":
-        """What the enabled breakpoints ask for, ready to run with; without those that only log if asked."""
+        """Lower the enabled breakpoints to a Watch; without those that only log, unless `with_logs`."""
         enabled = [i for i in self._items.values() if i.enabled and (with_logs or not i.condition.is_log)]
         return watch_of((item.condition, item.id) for item in enabled)
 
@@ -93,7 +94,7 @@ class Watch:
     rows    (n, 6) int64 of npuviz.sim.stop
     cycles  (cycle, breakpoint id), rising
     probes  (test, breakpoint id), tested after every cycle
-    triggers  (trigger, breakpoint id), looked at where they ask for it
+    triggers  (trigger, breakpoint id), evaluated where they ask for it
     """
 
     rows: np.ndarray
@@ -103,20 +104,20 @@ class Watch:
 
     @property
     def window(self) -> int:
-        """Cycles before a hit that decide about it."""
+        """Number of cycles before a hit on which the hit may depend."""
         return max((trigger.window for trigger, _ in self.triggers), default=0)
 
     def next_cycle(self, now: int) -> int | None:
-        """The first watched cycle after `now`, or None."""
+        """Return the first watched cycle after `now`, or None."""
         return next((cycle for cycle, _ in self.cycles if cycle > now), None)
 
     def ids_at(self, cycle: int) -> set[int]:
-        """Breakpoints that wait for exactly this cycle."""
+        """Return the ids of the breakpoints that wait for exactly this cycle."""
         return {breakpoint_id for wanted, breakpoint_id in self.cycles if wanted == cycle}
 
 
 def watch_of(conditions: Iterable[tuple[Condition, int]]) -> Watch:
-    """What conditions ask for, each with a breakpoint id."""
+    """Lower conditions, each with a breakpoint id, to a Watch."""
     given = list(conditions)
     rows = [row for condition, number in given for row in condition.stop_rows(number)]
     cycles = [(cycle, number) for condition, number in given for cycle in condition.cycles]

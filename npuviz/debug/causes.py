@@ -1,4 +1,4 @@
-"""Why a unit stood still, from what a trace recorded: at a cycle, and summed up over a span."""
+"""Explain from a recorded trace why a unit stood still: at a cycle, and summed up over a span."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ IDLE = "idle"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One link of a chain: what a unit did over [start, end); end is -1 if it still does.
+    """One link of a chain of causes: what a unit did over [start, end); end is -1 if it still does it.
 
-    unit      -1: a track of no unit did it
-    recorded  the trace says that it led to the link before; the cycles of it were lost to it
+    unit      -1 if it was done on a track of no unit
+    recorded  the trace records it as the cause of the link before, which lost these cycles to it
     """
 
     unit: int
@@ -38,13 +38,14 @@ class Cause:
 
     @property
     def cycles(self) -> int:
-        """How many it took, -1 while it goes on."""
+        """Number of cycles it took, -1 while it goes on."""
         return self.end - self.start if self.end >= 0 else -1
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a unit lost cycles to over a span, put together: how often, and its longest link."""
+    """One cause of lost cycles of a unit over a span: the cycles, how often it occurred, and its longest
+    link."""
 
     cycles: int
     count: int
@@ -52,15 +53,15 @@ class Loss:
 
 
 def has_causes(trace: TraceReader) -> bool:
-    """Whether the machine recorded any."""
+    """Whether the machine recorded any causes."""
     return len(trace.causes) > 0
 
 
 def recorded_why(trace: TraceReader, unit: int, cycle: int) -> list[Cause]:
-    """The standstill of a unit that contains a cycle, then what its cycles were lost to, newest first.
+    """Return the standstill of a unit that contains a cycle, then what its cycles were lost to, newest first.
 
-    The cycles of what follows sum to those of the first link. [] where the unit works in that cycle, does
-    nothing more, or nothing is recorded of it.
+    The cycles of the other links sum to those of the first. [] if the unit works in that cycle, does
+    nothing more, or has no recorded causes.
     """
     span = standstill_at(trace, unit, cycle) if has_causes(trace) else None
     if span is None or span.track < 0:
@@ -89,7 +90,8 @@ def _link(schema: TraceSchema, kinds: Mapping[int, Kind], hop: Hop) -> Cause:
 
 
 def losses(trace: TraceReader, unit: int, first: int, last: int) -> list[Loss]:
-    """What the cycles of [first, last) in which a unit did not work were lost to, most first; they sum up."""
+    """Return what the cycles of [first, last) in which a unit did not work were lost to, most first; they add
+    up."""
     graph_of(trace)
     kinds = {kind.id: kind for kind in trace.schema.kinds}
     found: dict[tuple[int, int], tuple[int, int, Hop]] = {}

@@ -1,4 +1,4 @@
-"""What the user wrote into the machine: applied again whenever the run passes that cycle anew."""
+"""Keep what the user wrote into the machine, and apply it again whenever the run passes that cycle anew."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,47 +10,47 @@ from npuviz.sim.machine import Machine
 
 @dataclass(frozen=True, slots=True)
 class ProbeEdit:
-    """`value` was written to a probe."""
+    """A value that was written to a probe."""
 
     probe: str
     value: Any
 
     def apply(self, machine: Machine) -> None:
-        """Write it (again)."""
+        """Write the value, possibly again."""
         machine.write(self.probe, self.value)
 
     def text(self, machine: Machine) -> str:
-        """What it does, for people."""
+        """Describe the write for people."""
         value = np.asarray(self.value)
         return f"{self.probe} = {value}" if value.size == 1 else f"{self.probe}, {value.size} values"
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for edits that write the same."""
+        """A key that is equal for edits that write the same."""
         value = np.asarray(self.value)
         return self.probe, str(value.dtype), value.shape, value.tobytes()
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEdit:
-    """`data` was written to a memory."""
+    """Bytes that were written to a memory."""
 
     memory: int
     address: int
     data: bytes
 
     def apply(self, machine: Machine) -> None:
-        """Write it (again)."""
+        """Write the bytes, possibly again."""
         machine.write_memory(self.memory, self.address, self.data)
 
     def text(self, machine: Machine) -> str:
-        """What it does, for people."""
+        """Describe the write for people."""
         memory = next(each.name for each in machine.description.memories if each.id == self.memory)
         return f"{memory} {self.address:#x}, {len(self.data)} B"
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for edits that write the same."""
+        """A key that is equal for edits that write the same."""
         return self.memory, self.address, self.data
 
 
@@ -58,7 +58,7 @@ Edit = ProbeEdit | MemoryEdit
 
 
 class EditList:
-    """Edits by cycle. A new edit makes all later ones void: they belonged to another future."""
+    """Edits by cycle. Adding an edit drops all later ones, because they belonged to another future."""
 
     def __init__(self) -> None:
         self._at: dict[int, list[Edit]] = {}
@@ -83,18 +83,18 @@ class EditList:
         self._at.clear()
 
     def copy(self) -> "EditList":
-        """The same edits in a list of their own."""
+        """Return an independent list of the same edits."""
         made = EditList()
         made._at = {cycle: list(edits) for cycle, edits in self._at.items()}
         return made
 
     @property
     def all(self) -> list[tuple[int, Edit]]:
-        """Cycle and edit, in the order in which they are made."""
+        """Cycle and edit, in the order in which the edits are applied."""
         return [(cycle, edit) for cycle in sorted(self._at) for edit in self._at[cycle]]
 
     def first_difference(self, other: "EditList") -> int | None:
-        """The first cycle in which other edits are made, None if they are the same."""
+        """Return the first cycle in which the two lists differ, None if they are equal."""
         mine, theirs = ([(cycle, edit.key) for cycle, edit in each.all] for each in (self, other))
         at = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), -1)
         if at < 0:
@@ -104,15 +104,15 @@ class EditList:
         return min(each[at][0] for each in (mine, theirs) if at < len(each))
 
     def next_after(self, cycle: int) -> int | None:
-        """The first cycle after `cycle` with an edit, or None."""
+        """Return the first cycle after `cycle` with an edit, or None."""
         return min((at for at in self._at if at > cycle), default=None)
 
     def apply(self, machine: Machine) -> None:
-        """Apply the edits of the cycle the machine is at."""
+        """Apply the edits of the cycle at which the machine is."""
         for edit in self._at.get(machine.cycle, ()):
             edit.apply(machine)
 
 
 def frozen_value(value: Any) -> Any:
-    """A value nobody else can change afterwards: arrays are copied."""
+    """Return a value that no one else can change afterwards: arrays and sequences are copied."""
     return np.array(value) if isinstance(value, np.ndarray | list | tuple) else value

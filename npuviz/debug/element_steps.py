@@ -1,4 +1,4 @@
-"""Steps of one processing element by line, call and task, as stop rows (breakpoint id 0)."""
+"""Step one processing element by line, call and task, by means of stop rows (breakpoint id 0)."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,7 +13,7 @@ from npuviz.sim.machine import Machine
 from npuviz.sim.stop import STOP_INSTRUCTION, stop_table
 
 OUTERMOST = 1
-"""Depth of the frame of a task itself."""
+"""Call depth of the task itself."""
 
 
 class LineStep(StrEnum):
@@ -25,14 +25,14 @@ class LineStep(StrEnum):
 
 
 def frames_of(machine: Machine, element: int) -> Sequence[Frame]:
-    """Calls under way. Raises UsageError for a machine without."""
+    """Return the active calls of an element. Raises UsageError for a machine without calls."""
     if not isinstance(machine, HasFrames):
         raise UsageError("this machine does not run compiled texts: step by cycle or by instruction")
     return machine.frames(element)
 
 
 def line_rows(listing: Listing, frames: Sequence[Frame], element: int, how: LineStep) -> np.ndarray:
-    """Rows that hit when the element comes to another line, or begins a task."""
+    """Return rows that hit when the element comes to another line, or begins a task."""
     tasks = task_rows(listing, element)
     everything = [(0, len(listing))]
     if not frames:
@@ -46,24 +46,25 @@ def line_rows(listing: Listing, frames: Sequence[Frame], element: int, how: Line
 
 
 def rows_back(listing: Listing, frames: Sequence[Frame], element: int, how: LineStep) -> np.ndarray:
-    """As `line_rows` for going back: an element that runs nothing goes to where it was last."""
+    """Return rows as `line_rows` for going back; for an element that runs nothing, rows that hit where it
+    last ran."""
     if frames:
         return line_rows(listing, frames, element, how)
     return _rows([(0, len(listing))], element, 0 if how is LineStep.INTO else OUTERMOST)
 
 
 def same_line_rows(listing: Listing, frame: Frame, element: int) -> np.ndarray:
-    """Rows that hit at any instruction of the line that a frame is in."""
+    """Return rows that hit at any instruction of the line that a frame is in."""
     return _rows(_ranges(listing, frame.instruction), element, 0)
 
 
 def is_same_line(listing: Listing, one: Frame, other: Frame) -> bool:
-    """Whether two frames stand at the same line."""
+    """Whether two frames are at the same line."""
     return _ranges(listing, one.instruction) == _ranges(listing, other.instruction)
 
 
 def task_rows(listing: Listing, element: int) -> np.ndarray:
-    """Rows that hit when the element begins a task, or a function that the host calls."""
+    """Return rows that hit when the element begins a task, or a function that the host calls."""
     entries = listing.entries if isinstance(listing, HasSource) else ()
     ranges = [(index, index + 1) for entry in entries for index in entry.instructions]
     return _rows(ranges, element, OUTERMOST)
@@ -77,7 +78,7 @@ def _ranges(listing: Listing, instruction: int) -> list[tuple[int, int]]:
 
 
 def _others(listing: Listing, instruction: int) -> list[tuple[int, int]]:
-    """All instructions but those of the line of one."""
+    """Return the ranges of all instructions except those of one instruction's line."""
     found: list[tuple[int, int]] = []
     at = 0
     for low, high in _ranges(listing, instruction):
@@ -94,7 +95,7 @@ def _rows(ranges: Sequence[tuple[int, int]], element: int, depth: int) -> np.nda
 
 
 def place_text(machine: Machine, element: int) -> str:
-    """ "heat/pe.csl:42 in compute": where an element is, as far as known."""
+    """Describe where an element is, as "heat/pe.csl:42 in compute", as far as known."""
     frames, listing = frames_of(machine, element), machine.program.listing
     if not frames:
         return "it runs nothing now"

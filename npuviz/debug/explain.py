@@ -1,6 +1,6 @@
-"""Who wrote a byte, and why a unit waits: answers from the trace and from the units' states.
+"""Explain who wrote a byte, and why a unit waits, from the trace and the units' states.
 
-What is not recorded is not guessed: an answer ends where the trace and the machine's description end.
+Nothing is guessed: an answer ends where the trace and the machine's description end.
 """
 
 from dataclasses import dataclass, replace
@@ -21,14 +21,15 @@ CHUNK_ROWS = 1 << 16
 LONGEST_CHAIN = 8
 MAX_PRODUCERS = 64
 NUM_PARTITIONED = 32
-"""Memories with so many banks are partitions side by side: what is in one is usually in its neighbours."""
+"""Memories with at least this many banks are partitions side by side: a tile in one usually covers its
+neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The last writer of a byte.
+    """The last instruction that wrote a byte.
 
-    cycle  at which the write was complete; -1 while it is still under way, or if that is unknown
+    cycle  cycle at which the write was complete; -1 while it is still under way, or if that is unknown
     """
 
     instruction: Instruction
@@ -37,9 +38,9 @@ class Writer:
 
 
 def last_writer(session: Session, memory: Memory, address: int) -> Writer | None:
-    """The last instruction before now that wrote a byte; None if none is known.
+    """Return the last instruction before now that wrote a byte; None if none is known.
 
-    Memories with banks are answered from lifetimes and regions, others from the instructions'
+    For memories with banks, lifetimes and regions are searched, for others the instructions'
     destinations. Raises ValueError outside the memory.
     """
     _check_inside(memory, address)
@@ -54,7 +55,8 @@ def last_writer(session: Session, memory: Memory, address: int) -> Writer | None
 
 
 def last_write(session: Session, memory: Memory, address: int) -> StopReason | None:
-    """The stop at the last write of a byte up to now, found by going back; None if nothing has written it.
+    """Return the stop at the last write of a byte up to now, found by going back; None if nothing has written
+    it.
 
     Raises ValueError outside the memory, Cancelled when interrupted.
     """
@@ -63,7 +65,7 @@ def last_write(session: Session, memory: Memory, address: int) -> StopReason | N
 
 
 def way_of(session: Session, word: int) -> WordPath | None:
-    """The way of a word from where it was sent, if need be found by going back to that; None if unknown.
+    """Return the way of a word from where it was sent, going back to that if needed; None if unknown.
 
     Raises Cancelled when interrupted.
     """
@@ -87,10 +89,11 @@ def _check_inside(memory: Memory, address: int) -> None:
 
 
 def why(session: Session, unit: int, cycle: int) -> list[Cause]:
-    """The chain of causes from what a unit does at a cycle: each next link is what it waits for.
+    """Return the chain of causes of what a unit does at a cycle: each next link is what the one before waits
+    for.
 
-    Where the trace knows what ended a wait, the chain is that of `recorded_why`. A wait that nothing has
-    ended yet is followed by what the machine says of itself, by flows to the producer of the waiting
+    If the trace records what ended the wait, the chain is that of `recorded_why`. A wait that nothing has
+    ended yet is followed by the machine's own wait chain, by flows to the producer of the waiting
     instruction, and by the links of the description: upstream when a unit waits for work, downstream when it
     waits for room.
     """
@@ -119,7 +122,7 @@ def why(session: Session, unit: int, cycle: int) -> list[Cause]:
 
 
 def cause_unit(session: Session, cause: Cause) -> str:
-    """Name of the unit of a link; of its track where that belongs to no unit."""
+    """Return the name of a link's unit; of its track if that belongs to no unit."""
     if cause.unit >= 0:
         return session.description.units[cause.unit].name
     return session.description.tracks[cause.track].name if cause.track >= 0 else "the run"
@@ -131,7 +134,7 @@ def _linked(link: WaitLink) -> Cause:
 
 
 def _following(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
-    """The unit that a waiting one waits for, by the surest of what is known."""
+    """Return the unit that a waiting unit waits for, from the most reliable source that knows it."""
     for unit in (_producer(session, cause), _waited_for(session, cause, cycle, seen)):
         if unit is not None:
             return unit
@@ -139,7 +142,7 @@ def _following(session: Session, cause: Cause, cycle: int, seen: set[int]) -> in
 
 
 def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
-    """What a unit did in a cycle; None where nothing is recorded."""
+    """Return what a unit did in a cycle; None if nothing is recorded."""
     if cycle == session.cycle:
         cause = _now(session, unit)
         if cause is not None:
@@ -162,7 +165,8 @@ def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
 
 
 def _gap(trace: TraceReader, unit: int, tracks: list[int], cycle: int) -> Cause:
-    """A unit without any interval in a cycle was idle, from its last end to its next start."""
+    """Return a link for a unit without an interval in a cycle: it was idle from its last end to its next
+    start."""
     before = [row for track in tracks if (row := trace.neighbor(track, cycle, -1)) is not None]
     behind = [row for track in tracks if (row := trace.neighbor(track, cycle, 1)) is not None]
     start = max((int(row["end"]) for row in before), default=0)
@@ -193,12 +197,12 @@ def _tracks_of(session: Session, unit: int) -> list[int]:
 
 
 def _work_kinds(session: Session) -> list[int]:
-    """Kinds of intervals in which an instruction works; in others it only waits."""
+    """Return the kinds of intervals in which an instruction works; in others it only waits."""
     return [kind.id for kind in session.description.kinds if not kind.role.startswith("wait")]
 
 
 def _producer(session: Session, cause: Cause) -> int | None:
-    """Unit of the producer that finished last of what the waiting instruction needs, if recorded."""
+    """Return the unit of that producer of the waiting instruction which finished last, if it is recorded."""
     if session.trace is None or cause.instruction < 0:
         return None
     best: tuple[int, int] | None = None
@@ -211,7 +215,8 @@ def _producer(session: Session, cause: Cause) -> int | None:
 
 
 def _producers(session: Session, trace: TraceReader, instruction: int) -> list[int]:
-    """Instructions that another one waits for, by the flows of the trace and what the program says."""
+    """Return the instructions that another one waits for, from the trace's flows and the program's
+    dependencies."""
     flows = trace.flows_of(instruction)
     found = flows["source"][(flows["sink"] == instruction) & (flows["source"] >= 0)].tolist()
     listing = session.program.listing
@@ -221,7 +226,7 @@ def _producers(session: Session, trace: TraceReader, instruction: int) -> list[i
 
 
 def _waited_for(session: Session, cause: Cause, cycle: int, seen: set[int]) -> int | None:
-    """Unit that updates the semaphore for which a unit waits now."""
+    """Return the unit that updates the semaphore for which a unit waits now."""
     machine = session.machine
     if cycle != session.cycle or not isinstance(machine, HasSemaphores):
         return None
@@ -243,7 +248,7 @@ def _neighbour(session: Session, cause: Cause, cycle: int, seen: set[int]) -> in
             found = what_at(session, there, cycle)
             if found is not None:
                 candidates.append(found)
-    # A unit that works on something explains the wait; one that waits itself only passes it on.
+    # A unit that works explains the wait; one that waits itself only passes it on.
     candidates.sort(key=lambda c: (c.is_wait, c.unit))
     return candidates[0].unit if candidates else None
 
@@ -257,7 +262,7 @@ def _writer(session: Session, index: int, since: int) -> Writer:
 
 
 def _end_of(session: Session, trace: TraceReader, index: int, unit: int) -> int:
-    """End of the last interval of an instruction on its unit's tracks, -1 if not recorded."""
+    """Return the end of an instruction's last interval on its unit's tracks, -1 if not recorded."""
     end = -1
     for track in _tracks_of(session, unit):
         columns = trace.interval_columns(track)
@@ -272,7 +277,7 @@ def _writer_by_lifetime(session: Session, trace: TraceReader, memory: Memory, ad
     first, size = rows["address"], rows["size_bytes"]
     inside = (first <= address) & (address < first + size)
     if memory.num_banks >= NUM_PARTITIONED:
-        # A lifetime names the first of the partitions that a tile covers; it is told how many nowhere.
+        # A lifetime names the first of the partitions that a tile covers, but not how many they are.
         place = address % memory.bank_bytes
         offset = first % memory.bank_bytes
         inside |= (first <= address) & (offset <= place) & (place < offset + size)

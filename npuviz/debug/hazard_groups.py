@@ -1,4 +1,4 @@
-"""Hazards of many units that share a line, as one with a count."""
+"""Merge hazards of many units that share a line into one with a count."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from npuviz.sim.machine import Hazard
 class HazardGroup:
     """Hazards of one kind at one line, or at one instruction.
 
-    first  the earliest one, which speaks for all; last is the cycle of the latest
-    units  how many different units have it
+    first  the earliest one, whose text stands for all; last is the cycle of the latest
+    units  number of different units that have it
     """
 
     first: Hazard
@@ -21,7 +21,7 @@ class HazardGroup:
 
     @property
     def text(self) -> str:
-        """The sentence of the first one, and how many more there are."""
+        """The sentence of the first hazard, and how often it occurred."""
         if self.count == 1:
             return self.first.text
         others = f" at {self.units} units" if self.units > 1 else ""
@@ -29,7 +29,8 @@ class HazardGroup:
 
 
 def group_hazards(hazards: Iterable[Hazard]) -> list[HazardGroup]:
-    """Hazards merged by kind and line, by the cycle of the first. Sentences name the line before the unit."""
+    """Merge hazards by kind and line, sorted by the cycle of the first. Their texts name the line before the
+    unit."""
     found: dict[tuple[object, ...], HazardGroup] = {}
     units: dict[tuple[object, ...], set[str]] = {}
     for hazard in hazards:

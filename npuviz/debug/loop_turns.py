@@ -1,4 +1,4 @@
-"""Iterations of loops as places to go to: which are under way, and any other of them, forward or back."""
+"""Go to iterations of loops: find those under way, and any other one, forward or back."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from npuviz.debug.session import Session
 
 Step = tuple[Place, int]
-"""A loop's head and its turn, or a call's place and -1."""
+"""One step of the way to a loop: (head of an outer loop, its turn), or (place of a call, -1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramLoop:
-    """A loop of a program's text; `count` turns, the most of all times that it is entered."""
+    """A loop of a program's text; `count` is the largest number of turns of any time that it is entered."""
 
     variable: str
     place: Place
@@ -30,7 +30,7 @@ class ProgramLoop:
 
 
 def program_loops(listing: Listing) -> list[ProgramLoop]:
-    """All loops, by place. Raises UsageError where they are not known."""
+    """Return all loops, by place. Raises UsageError if the program's loops are not known."""
     most: dict[tuple[Place, str], int] = {}
     for calls, _ in _distinct(listing):
         for call in calls:
@@ -42,15 +42,16 @@ def program_loops(listing: Listing) -> list[ProgramLoop]:
 
 
 def loops_around(listing: Listing, instruction: int) -> list[LoopTurn]:
-    """Loops around an instruction, outermost first, through the calls that led to it; [] where unknown."""
+    """Return the loops around an instruction, outermost first, through the calls that led to it; [] if
+    unknown."""
     if not isinstance(listing, HasCalls) or not 0 <= instruction < len(listing):
         return []
     return [loop for call in reversed(listing.calls_of(instruction)) for loop in call.loops]
 
 
 def unit_in_loop(machine: Machine, variable: str) -> tuple[int, int]:
-    """Instruction and unit of the unit that began something last inside of a loop over a variable; -1 and -1
-    if none is in one."""
+    """Return instruction and unit of the unit that most recently began something inside a loop over a
+    variable; (-1, -1) if none is in one."""
     listing = machine.program.listing
     found = [
         (state.since, -state.unit, state.instruction)
@@ -64,11 +65,11 @@ def unit_in_loop(machine: Machine, variable: str) -> tuple[int, int]:
 
 
 def turn_condition(listing: Listing, variable: str, turn: int, here: int = -1, unit: int = -1) -> str:
-    """A condition: an instruction of a turn (from 1) of a variable's loop starts.
+    """Return a condition that hits when an instruction of a turn (from 1) of a variable's loop starts.
 
-    here  an instruction; if it is inside of such a loop, the turns of the loops around that one, and the
-          calls that led there, stay as they are
-    unit  only instructions of this unit, where it has any in that turn
+    here  an instruction; if it is inside such a loop, the turns of the loops around that loop and the
+          calls that led to it must be the same
+    unit  only instructions of this unit, if it has any in that turn
     Raises UsageError if there is no such turn.
     """
     ahead = _ahead_of(listing, variable, here)
@@ -93,9 +94,9 @@ def turn_condition(listing: Listing, variable: str, turn: int, here: int = -1, u
 def go_to_turn(
     session: "Session", variable: str, turn: int, progress: Progress, at: tuple[int, int] = (-1, -1)
 ) -> StopReason:
-    """Go to where a turn of a loop begins, before now or later: the first start of an instruction of it.
+    """Go to where a turn of a loop begins, before now or later: the first start of one of its instructions.
 
-    at  instruction and unit that `turn_condition` takes: units go through a loop at different times
+    at  instruction and unit for `turn_condition`: units go through a loop at different times
     """
     condition = turn_condition(session.program.listing, variable, turn, *at)
     session.go_to(0)
@@ -103,8 +104,8 @@ def go_to_turn(
 
 
 def turn_beside(listing: Listing, variable: str, here: int, step: int) -> int:
-    """The turn so many further than that of instruction `here`. Raises UsageError where it is in no such
-    loop."""
+    """Return the turn that is `step` further than that of instruction `here`. Raises UsageError if it is in
+    no such loop."""
     for loop in reversed(loops_around(listing, here)):
         if loop.variable == variable:
             return loop.turn + step
@@ -112,7 +113,7 @@ def turn_beside(listing: Listing, variable: str, here: int, step: int) -> int:
 
 
 def _distinct(listing: Listing) -> Iterator[tuple[Sequence[CallSite], list[int]]]:
-    """Each different stack of calls with the instructions that have it."""
+    """Yield each different stack of calls with the instructions that have it."""
     if not isinstance(listing, HasCalls):
         raise UsageError("the loops of this program are not known")
     found: dict[int, tuple[Sequence[CallSite], list[int]]] = {}
@@ -123,7 +124,7 @@ def _distinct(listing: Listing) -> Iterator[tuple[Sequence[CallSite], list[int]]
 
 
 def _steps(calls: Sequence[CallSite]) -> Iterator[tuple[Place, LoopTurn, tuple[Step, ...]]]:
-    """Each loop of a stack, outermost first: its head, its turn, and the way that leads to it."""
+    """Yield each loop of a stack, outermost first: its head, its turn, and the way that leads to it."""
     way: list[Step] = []
     for call in reversed(calls):
         for loop in call.loops:
@@ -133,7 +134,8 @@ def _steps(calls: Sequence[CallSite]) -> Iterator[tuple[Place, LoopTurn, tuple[S
 
 
 def _ahead_of(listing: Listing, variable: str, here: int) -> tuple[Place, tuple[Step, ...]] | None:
-    """Head and way of the innermost loop over a variable around an instruction; None if there is none."""
+    """Return head and way of the innermost loop over a variable around an instruction; None if there is
+    none."""
     if not isinstance(listing, HasCalls) or not 0 <= here < len(listing):
         return None
     found = [(place, way) for place, loop, way in _steps(listing.calls_of(here)) if loop.variable == variable]
@@ -141,7 +143,8 @@ def _ahead_of(listing: Listing, variable: str, here: int) -> tuple[Place, tuple[
 
 
 def _first_of_units(listing: Listing, indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Of each unit the first of these instructions: units start them in their order."""
+    """Yield, for each unit, the range that begins with its first of these instructions: a unit starts them in
+    order."""
     seen: set[int] = set()
     for low, high in joined_ranges(indices):
         units = {listing.describe(low).unit, listing.describe(high - 1).unit}

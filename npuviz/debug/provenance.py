@@ -1,4 +1,5 @@
-"""What a byte was made from and who uses it, through all memories of a run as far as it was simulated."""
+"""Find what a byte was made from and who uses it, through all memories of a run as far as it was
+simulated."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -20,17 +21,17 @@ from npuviz.sim.description import Memory
 from npuviz.sim.replay.uses import CONSUMER, LINK, NOBODY, PRODUCER, ROW, SURE, Uses, uses_of
 
 MOST_NAMED = 64
-"""Beginnings that are named of one step."""
+"""Most beginnings of one step that are named."""
 _COMPUTED = ("activation", "output")
-"""Kinds of tensors that have no values before somebody computes them."""
+"""Kinds of tensors that have no values until they are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A piece of work of the run. Its place is its position in the order in which contents changed.
 
-    unit, operator, line  names; "" where the program knows none
-    cycle  when it read or wrote
+    unit, operator, line  names; "" if the program has none
+    cycle  cycle in which it read or wrote
     """
 
     place: int
@@ -43,7 +44,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One thing that a step used: what another made (`step`), or what the run began with (`name`).
+    """One thing that a step used: the result of another step, or what the run began with (`name`).
 
     through  where it lay, for people
     """
@@ -55,13 +56,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who reads a byte that is in a memory now.
+    """The readers of a byte that is in a memory now.
 
-    writer       who wrote it, None: it was there at the beginning
-    steps        who read it, or will, in the order of the run, before it is overwritten
-    overwritten  by whom, None: not as far as the run is known
-    outputs      outputs of the model that something of it gets to, through whomever; None while the run has
-                 not ended. doubtful  those that it may get to: too many ranges with gaps lie on the way
+    writer       the step that wrote it, None if it was there at the beginning
+    steps        steps that read it, or will, in the order of the run, before it is overwritten
+    overwritten  the step that overwrites it, None if none does as far as the run is known
+    outputs      outputs of the model that depend on it, directly or not; None while the run has
+                 not ended. doubtful  outputs that may depend on it: too many ranges with gaps lie between
     """
 
     writer: Step | None
@@ -72,11 +73,11 @@ class Readers:
 
 
 class Provenance:
-    """The uses of a session's run: answers hold for its present cycle.
+    """The uses of a session's run; answers hold for its present cycle.
 
     until     cycle up to which the run was simulated; nothing later is known
     is_whole  whether the program has ended by then
-    begin     cycle from which on it was followed
+    begin     cycle from which the run was followed
     """
 
     def __init__(
@@ -87,13 +88,13 @@ class Provenance:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What the machine does not tell, in words."""
+        """What the machine does not record, in words."""
         table = self._uses.table
         earlier = (f"what was before cycle {self.begin}",) if self.begin else ()
         return earlier if len(table.links) else (*table.left_out, *earlier)
 
     def step(self, place: int) -> Step:
-        """The step at a place."""
+        """Return the step at a place."""
         session, names = self._session, self._uses.table.names
         if names is not None:
             found, unit = names.work(int(self._uses.order[place, 0]))
@@ -107,7 +108,8 @@ class Provenance:
         return Step(place, found, unit, operator, line, int(self._uses.order[place, 2]))
 
     def writer(self, memory: Memory, address: int) -> Step | None:
-        """Who wrote a byte last, up to now; None if nobody has. Raises ValueError outside the memory."""
+        """Return the step that wrote a byte last, up to now; None if none has. Raises ValueError outside the
+        memory."""
         if not 0 <= address < memory.size_bytes:
             raise ValueError(
                 f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}"
@@ -124,20 +126,21 @@ class Provenance:
             return None
         if self._uses.tells_of(memory.id):
             return None
-        # Of what lies on the chip rows may tell nothing.
+        # Data on the chip may have no rows: ask the trace.
         known = last_writer(self._session, memory, address)
         places = self._uses.places_of(known.instruction.index) if known is not None else np.zeros(0, np.int64)
         places = places[places < self._now]
         return self.step(int(places[-1])) if len(places) else None
 
     def last_of(self, instruction: int) -> Step | None:
-        """The last time up to now that an instruction ran; None if it has not."""
+        """Return the last time up to now that an instruction ran; None if it has not."""
         places = self._uses.places_of(instruction)
         places = places[places < self._now]
         return self.step(int(places[-1])) if len(places) else None
 
     def origins(self, place: int) -> tuple[Origin, ...]:
-        """What the step at a place used: steps first, the latest first; then what the run began with."""
+        """Return what the step at a place used: steps first, the latest first; then what the run began
+        with."""
         uses = self._uses.sources(place)
         is_made = uses[:, PRODUCER] != NOBODY
         made = uses[is_made][::-1].tolist()
@@ -146,22 +149,22 @@ class Provenance:
         return (*found, *(Origin(None, name, through) for name, through in begun))
 
     def users(self, place: int) -> tuple[Step, ...]:
-        """Who uses what the step at a place made, in the order of the run."""
+        """Return the steps that use what the step at a place made, in the order of the run."""
         places = np.unique(self._uses.users(place)[:, CONSUMER])
         return tuple(self.step(int(each)) for each in places if each < self._uses.num_steps)
 
     def reached(self, places: Sequence[int]) -> np.ndarray:
-        """(n,) bool by place: whether something of the steps at some places gets there; those too."""
+        """Return a bool for each place, whether it depends on the steps at some places; these count, too."""
         return self._uses.reached(places)
 
     def readers_of(self, step: Step) -> Readers:
-        """Who uses what a step made."""
+        """Return the readers of what a step made."""
         outputs, doubtful = self._ends_of([step.place])
         known = tuple(outputs) if self.is_whole else None
         return Readers(step, self.users(step.place), None, known, tuple(doubtful))
 
     def readers(self, memory: Memory, address: int) -> Readers:
-        """Who reads a byte that is there now. Raises ValueError outside the memory."""
+        """Return the readers of a byte that is there now. Raises ValueError outside the memory."""
         writer = self.writer(memory, address)
         begin = writer.place if writer is not None else -1
         found: list[int] = []
@@ -174,7 +177,7 @@ class Provenance:
                 break
             if place > begin:
                 found.append(place)
-        if not found and writer is not None:  # on the chip only links tell
+        if not found and writer is not None:  # data on the chip has only links
             found = [step.place for step in self.users(writer.place)]
         outputs, doubtful = self._ends_of(found)
         if overwritten < 0:
@@ -190,7 +193,7 @@ class Provenance:
     # ---- inside
 
     def _ends_of(self, places: Sequence[int]) -> tuple[dict[str, None], dict[str, None]]:
-        """Outputs that something of the steps at places gets to, and those that it may."""
+        """Return the outputs that depend on the steps at some places, and those that may depend on them."""
         names = self._uses.table.names
         if names is not None and places:
             entries = self._uses.order[np.flatnonzero(self.reached(places)), 0].tolist()
@@ -199,7 +202,7 @@ class Provenance:
         return dict.fromkeys(surely), dict.fromkeys(may)
 
     def _ends_at(self, memory: Memory, address: int) -> Iterable[str]:
-        """Outputs of the model that lie at an address."""
+        """Yield the outputs of the model that lie at an address."""
         graph = self._session.program.graph
         for each in self._session.program.memory_map.allocations:
             is_there = each.memory == memory.id and 0 <= address - each.address < each.size_bytes
@@ -222,13 +225,14 @@ class Provenance:
 
     @cached_property
     def _kinds(self) -> dict[str, str]:
-        """Kinds of tensors by their names."""
+        """Kinds of tensors by name."""
         return {each.name: each.kind for each in self._session.program.graph.tensors}
 
     def _beginnings(self, uses: np.ndarray) -> Iterable[tuple[str, str]]:
-        """Names and places of what nobody had written: tensors, variables, else that nobody has written it.
+        """Yield names and places of what a step read that nobody had written: tensors, variables, or
+        unwritten bytes.
 
-        Between the gaps of writes only what has a name counts: the rest may be the gaps.
+        A read not sure to have met unwritten bytes counts only if these have a name, as they may be gaps.
         """
         names = self._uses.table.names
         for row, is_sure in uses[:MOST_NAMED, [ROW, SURE]].tolist():
@@ -281,10 +285,10 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """Uses of a session's run.
+    """Uses of a session's run, kept for further questions.
 
     key         version of the history, and the cycle up to which the run was known
-    begin, end  cycles that were followed; those between have an answer
+    begin, end  first and last cycle that were followed; questions at cycles between can be answered
     """
 
     key: tuple[int, int]
@@ -297,12 +301,12 @@ _known: WeakKeyDictionary[Session, _Followed] = WeakKeyDictionary()
 
 
 def is_followed(session: Session) -> bool:
-    """Whether `provenance_of` has an answer at once; without it the machine may move for a moment."""
+    """Whether `provenance_of` can answer at once; if not, it may move the machine for a moment."""
     return _known_now(session) is not None
 
 
 def _known_now(session: Session) -> _Followed | None:
-    """What was followed last, if it holds for the present cycle."""
+    """Return the uses that were followed last, if they hold for the present cycle."""
     known = _known.get(session)
     if known is None or known.key != _key(session):
         return None
@@ -310,7 +314,7 @@ def _known_now(session: Session) -> _Followed | None:
 
 
 def _key(session: Session) -> tuple[int, int]:
-    """Version of the history, and the cycle up to which the run is known."""
+    """Return the version of the history, and the cycle up to which the run is known."""
     if isinstance(session.machine, RecordsAccesses):
         return session.version, session.known_to
     horizon = session.recorder.horizon if session.recorder is not None else 0
@@ -318,9 +322,9 @@ def _key(session: Session) -> tuple[int, int]:
 
 
 def provenance_of(session: Session) -> Provenance:
-    """Follow who made what in the run so far, also beyond the present cycle as far as it is recorded.
+    """Follow who made what in the run so far, and beyond the present cycle as far as it is recorded.
 
-    Raises UsageError where the machine does not tell what its work reads and writes, TargetError for a run
+    Raises UsageError if the machine does not tell what its work reads and writes, TargetError for a run
     that is too large, Cancelled when interrupted.
     """
     machine = session.machine
@@ -369,7 +373,7 @@ def _order(session: Session, machine: HasAccessOrder, table: AccessTable, until:
 
 
 def _ends(session: Session) -> dict[str, np.ndarray]:
-    """By name: the row of what is left of an output in a large memory."""
+    """Return, for each output that lies in a large memory, its name and the row of its bytes at the end."""
     program = session.program
     memories = {memory.id: memory for memory in session.description.memories}
     found: dict[str, np.ndarray] = {}

@@ -1,4 +1,4 @@
-"""Drives a machine in slices: records each cycle once, lays checkpoints, listens to interrupts."""
+"""Drive a machine in slices: record each cycle once, keep checkpoints, react to interrupts."""
 
 import threading
 import time
@@ -17,29 +17,30 @@ from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.trace.recorder import Recorder
 
 SLICE_SECONDS = 0.005
-"""Aim for one call of `advance`, far below the 50 ms in which an interrupt must work: the cycles of a
-slice are guessed from the slice before, and cycles ten times as dense may follow."""
+"""Target duration of one call of `advance`, far below the 50 ms within which an interrupt must work: the
+number of cycles of a slice is estimated from the slice before, and the next cycles may take ten times as
+long."""
 
 FIRST_SLICE_CYCLES = 128
 LEAST_SLICE_CYCLES = 16
 LARGEST_SLICE_CYCLES = 1 << 40
 
 DRAIN_SECONDS = 0.1
-"""While running, readers of the trace see new events at least this often."""
+"""Longest time, while running, after which readers of the trace see new events."""
 
 REPORT_SECONDS = 0.1
-"""At most so often progress is told."""
+"""Shortest time between two reports of progress."""
 
 NEAR_SECONDS = 0.004
-"""Repeated simulation shorter than this is not worth a checkpoint."""
+"""A stretch that takes less time than this to simulate again is not worth a checkpoint."""
 
 
 class Runner:
     """The only caller of `Machine.advance`, `snapshot` and `restore` of a session.
 
-    version  another number after history changed
+    version  changes whenever history changes
     furthest  the last cycle that was reached since history changed
-    tick  called with the present cycle after every slice; may raise, the state is then consistent
+    tick  called with the present cycle after every slice; it may raise, and the state is then consistent
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Runner:
 
     @property
     def first(self) -> Snapshot:
-        """The state before the first cycle, without what was written in it."""
+        """The state before the first cycle, without the edits of that cycle."""
         return self._first
 
     def advance(self, until: int, rows: np.ndarray = NO_STOPS) -> StopReason:
@@ -93,7 +94,7 @@ class Runner:
             return reason
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Bring the machine to a checkpoint; what lies in the buffer is recorded first."""
+        """Bring the machine to a checkpoint; events in the buffer are recorded first."""
         self.flush()
         self.machine.restore(snapshot)
         if snapshot is self._first:  # the only checkpoint taken before the edits of its cycle
@@ -101,7 +102,7 @@ class Runner:
         self._since_base = 0.0
 
     def travel(self, cycle: int) -> StopReason:
-        """Be at `cycle`, ignoring stops; re-simulates from the nearest checkpoint or from here."""
+        """Go to `cycle`, ignoring stops; simulate again from the nearest checkpoint or from here."""
         nearest = self.timeline.nearest(cycle)
         if not nearest.cycle <= self.machine.cycle <= cycle:
             is_back = cycle < self.machine.cycle
@@ -117,9 +118,9 @@ class Runner:
         self._drain(-1)
 
     def forget_after(self, cycle: int) -> None:
-        """History changed at `cycle`: later checkpoints and the later trace are void.
+        """Drop the later checkpoints and the later trace, because history changed at `cycle`.
 
-        The machine must be at `cycle` or before it, or the void part would count as recorded.
+        The machine must be at `cycle` or before it, or the dropped part would count as recorded.
         """
         self.flush()
         self.version += 1
@@ -130,7 +131,7 @@ class Runner:
             self.recorder.truncate(cycle)
 
     def replace_edits(self, edits: EditList, cycle: int) -> None:
-        """Take another history, the same before `cycle`; the machine is then at or before that."""
+        """Adopt another history that is the same before `cycle`; the machine is then at or before that."""
         self.flush()
         self.edits = edits
         is_first = cycle <= self._first.cycle
@@ -182,7 +183,7 @@ class Runner:
             self._since_base = 0.0
 
     def _approach(self, cycle: int) -> None:
-        """Go towards `cycle` in halves, leaving checkpoints where simulating took long."""
+        """Go towards `cycle` in halves, keeping a checkpoint where simulating took long."""
         while cycle - self.machine.cycle > 1:
             begin = self._clock()
             halfway = (self.machine.cycle + cycle) // 2
@@ -192,7 +193,8 @@ class Runner:
             self.timeline.add_near(self.machine.snapshot())
 
     def _drain(self, cycle_before: int) -> None:
-        """Empty the buffer. `cycle_before`: where the slice began if it ended because of a full buffer."""
+        """Empty the buffer. `cycle_before`: cycle at which the slice began if a full buffer ended it, else
+        -1."""
         recorder = self.recorder
         if recorder is None:
             return
@@ -211,7 +213,8 @@ def reporting(
     clock: Callable[[], float],
     interrupt: Callable[[], None],
 ) -> Callable[[int], None]:
-    """A tick that tells now and then how far a verb is; of a span the last cycle may be unknown (None)."""
+    """Return a tick that reports progress now and then over a span, whose last cycle may be unknown
+    (None)."""
     begin, goal = span
     reported = clock()
 
@@ -232,4 +235,4 @@ def reporting(
 
 
 def no_tick(cycle: int) -> None:
-    """Nobody watches."""
+    """Do nothing at a tick."""

@@ -1,4 +1,4 @@
-"""Finding the next hit of a watch going forward, and the last one going back."""
+"""Find the next hit of a watch going forward, and the last one going back."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from npuviz.program.instruction import Listing
 from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason, stop_table
 
 MOST_ROWS = 1 << 14
-"""Ranges of a unit that are watched at once; around the instruction it holds."""
+"""Most ranges of a unit's instructions that are watched at once: those around the one that it executes."""
 
 
 class Search:
@@ -26,7 +26,7 @@ class Search:
         self._known: tuple[tuple[tuple[Trigger, int], ...], int, int] | None = None
 
     def forward(self, until: int, watch: Watch) -> StopReason:
-        """Run to the next hit after now, `until`, or whatever ends the run. A hit has priority."""
+        """Run to the next hit after now, `until`, or whatever else ends the run. A hit has priority."""
         interrupted = self._begin(watch)
         if interrupted is not None:
             return interrupted
@@ -35,12 +35,12 @@ class Search:
         return reason
 
     def value(self, expression: Expression, is_final: bool) -> Any:
-        """What an expression is now; None if that is not known, or the user stopped it."""
+        """Return the value of an expression now; None if it is not known, or the user interrupted."""
         trigger = replace(trigger_of(expression), is_anchored=False)
         if any(isinstance(part, TensorValue) for part in expression.parts()):
             trigger = replace(trigger, window=WHOLE_RUN)
         if trigger.window and self._machine.cycle > self._runner.timeline.cycles[0]:
-            # One cycle is left for the loop, so that what happened in it is seen.
+            # The last cycle is left to the loop, so that events of that cycle are seen.
             self._known = None
             interrupted = self._begin(Watch(stop_table([]), triggers=((trigger, 0),)))
             self._known = None
@@ -75,7 +75,7 @@ class Search:
                     i for (_, i), was, is_ in zip(watch.probes, held, holds, strict=True) if is_ > was
                 )
                 held = holds
-                # Every tracker looks, also where another one has hit: it remembers.
+                # Every tracker is evaluated, even if another one has hit: it remembers what it saw.
                 seen = [t.breakpoint for t in self._trackers if t.hits(self._machine, reason.breakpoints)]
                 hits.update(seen)
                 if hits:
@@ -89,7 +89,7 @@ class Search:
                 return reason
 
     def _begin(self, watch: Watch) -> StopReason | None:
-        """Have trackers that know what came before now; the interrupt if that took too long."""
+        """Make trackers that know the cycles before now; return the stop if the user interrupted that."""
         now = self._machine.cycle
         if not watch.triggers or self._known == (watch.triggers, now, self._runner.version):
             if not watch.triggers:
@@ -112,13 +112,13 @@ class Search:
         return None
 
     def _stopped_at(self, cycle: int) -> StopReason:
-        """Back where a search began that the user stopped."""
+        """Go back to where a search began that the user interrupted."""
         self._runner.interrupted.clear()
         self._runner.travel(cycle)
         return StopReason(StopKind.INTERRUPTED, cycle, detail="the search was stopped by the user")
 
     def _rows(self, watch: Watch) -> tuple[np.ndarray, float]:
-        """(stop rows of the present cycle, the cycle from which there are more)."""
+        """Return (stop rows for the present cycle, the cycle from which there are more)."""
         now = self._machine.cycle
         later = (t.trigger.earliest for t in self._trackers if t.trigger.earliest > now)
         own = [row for t in self._trackers if t.trigger.earliest <= now for row in t.rows]
@@ -126,11 +126,12 @@ class Search:
         return rows, min(later, default=float("inf"))
 
     def last_until_now(self, watch: Watch) -> StopReason:
-        """As `backward`, a hit of the present cycle among the hits; the rows decide alone."""
+        """Go back as `backward`, but count hits of the present cycle; meant for a watch of rows only."""
         return self.backward(watch, self._machine.cycle)
 
     def backward(self, watch: Watch, end: int = -1) -> StopReason:
-        """Go to the last hit before now (or until `end`), or to the first cycle; where it was if interrupted.
+        """Go to the last hit before now (or until `end`), or to the first cycle; return to the start if
+        interrupted.
 
         Stretches between checkpoints are searched newest first. A hit exactly on a checkpoint
         belongs to the stretch before it, so each stretch is (checkpoint, end], and the next
@@ -153,7 +154,7 @@ class Search:
         return self._arrive(StopReason(StopKind.START, first))
 
     def _last_cycle(self, start: int, first: int, watch: Watch) -> StopReason:
-        """The search if only cycles are watched: nothing has to be simulated to find it."""
+        """Go back if only cycles are watched, without simulating anything to find the hit."""
         cycle = max((cycle for cycle, _ in watch.cycles if first < cycle < start), default=first)
         if cycle == first:
             return self._arrive(StopReason(StopKind.START, first))
@@ -165,7 +166,7 @@ class Search:
         return reason if reason.kind is StopKind.INTERRUPTED else found
 
     def _last_hit(self, end: int, watch: Watch) -> tuple[StopReason | None, StopReason | None]:
-        """(last hit from here to `end`, the interrupt that ended the search)."""
+        """Return (last hit from here to `end`, the stop if the search was interrupted)."""
         found: StopReason | None = None
         while self._machine.cycle < end:
             reason = self.forward(end, watch)
@@ -182,7 +183,8 @@ class Search:
 
 
 def unit_rows(listing: Listing, unit: int, near: int) -> np.ndarray:
-    """Stop rows, with breakpoint id 0, for all instructions of a unit (those around `near` if many)."""
+    """Return stop rows, with breakpoint id 0, for all instructions of a unit (those around `near` if too
+    many)."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(listing.ranges_of_unit(unit)):
         if merged and merged[-1][1] >= low:

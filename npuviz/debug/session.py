@@ -1,4 +1,4 @@
-"""A session: one program on one machine, and the freedom to be at any of its cycles."""
+"""Define a session: one program on one machine, which can be brought to any of its cycles."""
 
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -44,13 +44,14 @@ NO_PROGRESS = NoProgress()
 
 
 class Session:
-    """Runs, steps and travels. Verbs return why they stopped; one thread at a time may call them.
+    """Runs, steps and travels. These methods (verbs) return why they stopped; one thread at a time may call
+    them.
 
     machine   at its first cycle; from now on only the session advances or changes it
     recorder  None records nothing
-    checkpoint_budget_bytes  memory for the states that going back starts from
-    changed   after every verb and write, with the reason why it stopped
-    progress  who learns how far verbs are that are given no progress of their own
+    checkpoint_budget_bytes  memory for the checkpoints from which going back starts
+    changed   notified after every verb and write, with the reason why it stopped
+    progress  receives the progress of verbs that are called without one
     """
 
     def __init__(
@@ -81,12 +82,12 @@ class Session:
 
     @property
     def description(self) -> MachineDescription:
-        """The machine as data."""
+        """Description of the machine."""
         return self.machine.description
 
     @property
     def program(self) -> Program:
-        """What runs."""
+        """The program that runs."""
         return self.machine.program
 
     @property
@@ -96,12 +97,12 @@ class Session:
 
     @property
     def scope(self) -> Scope:
-        """What conditions and expressions can name."""
+        """Everything that conditions and expressions can name."""
         return Scope(self.description, self.program, self.machine.probes, self.fabric)
 
     @property
     def cycle(self) -> int:
-        """Base-clock cycles completed."""
+        """Number of base-clock cycles completed."""
         return self.machine.cycle
 
     @property
@@ -121,12 +122,12 @@ class Session:
 
     @property
     def version(self) -> int:
-        """Another number after history changed: what was found out of the run before holds no longer."""
+        """Changes whenever history changes, so that results derived from the earlier run are void."""
         return self._runner.version
 
     @property
     def timeline(self) -> Timeline:
-        """The checkpoints."""
+        """The checkpoints of the session."""
         return self._runner.timeline
 
     # ---- forward
@@ -137,9 +138,9 @@ class Session:
             return self._stopped(self._forward(FOREVER if until is None else until))
 
     def run_to(self, text: str, progress: Progress = NO_PROGRESS) -> StopReason:
-        """Run to where a condition next holds, past the breakpoints; their hits are not counted.
+        """Run to where a condition next holds, ignoring breakpoints; their hits are not counted.
 
-        Raises ConditionError when the text is not understood.
+        Raises ConditionError for a text that cannot be understood.
         """
         watch = self._watch_of(text)
         with self._verb(progress):
@@ -194,13 +195,13 @@ class Session:
         with self._verb():
             reason = self._search.backward(Watch(rows))
             while reason.kind is StopKind.BREAKPOINT and not frames_of(self.machine, element):
-                reason = self._search.backward(Watch(rows))  # the end of a task: nothing is there to look at
+                reason = self._search.backward(Watch(rows))  # the end of a task, where no line runs
             if reason.kind is StopKind.BREAKPOINT:
                 reason = self._begin_of_line(reason, element, how)
             return self._stopped(self._at_element(reason, element))
 
     def _begin_of_line(self, reason: StopReason, element: int, how: LineStep) -> StopReason:
-        """Go back from within a line to where the element came to it."""
+        """Go back from inside a line to where the element came to it."""
         listing, frames, end = self.program.listing, frames_of(self.machine, element), self.cycle
         inner = LineStep.OVER if how is LineStep.OVER else LineStep.INTO
         begin = self._search.backward(Watch(line_rows(listing, frames, element, inner)))
@@ -224,7 +225,7 @@ class Session:
             return self._stopped(self._search.backward(self.breakpoints.watch(with_logs=False)))
 
     def go_to(self, cycle: int, progress: Progress = NO_PROGRESS) -> StopReason:
-        """Be at `cycle`, whatever breakpoints say; at the end if the program ends before it."""
+        """Go to `cycle`, ignoring breakpoints; to the end if the program ends before it."""
         if cycle < self._first_cycle:
             raise ValueError(f"cycle {cycle}: expected {self._first_cycle} or later")
         with self._verb(progress, cycle):
@@ -248,13 +249,13 @@ class Session:
             return self._stopped(StopReason(StopKind.START, self._first_cycle))
 
     def interrupt(self) -> None:
-        """Stop the verb under way soon. May be called from any thread."""
+        """Stop the running verb soon. May be called from any thread."""
         self._runner.interrupted.set()
 
     # ---- back in time, to look, and here again
 
     def last_hit(self, rows: np.ndarray) -> StopReason | None:
-        """The last stop at rows up to now, found by going back; the session stays where it is.
+        """Return the last stop at rows up to now, found by going back; the session stays in place.
 
         None if they never hit. Raises Cancelled when interrupted.
         """
@@ -267,7 +268,8 @@ class Session:
         return found if found.kind is StopKind.BREAKPOINT else None
 
     def at_first(self, holds: Callable[[], bool], look: Callable[[], Any]) -> Any:
-        """What `look` gives in the first cycle in which `holds`, which holds from then on; stays where it is.
+        """Return `look()` at the first cycle at which `holds()`, which holds from then on; the session stays
+        in place.
 
         Raises Cancelled when interrupted.
         """
@@ -285,11 +287,11 @@ class Session:
                 self._runner.travel(start)
 
     def at_cycle(self, cycle: int, look: Callable[[], Any]) -> Any:
-        """What `look` gives at another cycle; stays where it is. Raises Cancelled when interrupted."""
+        """Return `look()` at another cycle; the session stays in place. Raises Cancelled when interrupted."""
         return self.at_cycles([cycle], look)[0]
 
     def at_cycles(self, cycles: Iterable[int], look: Callable[[], Any]) -> list[Any]:
-        """As `at_cycle`, at several cycles one after the other: rising ones are one way through the run."""
+        """Return `look()` at several cycles, as `at_cycle`; rising cycles take one pass through the run."""
         start = self.cycle
         with self._verb():
             try:
@@ -309,33 +311,33 @@ class Session:
     # ---- looking and changing
 
     def read(self, probe: str) -> Any:
-        """Value of a probe now. Raises KeyError for an unknown one."""
+        """Return the value of a probe now. Raises KeyError for an unknown one."""
         return self.machine.read(probe)
 
     def evaluate(self, expression: Expression) -> Any:
-        """Value of an expression now: a number, a truth, or None if it is not known yet.
+        """Return the value of an expression now: a number, a truth, or None if it is not known yet.
 
-        What depends on the past is followed from there, which takes as long as simulating it.
+        An expression that depends on the past is evaluated from there, which takes as long as simulating it.
         """
         with self._verb():
             return self._search.value(expression, self.is_finished)
 
     def write(self, probe: str, value: Any) -> None:
-        """Set a probe now; what was known of the future is dropped.
+        """Set a probe now; later checkpoints and trace are dropped, and that future is kept as a branch.
 
-        Raises KeyError (unknown) or ValueError (not writable, bad value); nothing changed then.
+        Raises KeyError (unknown) or ValueError (not writable, bad value), without changing anything.
         """
         self._edit(ProbeEdit(probe, frozen_value(value)))
 
     def write_memory(self, memory: int, address: int, data: bytes) -> None:
-        """Change bytes of a memory now; what was known of the future is dropped. Raises ValueError."""
+        """Change bytes of a memory now, with the same effect on the future as `write`. Raises ValueError."""
         self._edit(MemoryEdit(memory, address, bytes(data)))
 
     # ---- other futures
 
     @property
     def known_to(self) -> int:
-        """The last cycle that was simulated of the present future."""
+        """Last cycle of the present future that has been simulated."""
         return self._runner.furthest
 
     @property
@@ -345,11 +347,11 @@ class Session:
 
     @property
     def edits(self) -> EditList:
-        """What was written on the way to the present; do not change it."""
+        """The writes on the way to the present; do not change the list."""
         return self._runner.edits
 
     def switch(self, branch_id: int, progress: Progress = NO_PROGRESS) -> StopReason:
-        """Go to where a branch was left; the present future is kept as one. Raises UsageError."""
+        """Go to where a branch was left; the present future becomes a branch. Raises UsageError."""
         branch = self._branches.named(branch_id)
         with self._verb(progress):
             runner = self._runner
@@ -363,7 +365,8 @@ class Session:
             return self._stopped(runner.travel(branch.cycle))
 
     def run_apart(self, branch_id: int, look: Callable[[], Any], progress: Progress = NO_PROGRESS) -> Apart:
-        """The trace of a branch as far as it is known, and what `look` gives there; stays where it is.
+        """Return the trace of a branch as far as it is known, and `look()` at its end; the session stays in
+        place.
 
         Raises UsageError, and Cancelled when interrupted.
         """
@@ -390,7 +393,7 @@ class Session:
         self.changed.notify(self._stop)
 
     def _watch_of(self, text: str) -> Watch:
-        """What a condition alone asks for, with breakpoint id 0."""
+        """Lower a condition alone to a Watch, with breakpoint id 0."""
         return watch_of([(self.breakpoints.parse(text), 0)])
 
     def _forward(self, until: int) -> StopReason:
@@ -399,7 +402,7 @@ class Session:
         return reason
 
     def _ahead(self, until: int, watch: Watch) -> StopReason:
-        """Run to the next hit that is not only logged."""
+        """Run to the next hit that does not only log."""
         while True:
             reason = self._search.forward(until, watch)
             if reason.kind is not StopKind.BREAKPOINT:
@@ -423,7 +426,7 @@ class Session:
         return unit_rows(self.program.listing, unit_id, self.machine.next_instructions().get(unit_id, 0))
 
     def _without_unit(self, reason: StopReason, unit_id: int) -> StopReason:
-        """Turn a hit of the unit's own rows (id 0) into an ordinary stop."""
+        """Turn a hit of the unit's own rows (id 0) into a stop without breakpoints."""
         if reason.kind is not StopKind.BREAKPOINT:
             return reason
         hits = tuple(hit for hit in reason.breakpoints if hit)
@@ -445,7 +448,7 @@ class Session:
             return self._stopped(self._at_element(reason, element))
 
     def _at_element(self, reason: StopReason, element: int) -> StopReason:
-        """Turn a hit of an element's own rows (id 0) into an ordinary stop that says where it is."""
+        """Turn a hit of an element's own rows (id 0) into a stop without breakpoints that tells its place."""
         if reason.kind is not StopKind.BREAKPOINT:
             return reason
         hits = tuple(hit for hit in reason.breakpoints if hit)
@@ -458,7 +461,7 @@ class Session:
 
     @contextmanager
     def _verb(self, progress: Progress = NO_PROGRESS, until: int | None = None) -> Generator[None]:
-        """Everything a verb needs around it; whatever happens, events are recorded and state is whole."""
+        """Run a verb inside a `with` block: report its progress, record all events and notify at its end."""
         runner = self._runner
         runner.interrupted.clear()
         progress = self.progress if progress is NO_PROGRESS else progress
@@ -482,7 +485,7 @@ class Session:
 
 
 def _reached(reason: StopReason, text: str) -> StopReason:
-    """Turn the hit of a condition that is no breakpoint into an ordinary stop."""
+    """Turn the hit of a condition that is no breakpoint into a stop without breakpoints."""
     if reason.kind is not StopKind.BREAKPOINT:
         return reason
     return StopReason(StopKind.UNTIL, reason.cycle, (), reason.unit, f"reached: {text}", reason.instruction)

@@ -1,4 +1,5 @@
-"""The stretch of a run that is run again to see what it touches, where only a running machine knows that."""
+"""Choose the stretch of a run that is run again to record its accesses, for machines that know them only
+then."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,18 +7,20 @@ from npuviz.debug.session import Session
 from npuviz.sim.access_order import RecordedAccesses, RecordsAccesses
 
 MOST_WORK = 1 << 20
-"""Pieces of work of a stretch: some seconds and 100 MB. Longer runs are followed around the present cycle."""
+"""Most pieces of work of a stretch: some seconds and 100 MB. Of longer runs the part around now is
+followed."""
 _PARTS = 256
-"""Parts of a span whose work is asked for on one way through it: a way costs more than what is asked."""
+"""Number of parts of a span whose work is counted in one pass through it: a pass costs more than the
+counts."""
 _CLOSE = 8
-"""An end of a stretch may be off by this part of MOST_WORK: closer would take another way through the run."""
+"""The ends of a stretch may be off by MOST_WORK divided by this: a closer search would take another pass."""
 
 
 def recorded_accesses(session: Session, machine: RecordsAccesses, until: int) -> RecordedAccesses:
-    """What the run touched up to a cycle; where that is too much, before and behind the present cycle.
+    """Return what the run touched up to a cycle; if that is too much, around the present cycle only.
 
-    What was written by hand is not touched by anybody: a stretch does not go over it.
-    Raises Cancelled when interrupted, TargetError where the stretch touches too much.
+    Bytes written by hand are no work of the run, so that a stretch begins or ends at the cycle of an edit.
+    Raises Cancelled when interrupted, TargetError if the stretch touches too much.
     """
     begin, end = _stretch(session, machine, until)
     return session.at_cycle(begin, lambda: machine.record_accesses(end))
@@ -49,7 +52,7 @@ def _stretch(session: Session, machine: RecordsAccesses, until: int) -> tuple[in
 
 
 def _parts_of(low: int, high: int) -> list[int]:
-    """Cycles that part a span, with its ends."""
+    """Return cycles that divide a span into _PARTS parts, with its ends."""
     return [low + (high - low) * part // _PARTS for part in range(_PARTS + 1)]
 
 
@@ -59,7 +62,7 @@ def _where(
     span: tuple[int, int],
     work: Callable[[Iterable[int]], dict[int, int]],
 ) -> tuple[int, int]:
-    """The last cycle of a span known to have less work than `goal`, and the next one that is known."""
+    """Return the last known cycle of a span with less work than `goal`, and the next known cycle."""
     low, high = span
     while True:
         cycles = sorted(cycle for cycle in known if low <= cycle <= high)

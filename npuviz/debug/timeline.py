@@ -1,8 +1,8 @@
-"""Checkpoints: where a session can return to, in bounded memory.
+"""Keep checkpoints, to which a session can return, in bounded memory.
 
-Two kinds. *Base* checkpoints lie along the run, a nearly constant simulation time apart; when they
-fill the budget every second one goes and the spacing doubles. *Near* checkpoints are made while
-going back, where people step around; they have a quarter of the budget, the oldest goes first.
+There are two kinds. *Base* checkpoints lie along the run, a nearly constant simulation time apart; when they
+fill the budget every second one is dropped and the spacing doubles. *Near* checkpoints are made while
+going back, where people step around; they have a quarter of the budget, and the oldest is dropped first.
 The checkpoint of the start is never dropped. Checkpoints contain no breakpoints.
 """
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from npuviz.sim.state import Snapshot
 
 FIRST_SPACING_SECONDS = 0.02
-"""Simulation time between base checkpoints at first: what `go_to` has to repeat at most."""
+"""Simulation time between base checkpoints at first, which is the most that `go_to` has to simulate again."""
 
 LARGEST_SHARE = 0.03
-"""Share of the simulation time that taking checkpoints may cost."""
+"""Largest share of the simulation time that taking checkpoints may cost."""
 
 NEAR_PART = 4
 """Near checkpoints may take one part in this many of the budget."""
 
 OVERHEAD_BYTES = 1024
-"""What a checkpoint costs besides its words; keeps the number of tiny checkpoints bounded."""
+"""Memory of a checkpoint besides its words; it bounds the number of tiny checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,12 @@ class Checkpoint:
 
     @property
     def cycle(self) -> int:
-        """Where it was taken."""
+        """Cycle at which it was taken."""
         return self.snapshot.cycle
 
     @property
     def size_bytes(self) -> int:
-        """Memory it takes, shared pages not counted."""
+        """Bytes of memory that it takes, shared pages not counted."""
         return self.snapshot.size_bytes + OVERHEAD_BYTES
 
 
@@ -65,7 +65,7 @@ class Timeline:
 
     @property
     def size_bytes(self) -> int:
-        """Memory all checkpoints take."""
+        """Bytes of memory that all checkpoints take."""
         return sum(checkpoint.size_bytes for checkpoint in self._all)
 
     @property
@@ -75,24 +75,25 @@ class Timeline:
 
     @property
     def last_base_cycle(self) -> int:
-        """Where the newest base checkpoint is."""
+        """Cycle of the newest base checkpoint."""
         return self._base[-1].cycle
 
     def nearest(self, cycle: int) -> Snapshot:
-        """The newest checkpoint at or before a cycle. Raises ValueError before the first."""
+        """Return the newest checkpoint at or before a cycle. Raises ValueError before the first."""
         index = bisect_right(self._all, cycle, key=lambda c: c.cycle)
         return self._at(index - 1, cycle)
 
     def before(self, cycle: int) -> Snapshot:
-        """The newest checkpoint strictly before a cycle. Raises ValueError if there is none."""
+        """Return the newest checkpoint strictly before a cycle. Raises ValueError if there is none."""
         index = bisect_left(self._all, cycle, key=lambda c: c.cycle)
         return self._at(index - 1, cycle)
 
     def add(self, snapshot: Snapshot, seconds: float) -> None:
-        """Keep a base checkpoint that took `seconds` to take; older cycles than the newest are refused."""
+        """Keep a base checkpoint that took `seconds` to take. Raises ValueError if it is not after the newest
+        one."""
         if snapshot.cycle <= self.last_base_cycle:
             raise ValueError(f"base checkpoint at {snapshot.cycle}: not after {self.last_base_cycle}")
-        # The cheapest so far: a snapshot that was interrupted by other work says little.
+        # The least time so far: other work may have slowed a snapshot down.
         known = self._snapshot_seconds
         self._snapshot_seconds = min(known, seconds) if known else seconds
         self._base.append(Checkpoint(snapshot))
@@ -103,7 +104,7 @@ class Timeline:
         self._sort()
 
     def add_near(self, snapshot: Snapshot) -> None:
-        """Keep a checkpoint close to where the user is."""
+        """Keep a checkpoint close to the cycle at which the user is."""
         if any(checkpoint.cycle == snapshot.cycle for checkpoint in self._all):
             return
         self._near.append(Checkpoint(snapshot))

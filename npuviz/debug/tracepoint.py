@@ -1,4 +1,4 @@
-"""What conditions that only log have written down."""
+"""Log the hits of conditions that only log."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from npuviz.sim.machine import Machine
 from npuviz.sim.stop import StopReason
 
 MOST_LINES = 100_000
-"""Lines kept; the oldest go."""
+"""Most lines kept; the oldest are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LogLine:
 
 
 class TraceLog:
-    """Lines in the order in which they were written; going over a cycle again writes nothing new."""
+    """Lines in the order in which they were written; passing a cycle again writes nothing new."""
 
     def __init__(self) -> None:
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
@@ -35,7 +35,7 @@ class TraceLog:
 
     @property
     def lines(self) -> Sequence[LogLine]:
-        """All that are kept, by cycle."""
+        """All lines that are kept, by cycle."""
         return sorted(self._lines, key=lambda line: line.cycle)
 
     def clear(self, after: int = -1) -> None:
@@ -44,7 +44,7 @@ class TraceLog:
         self._known = {(line.cycle, line.breakpoint) for line in self._lines}
 
     def note(self, machine: Machine, breakpoints: BreakpointList, reason: StopReason) -> list[int]:
-        """Write a line for each of the hits that only log; returns their ids."""
+        """Write a line for each hit that only logs; return the ids of these breakpoints."""
         found: list[int] = []
         for number in reason.breakpoints:
             item = breakpoints.get(number)
@@ -62,7 +62,7 @@ class TraceLog:
 
 
 def values_text(shown: Sequence[Expression], machine: Machine, text: str) -> str:
-    """ "NAME = VALUE, ..." of expressions, by their words in a text."""
+    """Return "NAME = VALUE, ..." of expressions; one without a name is quoted from the text."""
     moment = Moment(machine, is_final=machine.is_finished)
     parts: list[str] = []
     for expression in shown:

@@ -1,4 +1,4 @@
-"""Raw values to text and colour role: how bytes, numbers and states are shown everywhere."""
+"""Show raw values as text and colour role: bytes, numbers and states, the same way everywhere."""
 
 import math
 from typing import Any
@@ -9,11 +9,11 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.sim.probe import Probe
 
 STATUS_ROLES = {"busy": "compute", "waiting": "wait-dependency", "idle": "wait-empty", "done": "control"}
-"""Colour role of a status whose machine names no role."""
+"""Colour role of a unit's status, for machines that name no role."""
 
 
 def numbers(data: bytes, dtype: str) -> np.ndarray:
-    """Bytes as elements, a one-dimensional copy; an incomplete element at the end is left out.
+    """Return bytes as elements, a one-dimensional copy; an incomplete element at the end is left out.
 
     Raises ValueError for an unknown element type.
     """
@@ -23,7 +23,7 @@ def numbers(data: bytes, dtype: str) -> np.ndarray:
 
 
 def format_number(value: Any) -> str:
-    """One number as text: integers in full, others with six digits, `inf` and `nan` as such."""
+    """Return one number as text: integers in full, others with six digits, `inf` and `nan` as such."""
     if isinstance(value, bool | np.bool_):
         return "1" if value else "0"
     if isinstance(value, int | np.integer):
@@ -35,7 +35,7 @@ def format_number(value: Any) -> str:
 
 
 def format_value(value: Any, limit: int = 16) -> str:
-    """A number, or an array with its first `limit` elements."""
+    """Return a number, or an array with its first `limit` elements, as text."""
     if not isinstance(value, np.ndarray):
         return format_number(value)
     flat = value.reshape(-1)
@@ -45,7 +45,7 @@ def format_value(value: Any, limit: int = 16) -> str:
 
 
 def parse_value(text: str, probe: Probe) -> Any:
-    """A value for a probe from text: a number, or as many numbers as it has, separated by commas.
+    """Parse a value for a probe: a number, or as many numbers as it has elements, separated by commas.
 
     Raises ValueError.
     """
@@ -64,7 +64,7 @@ def parse_value(text: str, probe: Probe) -> Any:
 
 
 def status_role(status: str, role: str = "") -> str:
-    """Colour role of a unit's status; the machine's own role has priority."""
+    """Return the colour role of a unit's status; a role that the machine gives has priority."""
     return role or STATUS_ROLES.get(status, "control")
 
 

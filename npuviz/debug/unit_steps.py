@@ -1,4 +1,4 @@
-"""Steps of a unit by lines of its program's text."""
+"""Step a unit by lines of its program's text."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,14 +9,15 @@ from npuviz.program.source import CallSite, HasCalls, HasSource, Place
 from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason
 
 MOST_RANGES = 2000
-"""Of instructions in a condition."""
+"""Most ranges of instructions in a condition."""
 
 
 def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = False) -> StopReason:
-    """Bring a unit to an instruction of another line, forward or back in time, or to a breakpoint before it.
+    """Bring a unit to an instruction of another line, forward or back in time, or to a breakpoint before
+    that.
 
-    Out of the outermost function, to the end of the run or its beginning. Where no line is known, to its next
-    instruction, or the one before.
+    Stepping out of the outermost function goes to the end or beginning of the run. If no line is known,
+    it goes to the unit's next instruction, or the one before.
     """
     listing, here = session.program.listing, instruction_at(session, unit)
     if how is LineStep.OUT and here >= 0 and len(_calls(listing, here)) == 1:
@@ -38,7 +39,7 @@ def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = F
 
 
 def instruction_at(session: Session, unit: int) -> int:
-    """The instruction that a unit runs, or else runs next, at the beginning its first; -1 if none."""
+    """Return the instruction that a unit runs, or else runs next, at the beginning its first; -1 if none."""
     machine = session.machine
     state = next((state for state in machine.unit_states() if state.unit == unit), None)
     index = state.instruction if state is not None else -1
@@ -50,7 +51,7 @@ def instruction_at(session: Session, unit: int) -> int:
 
 
 def started_at(session: Session, reason: StopReason) -> int:
-    """The instruction whose start a breakpoint waited for and stopped at, -1 if there is none."""
+    """Return the instruction whose start made a breakpoint stop, -1 if there is none."""
     if reason.instruction >= 0 or reason.kind is not StopKind.BREAKPOINT:
         return reason.instruction
     hit = [each.condition for each in session.breakpoints.all if each.id in reason.breakpoints]
@@ -64,7 +65,7 @@ def started_at(session: Session, reason: StopReason) -> int:
 
 
 def line_text(listing: Listing, index: int) -> str:
-    """ "kernel.py:12 in softmax": where an instruction comes from, "" where that is unknown."""
+    """Return where an instruction comes from, as "kernel.py:12 in softmax", "" if that is unknown."""
     calls = _calls(listing, index) if index >= 0 else ()
     if not calls or not isinstance(listing, HasSource):
         return ""
@@ -73,8 +74,8 @@ def line_text(listing: Listing, index: int) -> str:
 
 
 def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str:
-    """A condition: the unit starts an instruction of another line than that of instruction `here`; "" where
-    lines are unknown. Where calls are known, over and out stay out of deeper ones."""
+    """Return a condition that hits when the unit starts an instruction of another line than that of `here`;
+    "" if lines are unknown. If calls are known, steps over and out do not stop in deeper ones."""
     now = _calls(listing, here) if here >= 0 else ()
     if not now:
         return ""
@@ -87,7 +88,7 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
         calls = _calls(listing, index)
         if keeps_to and len(calls) > depth:
             return False
-        if not calls:  # what the compiler added belongs to no line
+        if not calls:  # an instruction that the compiler added belongs to no line
             return not isinstance(listing, HasCalls)
         # The same line in another iteration, or called from elsewhere, is another one to step to.
         return calls != now
@@ -96,7 +97,7 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
 
 
 def _calls(listing: Listing, index: int) -> Sequence[CallSite]:
-    """Calls under way at an instruction, or its line alone; () where neither is known."""
+    """Return the active calls at an instruction, or its line alone; () if neither is known."""
     calls = listing.calls_of(index) if isinstance(listing, HasCalls) else ()
     if calls or not isinstance(listing, HasSource):
         return calls
@@ -113,7 +114,7 @@ def _condition(listing: Listing, unit: int, is_wanted: Callable[[int], bool]) ->
 
 
 def joined_ranges(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Half-open ranges of rising numbers."""
+    """Yield the half-open ranges that numbers form."""
     first = last = -2
     for index in sorted(set(indices)):
         if index != last:

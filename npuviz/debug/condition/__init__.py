@@ -1,1 +1,1 @@
-"""What a breakpoint can say: the language of conditions and its words."""
+"""Define the language of conditions: what a breakpoint can say, and its words."""

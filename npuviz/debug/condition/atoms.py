@@ -1,4 +1,4 @@
-"""What conditions are about: events that kernels stop for, and values of a machine that can be read."""
+"""Parse what conditions are about: events that kernels stop for, and values of a machine that can be read."""
 
 import math
 import re
@@ -44,7 +44,7 @@ UNIT_STATES = ("running", "idle", "waiting")
 
 @dataclass(frozen=True)
 class Scope:
-    """What a condition can name."""
+    """Everything that a condition can name."""
 
     description: MachineDescription
     program: Program
@@ -53,7 +53,7 @@ class Scope:
 
 
 class Atoms:
-    """Reads the words that name something; the brackets and operators between them are for the grammar."""
+    """Parses the words that name something; brackets and operators between them are parsed by the grammar."""
 
     def __init__(self, words: TokenReader, scope: Scope) -> None:
         self._words = words
@@ -79,19 +79,19 @@ class Atoms:
         self.names = (*self.parsers, *(n for p in scope.probes for n in _elements_of(p)))
 
     def key(self) -> int:
-        """A number that nothing else of this condition has."""
+        """Return a number that nothing else in this condition has."""
         self._num_keys += 1
         return self._num_keys - 1
 
     def atom(self, first: Token, expected: str = "") -> Expression:
-        """What begins with a word. expected  what else the place takes; "": anything."""
+        """Parse what begins with a word. expected  what else may stand there, for the error; "": anything"""
         parser = self.parsers.get(first.text.lower())
         if parser is not None:
             return parser()
         return self._probe(first, expected)
 
     def tensor(self, function: str) -> Expression:
-        """A function of a tensor's values."""
+        """Parse a function of a tensor's values."""
         graph = self._scope.program.graph
         tensors = {tensor.name: tensor.id for tensor in graph.tensors}
         name = self._words.take("the name of a tensor", map(quoted, tensors))
@@ -113,7 +113,8 @@ class Atoms:
         return self._node_ends[node]
 
     def _worker(self, node: int) -> int | None:
-        """The operator whose instructions do the work of a node: the node, or the one that it is fused to."""
+        """Return the operator whose instructions do the work of a node: the node itself, or the one it is
+        fused with; None if none do."""
         graph, listing = self._scope.program.graph, self._scope.program.listing
         makers = {tensor: other.id for other in graph.nodes for tensor in other.outputs}
         seen: set[int] = set()
@@ -122,7 +123,7 @@ class Atoms:
             before = [makers[t] for t in graph.nodes[node].inputs if t in makers and makers[t] not in seen]
             if not before:
                 return None
-            node = max(before)  # the last of several: all of them have ended then
+            node = max(before)  # of several producers the last one: all of them have ended then
         return node
 
     def _instruction(self) -> Event:
@@ -242,7 +243,7 @@ class Atoms:
         return text in self._probes or (match is not None and match.group(1) in self._probes)
 
     def split_before_operator(self) -> None:
-        """Make words of `a+b` where `a` is a number or a probe and the whole is none."""
+        """Split `a+b` into words if `a` is a number or a probe and the whole is neither."""
         token = self._words.peek()
         if token is None or token.text.startswith('"') or self.is_known(token.text) or _is_number(token.text):
             return
@@ -266,7 +267,7 @@ def _is_dtype(text: str) -> bool:
 
 
 def number_in(text: str) -> float | None:
-    """The number that a word is, or None."""
+    """Return the number that a word stands for, or None."""
     try:
         return (
             float(text)

@@ -1,4 +1,4 @@
-"""What can be said of a condition before anything runs: that it can never become true."""
+"""Check before anything runs whether a condition can ever become true."""
 
 import math
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _MIRRORED = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 
 
 def check(expression: Expression, text: str) -> None:
-    """Raise ConditionError if the expression can never become true."""
+    """Raise ConditionError if the expression can never become true, or holds from the beginning."""
     found = _truth(expression)
     if found is False:
         raise ConditionError(text, *_why_never(expression))
@@ -42,7 +42,7 @@ def check(expression: Expression, text: str) -> None:
 
 
 def limits(expression: Expression) -> Limits:
-    """The smallest and the largest number that an expression can be."""
+    """Return the smallest and the largest number that an expression can be."""
     if isinstance(expression, Number):
         return expression.number, expression.number
     if isinstance(expression, Cycle):
@@ -70,7 +70,7 @@ def _limits_of_probe(probe: ProbeValue) -> Limits:
 
 
 def is_whole(expression: Expression) -> bool:
-    """Whether it is always a whole number."""
+    """Whether an expression is always a whole number."""
     if isinstance(expression, Number):
         return isinstance(expression.number, int)
     if isinstance(expression, ProbeValue):
@@ -81,7 +81,7 @@ def is_whole(expression: Expression) -> bool:
 
 
 def shape(expression: Expression) -> tuple[object, ...]:
-    """Equal for expressions that always have the same value."""
+    """Return a key that is equal for expressions that always have the same value."""
     own = (
         getattr(expression, "number", None),
         getattr(expression, "operator", None),
@@ -94,7 +94,7 @@ def shape(expression: Expression) -> tuple[object, ...]:
 
 
 def _truth(expression: Expression) -> bool | None:
-    """What an expression always is, None if it can be either."""
+    """Return what an expression always is, None if it can be either."""
     if isinstance(expression, Not):
         inner = _truth(expression.children[0])
         return None if inner is None else not inner
@@ -141,7 +141,7 @@ def _conjuncts(expression: Expression) -> Iterator[Expression]:
 
 
 def _contradiction(parts: list[Expression]) -> Expression | None:
-    """The first part that cannot hold together with those before it."""
+    """Return the first part that cannot hold together with those before it, None if there is none."""
     ranges: dict[tuple[object, ...], Limits] = {}
     held: set[tuple[bool, tuple[object, ...]]] = set()
     for part in parts:
@@ -183,7 +183,7 @@ def _range_of(comparison: str, bound: float, whole: bool) -> Limits:
 
 
 def _why_never(expression: Expression) -> tuple[tuple[int, int], str]:
-    """Place and reason of what is never true."""
+    """Return the place and the reason of a part that is never true."""
     if isinstance(expression, Either):
         return _why_never(expression.children[0])
     if isinstance(expression, Both):

@@ -1,4 +1,5 @@
-"""Conditions about processing elements: lines, tasks and functions of their program, words they get."""
+"""Parse conditions about processing elements: lines, tasks and functions of their program, words they
+receive."""
 
 import struct
 from collections.abc import Callable
@@ -22,11 +23,11 @@ from npuviz.sim.stop import (
 Row = tuple[int, int, int, int, int]
 ANYWHERE = 0
 LIMITS = {"data": (WORD_DATA, 1 << 32), "index": (WORD_INDEX, 1 << 16), "half": (WORD_HALF, 1 << 16)}
-"""What of a word can be compared with integers below the limit."""
+"""Parts of a word that can be compared, with the limit that integers must be below."""
 
 
 class ElementWords:
-    """The part of the language that needs a fabric or program texts; nothing for other machines."""
+    """The part of the language that needs a fabric or program texts; other machines have no such words."""
 
     def __init__(self, words: TokenReader, listing: Listing, fabric: FabricShape | None) -> None:
         self._words = words
@@ -35,7 +36,7 @@ class ElementWords:
 
     @property
     def parsers(self) -> dict[str, Callable[[], list[Row]]]:
-        """First word -> what lowers the rest."""
+        """First word of a condition -> function that parses the rest into stop rows."""
         found: dict[str, Callable[[], list[Row]]] = {}
         if self._source is not None:
             found |= {
@@ -49,7 +50,7 @@ class ElementWords:
         return found
 
     def take_at(self) -> int:
-        """`at COLUMN,ROW` if it follows: 1 + the element; ANYWHERE without."""
+        """Parse `at COLUMN,ROW` if it follows, and return 1 + the element; ANYWHERE without it."""
         fabric = self._fabric
         if fabric is None or not self._follows("at"):
             return ANYWHERE
@@ -91,7 +92,7 @@ class ElementWords:
             hint = f"; the nearest line with code is {closest}" if closest is not None else ""
             raise self._words.error(place, f"no instruction comes from line {line}{hint}")
         element = self.take_at()
-        # Where the line begins, so that it stops once and not at each of its instructions.
+        # Only where the line begins, so that it stops once and not at each instruction of the line.
         return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low, _ in ranges]
 
     def _entry(self, kind: str) -> list[Row]:

@@ -1,7 +1,7 @@
-"""Expressions over a machine at one cycle. A value is a number, a truth, or None: not known (yet).
+"""Evaluate expressions over a machine at one cycle. A value is a number, a truth, or None: not known (yet).
 
-Events hold in the one cycle at which a machine stops for them. And, or and not are Kleene's: what is not
-known makes a condition neither hold nor fail.
+Events hold in the one cycle at which a machine stops for them. And, or and not are Kleene's: an unknown
+part makes a condition neither hold nor fail.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,17 +20,17 @@ Row = tuple[int, int, int, int, int]
 Key = int
 WHOLE_RUN = 1 << 62
 MOST_LEVELS = 64
-"""Levels of a queue that are watched one by one; deeper ones are looked at after every cycle."""
+"""Levels of a queue that have a stop row each; a deeper queue is read after every cycle."""
 
 
 @dataclass(slots=True)
 class Moment:
-    """A machine at a cycle, as expressions see it.
+    """A machine at a cycle, as expressions read it.
 
-    keys    of the rows that hit at this cycle
-    state   what expressions with a past remember, by their slot
-    timers  cycles at which the value may change though nothing happens; filled by expressions
-    is_final  the program has ended: every tensor is whole
+    keys    keys of the rows that hit at this cycle
+    state   what expressions remember from earlier cycles, by slot
+    timers  later cycles at which the value may change without any event; filled by expressions
+    is_final  the program has ended: every tensor is complete
     """
 
     machine: Machine
@@ -42,7 +42,7 @@ class Moment:
 
     @property
     def cycle(self) -> int:
-        """Cycles completed."""
+        """Number of cycles completed."""
         return self.machine.cycle
 
 
@@ -67,38 +67,39 @@ class Expression:
     name = ""
 
     def whole_number(self) -> int | None:
-        """The number, for a constant that is whole."""
+        """Return the number of a constant that is whole, else None."""
         return None
 
     def value(self, moment: Moment) -> Any:
-        """A number, a truth, or None."""
-        raise NotImplementedError  # every subclass has its own
+        """Return a number, a truth, or None for not known."""
+        raise NotImplementedError  # every subclass overrides it
 
     def wakes(self) -> Wakes:
-        """When the value may change."""
+        """Return when the value may change."""
         found = Wakes()
         for child in self.children:
             found |= child.wakes()
         return found
 
     def window(self) -> int:
-        """Cycles before the present one that the value depends on."""
+        """Return the number of cycles before the present one that the value depends on."""
         return max((child.window() for child in self.children), default=0)
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return any(child.pulses(moment) for child in self.children)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which the expression cannot hold; None if there are none."""
+        """Return rows of which at least one must hit for the expression to hold; None if there are no such
+        rows."""
         return None
 
     def earliest(self) -> int:
-        """A cycle before which the expression cannot hold."""
+        """Return a cycle before which the expression cannot hold."""
         return 0
 
     def parts(self) -> Iterator["Expression"]:
-        """It and all below it."""
+        """Yield the expression and all below it."""
         yield self
         for child in self.children:
             yield from child.parts()
@@ -111,30 +112,30 @@ class Number(Expression):
         self.number = number
 
     def whole_number(self) -> int | None:
-        """The number if it is whole."""
+        """Return the number if it is whole, else None."""
         return self.number if isinstance(self.number, int) else None
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         return self.number
 
 
 class Cycle(Expression):
-    """Cycles completed."""
+    """The number of cycles completed."""
 
     name = "cycle"
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         return moment.cycle
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(every=True)
 
 
 class Event(Expression):
-    """Something that kernels stop for."""
+    """An event that kernels stop for."""
 
     is_truth = True
 
@@ -142,19 +143,19 @@ class Event(Expression):
         self.rows = tuple(rows)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         return self.pulses(moment)
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return any(key in moment.keys for _, key in self.rows)
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(self.rows)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return self.rows
 
 
@@ -166,28 +167,28 @@ class ProbeValue(Expression):
         self.dtype = np.dtype(np.float64)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         value = moment.machine.read(self.probe)
         return value if self.element < 0 else value.reshape(-1)[self.element].item()
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(every=True)
 
 
 class QueueLevel(Expression):
-    """Entries of a queue. keys: one for each level that is watched."""
+    """The number of entries of a queue. keys  one for each level that has a stop row"""
 
     def __init__(self, queue: int, name: str, keys: Sequence[Key]) -> None:
         self.queue, self.name, self.keys = queue, f"queue {name}", tuple(keys)
         self.capacity = 0
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         return len(moment.machine.queue_entries(self.queue))
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         rows = tuple(((STOP_QUEUE, self.queue, level, 0, CMP_EQ), key) for level, key in enumerate(self.keys))
         return Wakes(rows) if rows else Wakes(every=True)
 
@@ -201,13 +202,13 @@ class UnitIs(Expression):
         self.unit, self.state, self.name = unit, state, f"unit {name} {state}"
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         role = moment.machine.unit_states()[self.unit].role
         found = "waiting" if role.startswith("wait") else "idle" if role == "idle" else "running"
         return found == self.state
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(every=True)
 
 
@@ -218,13 +219,13 @@ class MemoryValue(Expression):
         self.memory, self.address, self.dtype, self.name = memory, address, numpy_dtype(dtype), name
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         data = moment.machine.read_memory(self.memory, self.address, self.dtype.itemsize)
         number = np.frombuffer(data, self.dtype)[0]
         return number.item() if self.dtype.kind in "iub" else float(number)
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(every=True)
 
 
@@ -247,7 +248,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray], Any]] = {
     "mean": lambda values: np.mean(_floats(values)),
     "sum": lambda values: np.sum(_floats(values)),
 }
-"""Functions of a tensor's values; max, min and absmax pass over NaN."""
+"""Functions of a tensor's values; max, min and absmax ignore NaN."""
 
 BAD: dict[str, Callable[[np.ndarray], Any]] = {
     "nan": lambda values: bool(np.isnan(_floats(values)).any()),
@@ -258,7 +259,7 @@ BAD: dict[str, Callable[[np.ndarray], Any]] = {
 class TensorValue(Expression):
     """A reduction of a tensor's values, known once the operator that computes it has ended.
 
-    row, key  the end of that operator; None for a tensor that is there from the beginning
+    row, key  the end of that operator; None for a tensor that exists from the beginning
     """
 
     def __init__(
@@ -268,7 +269,7 @@ class TensorValue(Expression):
         self.slot = -1 if row is None else row[1]
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         if self.slot >= 0 and self.slot in moment.keys:
             moment.state[self.slot] = True
         if self.slot >= 0 and not moment.is_final and self.slot not in moment.state:
@@ -281,16 +282,16 @@ class TensorValue(Expression):
         return found.item() if isinstance(found, np.generic) else found
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes() if self.row is None else Wakes((self.row,))
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return None if self.row is None else (self.row,)
 
 
 class AnyBad(Expression):
-    """Whether a tensor that an operator has just finished holds NaN or infinity.
+    """Whether a tensor that an operator has just finished contains NaN or infinity.
 
     tensors  key of the operator's end -> its tensors
     """
@@ -303,7 +304,7 @@ class AnyBad(Expression):
         self.tensors, self.rows, self.test, self.name = tensors, tuple(rows), BAD[bad], f"any {bad}"
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         due = [key for key in self.tensors if key in moment.keys or moment.is_final]
         if not due:
             return None
@@ -314,15 +315,15 @@ class AnyBad(Expression):
         return moment.known[id(self)]
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return self.value(moment) is True
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         return Wakes(self.rows)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return self.rows
 
 
@@ -333,7 +334,7 @@ class Arithmetic(Expression):
         self.operator, self.children, self.text = operator, (left, right), text
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         left, right = (child.value(moment) for child in self.children)
         if left is None or right is None:
             return None
@@ -344,18 +345,18 @@ class Arithmetic(Expression):
         return self.apply(left, right)
 
     def apply(self, left: Any, right: Any) -> Any:
-        """The operation on two numbers, the right one not 0 for a division."""
+        """Apply the operation to two numbers; the right one must not be 0 for a division."""
         return OPERATORS[self.operator](left, right)
 
     def constant(self) -> Any:
-        """Its value where both sides are constants."""
+        """Return the value if both sides are constants."""
         left, right = self.children
         assert isinstance(left, Number)
         assert isinstance(right, Number)
         return self.apply(left.number, right.number)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return _either(self.children)
 
 
@@ -377,27 +378,27 @@ class Compare(Expression):
         self.comparison, self.children = comparison, (left, right)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         left, right = (child.value(moment) for child in self.children)
         if left is None or right is None:
             return None
         return bool(COMPARISONS[self.comparison][1](left, right))
 
     def wakes(self) -> Wakes:
-        """When it may change."""
+        """Return when its value may change."""
         left, right = self.children
         if isinstance(left, Cycle) and isinstance(right, Number):
-            # Infinity and what is no number change nothing at any cycle.
+            # A comparison with NaN or infinity changes at no cycle.
             edge = int(min(max(right.number, 0), LARGEST_CYCLE)) if right.number == right.number else 0
             return Wakes(cycles=(edge, edge + 1))
         return left.wakes() | right.wakes()
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return _either(self.children)
 
     def earliest(self) -> int:
-        """A cycle before which it cannot hold."""
+        """Return a cycle before which it cannot hold."""
         left, right = self.children
         if not (isinstance(left, Cycle) and isinstance(right, Number)):
             return 0
@@ -407,12 +408,12 @@ class Compare(Expression):
 
 
 def _either(children: Sequence[Expression]) -> tuple[tuple[Row, Key], ...] | None:
-    """Anchors of something that is only known if all of its parts are."""
+    """Return the anchors of an expression that is only known if all of its parts are."""
     return next((found for child in children if (found := child.anchors()) is not None), None)
 
 
 class Not(Expression):
-    """The opposite."""
+    """The opposite of a truth."""
 
     is_truth = True
 
@@ -420,18 +421,18 @@ class Not(Expression):
         self.children = (child,)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         value = self.children[0].value(moment)
         return None if value is None else not value
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
-        # `not any nan` is known for one cycle; the opposite of an event holds nearly always.
+        """Whether it holds now because of something that holds for one cycle only."""
+        # `not any nan` is known for one cycle only; the opposite of an event holds nearly always.
         return False
 
 
 class Both(Expression):
-    """Both hold."""
+    """Whether two truths both hold."""
 
     is_truth = True
 
@@ -439,23 +440,23 @@ class Both(Expression):
         self.children = (left, right)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         left, right = (child.value(moment) for child in self.children)
         if left is False or right is False:
             return False
         return None if left is None or right is None else True
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         return _either(self.children)
 
     def earliest(self) -> int:
-        """A cycle before which it cannot hold."""
+        """Return a cycle before which it cannot hold."""
         return max(child.earliest() for child in self.children)
 
 
 class Either(Expression):
-    """One of two holds."""
+    """Whether one of two truths holds."""
 
     is_truth = True
 
@@ -463,21 +464,21 @@ class Either(Expression):
         self.children = (left, right)
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         left, right = (child.value(moment) for child in self.children)
         if left is True or right is True:
             return True
         return None if left is None or right is None else False
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return any(child.value(moment) is True and child.pulses(moment) for child in self.children)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Rows without one of which it cannot hold."""
+        """Return rows of which at least one must hit for it to hold; None if there are no such rows."""
         left, right = (child.anchors() for child in self.children)
         return None if left is None or right is None else left + right
 
     def earliest(self) -> int:
-        """A cycle before which it cannot hold."""
+        """Return a cycle before which it cannot hold."""
         return min(child.earliest() for child in self.children)

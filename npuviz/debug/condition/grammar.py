@@ -1,4 +1,4 @@
-"""How conditions are put together of numbers and truths."""
+"""Parse conditions: how they are composed of numbers and truths."""
 
 from npuviz.base.errors import ConditionError
 from npuviz.debug.condition.atoms import Atoms, Scope, number_in
@@ -21,12 +21,12 @@ CHANGES = ("changed", "rises", "falls")
 OPPOSITE = {">=": "<", ">": "<=", "<=": ">", "<": ">=", "==": "!=", "=": "!=", "!=": "=="}
 FIRST = "cycle, instr, op, queue, read, write, unit, value, any, a function of a tensor or a probe"
 MOST_WORDS = 2000
-"""A condition is written by a person; deeper brackets than these words can hold would end the stack."""
+"""Most words of a condition, which a person writes."""
 DEEPEST = 50
 
 
 class Grammar:
-    """One pass over the words; every method moves on or raises ConditionError."""
+    """Parses the words in one pass; every method moves on or raises ConditionError."""
 
     def __init__(self, words: TokenReader, scope: Scope) -> None:
         self._words = words
@@ -36,11 +36,11 @@ class Grammar:
             raise words.error(words.tokens[MOST_WORDS], f"a condition has at most {MOST_WORDS} words")
 
     def takes_log(self) -> bool:
-        """Whether the condition only logs."""
+        """Parse `log`; return whether the condition only logs."""
         return bool(self._words.follows("log"))
 
     def shown(self) -> tuple[Expression, ...]:
-        """`show X, Y` if it follows."""
+        """Parse `show X, Y` if it follows."""
         found: list[Expression] = []
         if self._words.follows("show"):
             more = True
@@ -54,7 +54,7 @@ class Grammar:
         return tuple(found)
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raise ConditionError if anything follows."""
         rest = self._words.peek()
         if rest is not None:
             hint = self._words.hint(rest.text, ("and", "or", "for", "within", "log"))
@@ -62,11 +62,11 @@ class Grammar:
             raise self._words.error(rest, f"expected `and`, `or`, or the end of the condition{near}")
 
     def condition(self) -> Expression:
-        """A truth."""
+        """Parse a truth."""
         return self._truth(self._either())
 
     def any_value(self) -> Expression:
-        """A truth or a number."""
+        """Parse a truth or a number."""
         return self._either()
 
     # ---- truths
@@ -242,7 +242,7 @@ class Grammar:
 
 
 def negated(expression: Expression) -> Expression:
-    """The opposite of a truth."""
+    """Return the opposite of a truth."""
     if isinstance(expression, Not):
         return expression.children[0]
     if isinstance(expression, Compare) and all(

@@ -1,4 +1,4 @@
-"""Expressions that remember: what changed, how long something holds, what came before, how often."""
+"""Evaluate expressions with a memory: what changed, how long something held, what came before, how often."""
 
 from typing import Any
 
@@ -6,23 +6,23 @@ from npuviz.debug.condition.expression import WHOLE_RUN, Expression, Key, Moment
 
 
 class _Remembering(Expression):
-    """Computes its value once a cycle and keeps what it needs for the next under its slot."""
+    """Computes its value once a cycle and keeps what it needs for the next cycle under its slot."""
 
     def __init__(self, slot: Key, *children: Expression) -> None:
         self.slot, self.children = slot, children
 
     def value(self, moment: Moment) -> Any:
-        """Its value now."""
+        """Return its value at a moment."""
         if self.slot not in moment.known:
             moment.known[self.slot] = self._next(moment)
         return moment.known[self.slot]
 
     def _next(self, moment: Moment) -> Any:
-        raise NotImplementedError  # every subclass has its own
+        raise NotImplementedError  # every subclass overrides it
 
 
 class Changed(_Remembering):
-    """A value is another (`changed`), larger (`rises`) or smaller (`falls`) than a cycle ago."""
+    """Whether a value differs from (`changed`), is larger (`rises`) or smaller (`falls`) than a cycle ago."""
 
     is_truth = True
 
@@ -40,16 +40,16 @@ class Changed(_Remembering):
         )
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return self.value(moment)
 
     def window(self) -> int:
-        """Cycles before now that it depends on."""
+        """Return the number of cycles before now that it depends on."""
         return 1 + super().window()
 
 
 class Lasting(_Remembering):
-    """Something has held in each of the last `cycles` cycles."""
+    """Whether something has held in each of the last `cycles` cycles."""
 
     is_truth = True
 
@@ -70,16 +70,16 @@ class Lasting(_Remembering):
         return moment.cycle >= due
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return False
 
     def window(self) -> int:
-        """Cycles before now that it depends on."""
+        """Return the number of cycles before now that it depends on."""
         return min(WHOLE_RUN, self.cycles + super().window())
 
 
 class Within(_Remembering):
-    """Something holds at most `cycles` cycles after (or with) something else."""
+    """Whether something holds at most `cycles` cycles after (or together with) something else."""
 
     is_truth = True
 
@@ -102,11 +102,11 @@ class Within(_Remembering):
         return later is True and moment.cycle - last <= self.cycles
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return self.children[0].pulses(moment)
 
     def window(self) -> int:
-        """Cycles before now that it depends on."""
+        """Return the number of cycles before now that it depends on."""
         return min(WHOLE_RUN, self.cycles + 1 + super().window())
 
 
@@ -125,9 +125,9 @@ class Count(_Remembering):
         return int(count)
 
     def pulses(self, moment: Moment) -> bool:
-        """Whether something that holds for one cycle makes it hold now."""
+        """Whether it holds now because of something that holds for one cycle only."""
         return False
 
     def window(self) -> int:
-        """Cycles before now that it depends on."""
+        """Return the number of cycles before now that it depends on."""
         return WHOLE_RUN

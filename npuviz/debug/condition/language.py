@@ -27,11 +27,11 @@ Numbers are combined with + - * / %, truths with `and`, `or`, `not` and brackets
     B within 50 cycles after A                       both, at most so far apart
     count(A) >= 3                                    how often since the first cycle
 
-What is joined by `or` on top hits by itself: an event each time, anything else when it becomes true. `log` in
-front writes a line for each hit and goes on; `log A show X, Y` with the values of expressions.
+Alternatives joined by `or` hit separately: an event each time, anything else when it becomes true. `log` in
+front writes a line for each hit and goes on; `log A show X, Y` adds the values of expressions.
 
 Events, cycles, levels of queues and the ends of operators are lowered to rows that kernels test, and what
-is joined to an event by `and` is looked at only there. Anything else is looked at after every cycle: slow.
+is joined to an event by `and` is tested only there. Anything else is tested after every cycle: slow.
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ from npuviz.sim.stop import STOP_QUEUE
 
 @dataclass(frozen=True, slots=True)
 class ProbeTest:
-    """A comparison of a probe (or of one of its elements) with a number, made between cycles."""
+    """A comparison of a probe (or of one of its elements) with a number, tested between cycles."""
 
     probe: str
     element: int
@@ -72,7 +72,7 @@ class ProbeTest:
     bound: float
 
     def holds(self, value: Any) -> bool:
-        """Whether it is true for the value `Machine.read` gave."""
+        """Whether it is true for a value that `Machine.read` returned."""
         number = value if self.element < 0 else value.reshape(-1)[self.element]
         return bool(COMPARISONS[self.comparison][1](number, self.bound))
 
@@ -84,8 +84,8 @@ class Condition:
     rows      stop rows without their last word, the breakpoint id
     cycles    cycles at which it hits
     probes    tests between cycles
-    triggers  what has to be looked at where the machine stops for it
-    is_log    hits are written down and do not stop; shown  expressions written with them
+    triggers  expressions that are evaluated where the machine stops for them
+    is_log    hits are logged and do not stop; shown  expressions whose values are logged
     """
 
     text: str
@@ -102,7 +102,7 @@ class Condition:
         return bool(self.probes) or any(trigger.every for trigger in self.triggers)
 
     def stop_rows(self, breakpoint_id: int) -> list[tuple[int, int, int, int, int, int]]:
-        """Rows for `npuviz.sim.stop.stop_table`."""
+        """Return rows for `npuviz.sim.stop.stop_table`."""
         return [(*row, breakpoint_id) for row in self.rows]
 
 
@@ -113,7 +113,7 @@ def parse(
     probes: Sequence[Probe] = (),
     fabric: FabricShape | None = None,
 ) -> Condition:
-    """Understand a condition. Raises ConditionError with the span of the part that is wrong."""
+    """Parse a condition. Raises ConditionError with the span of the part that is wrong."""
     grammar = Grammar(TokenReader(text), Scope(description, program, probes, fabric))
     is_log = grammar.takes_log()
     expression = grammar.condition()
@@ -123,7 +123,8 @@ def parse(
 
 
 def parse_violation(text: str, scope: Scope) -> tuple[Condition | None, Expression]:
-    """(when an assertion becomes false, None if it cannot; the assertion). Raises ConditionError."""
+    """Parse an assertion; return (when it becomes false, None if it never can; the assertion). Raises
+    ConditionError."""
     expression = parse_expression(text, scope, True)
     try:
         return lowered(text, negated(expression)), expression
@@ -134,7 +135,7 @@ def parse_violation(text: str, scope: Scope) -> tuple[Condition | None, Expressi
 
 
 def parse_expression(text: str, scope: Scope, is_truth: bool = False) -> Expression:
-    """A number or a truth. Raises ConditionError."""
+    """Parse a number, or a truth if `is_truth`. Raises ConditionError."""
     grammar = Grammar(TokenReader(text), scope)
     expression = grammar.condition() if is_truth else grammar.any_value()
     grammar.end()
@@ -142,7 +143,7 @@ def parse_expression(text: str, scope: Scope, is_truth: bool = False) -> Express
 
 
 def complete(text: str, scope: Scope) -> tuple[int, list[str]]:
-    """(where the word at the end of a text begins, words that may stand there)."""
+    """Return (where the word at the end of a text begins, words that may stand there)."""
     start = len(text)
     quotes = text.count('"') % 2
     while start and (
@@ -160,7 +161,7 @@ def complete(text: str, scope: Scope) -> tuple[int, list[str]]:
     except ConditionError:
         pass
     partial = text[start:].strip('"').casefold()
-    if partial[:1].isdigit():  # of a number, nothing is known to follow
+    if partial[:1].isdigit():  # nothing is known to follow a number
         return start, []
     found = [w for w in dict.fromkeys(words.offered) if partial in w.strip('"').casefold()]
     found.sort(key=lambda w: not w.strip('"').casefold().startswith(partial))
@@ -170,7 +171,7 @@ def complete(text: str, scope: Scope) -> tuple[int, list[str]]:
 def lowered(
     text: str, expression: Expression, is_log: bool = False, shown: tuple[Expression, ...] = ()
 ) -> Condition:
-    """A condition of an expression. Raises ConditionError for what can never become true."""
+    """Lower an expression to a condition. Raises ConditionError for one that can never become true."""
     check(expression, text)
     rows: list[Row] = []
     cycles: list[int] = []
@@ -199,7 +200,7 @@ def _alternatives(expression: Expression) -> list[Expression]:
 
 
 def _cycle_of(part: Expression) -> int | None:
-    """The cycle at which a comparison of `cycle` becomes true, None for anything else."""
+    """Return the cycle at which a comparison of `cycle` becomes true, None for anything else."""
     if not isinstance(part, Compare) or not isinstance(part.children[0], Cycle):
         return None
     number = part.children[1].whole_number()

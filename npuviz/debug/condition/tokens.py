@@ -1,4 +1,5 @@
-"""Words of the language of conditions: taken one by one, each mistake with its place in the text."""
+"""Split conditions into words, which are taken one by one; each mistake is reported with its place in the
+text."""
 
 import difflib
 import operator
@@ -31,14 +32,14 @@ _CALL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word and where it begins."""
+    """A word and the position where it begins."""
 
     text: str
     start: int
 
     @property
     def span(self) -> tuple[int, int]:
-        """Begin and end in the text."""
+        """Begin and end of the word in the text."""
         return self.start, self.start + len(self.text)
 
     @property
@@ -48,7 +49,7 @@ class Token:
 
 
 class TokenReader:
-    """One pass over the words of a text; every `take...` moves on or raises ConditionError."""
+    """Reads the words of a text in one pass; every `take...` moves on or raises ConditionError."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -57,11 +58,11 @@ class TokenReader:
         self.offered: list[str] = []
 
     def peek(self) -> Token | None:
-        """The word that comes next, or None at the end."""
+        """Return the next word without moving on, or None at the end."""
         return self.tokens[self.next] if self.next < len(self.tokens) else None
 
     def follows(self, *words: str) -> str:
-        """The word that comes next, in lower case, if it is one of these, moving on; else ""."""
+        """If the next word is one of these, move on and return it in lower case; else return ""."""
         token = self.peek()
         if token is None:
             self.offered.extend(words)
@@ -73,13 +74,14 @@ class TokenReader:
         return word
 
     def split(self, length: int) -> None:
-        """Make two words of the next one, the first of them `length` long."""
+        """Split the next word into two, the first of them `length` long."""
         token = self.tokens[self.next]
         rest = Token(token.text[length:], token.start + length)
         self.tokens[self.next : self.next + 1] = [Token(token.text[:length], token.start), *_parts(rest)]
 
     def take(self, expected: str, names: Iterable[str] = ()) -> Token:
-        """The next word, moving on. names  of words that it may be, for who completes the text."""
+        """Take the next word. names  words that may stand there, offered for completion at the end of a
+        text"""
         token = self.peek()
         if token is None:
             self.offered.extend(names)
@@ -91,19 +93,19 @@ class TokenReader:
         return token
 
     def take_comparison(self) -> str:
-        """One of >= > <= < == !=."""
+        """Take one of >= > <= < == !=."""
         token = self.take("a comparison: >= > <= < == !=", (">=", ">", "<=", "<", "==", "!="))
         if token.text not in COMPARISONS:
             raise self.error(token, "expected a comparison: >= > <= < == !=")
         return token.text
 
     def take_integer(self, expected: str) -> int:
-        """An integer from 0, decimal or 0x...."""
+        """Take an integer from 0, decimal or 0x...."""
         token = self.take(expected)
         return self.integer(token, token.text, expected)
 
     def take_number(self) -> float:
-        """Any number."""
+        """Take any number."""
         token = self.take("a number")
         try:
             return (
@@ -113,7 +115,7 @@ class TokenReader:
             raise self.error(token, "expected a number") from None
 
     def take_range(self, expected: str, limit: int) -> tuple[int, int]:
-        """`a..b`, with or without spaces, or `a`; within 0..limit."""
+        """Take `a..b`, with or without spaces, or `a`; within 0..limit. Returns (low, end excluded)."""
         start = self.next
         text = self.take(expected).text
         following = self.peek()
@@ -134,7 +136,7 @@ class TokenReader:
         return low, high
 
     def integer(self, token: Token, text: str, expected: str) -> int:
-        """The value of a text that is (a part of) a word."""
+        """Return the integer value of a text that is (a part of) a word."""
         try:
             value = int(text, 0)
         except ValueError:
@@ -144,14 +146,14 @@ class TokenReader:
         return value
 
     def lookup(self, token: Token, known: dict[str, Any], what: str) -> Any:
-        """What a name stands for."""
+        """Return what a name stands for."""
         name = token.text.strip('"')
         if name not in known:
             raise self.error(token, f"no {what} of this name" + self.hint(name, known))
         return known[name]
 
     def hint(self, name: str, known: Iterable[str]) -> str:
-        """Names that may have been meant."""
+        """Return a hint at names that may have been meant, for the end of an error."""
         names = list(known)
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if close:
@@ -160,12 +162,12 @@ class TokenReader:
         return f"; known: {shown}{', ...' if len(names) > 6 else ''}" if names else "; this machine has none"
 
     def error(self, token: Token, reason: str) -> ConditionError:
-        """An error about a word."""
+        """Return an error about a word."""
         return ConditionError(self.text, token.span, reason)
 
 
 def _parts(token: Token) -> list[Token]:
-    """A word without the brackets around and in front of it, which are words of their own.
+    """Split off the brackets around and in front of a word, which are words of their own.
 
     Brackets that belong to a name, as in `PE(2,0).in2`, stay.
     """
@@ -179,7 +181,7 @@ def _parts(token: Token) -> list[Token]:
 
 
 def _length_of_part(text: str) -> int:
-    """Letters of the first word of a text without spaces."""
+    """Return the length of the first word of a text without spaces."""
     if text.startswith('"'):
         return len(text)
     if text[0] in "()":
@@ -195,7 +197,7 @@ def _length_of_part(text: str) -> int:
 
 
 def quoted(name: str) -> str:
-    """A name as a condition writes it: in quotes if it holds anything but one plain word."""
+    """Return a name as a condition writes it: in quotes if it is not one plain word."""
     return (
         f'"{name}"'
         if not name or _parts(Token(name, 0)) != [Token(name, 0)] or re.search(r"[\s<>=!]", name)

@@ -1,4 +1,4 @@
-"""A condition that kernels cannot test alone: where to stop for it, and whether it hits there."""
+"""Decide where to stop for a condition that kernels cannot test alone, and whether it hits there."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ from npuviz.debug.condition.history import Changed
 from npuviz.sim.machine import Machine
 
 FIRST_ID = 1 << 40
-"""Stop rows of triggers have ids from here, far above those of breakpoints."""
+"""First id of stop rows of triggers, far above those of breakpoints."""
 
 
 @dataclass(frozen=True)
 class Trigger:
-    """One alternative of a condition.
+    """One alternative of a condition, to be evaluated between cycles.
 
-    rows    stop rows with their keys; cycles  at which to look
-    every   whether to look after every cycle
-    window  cycles before now that it depends on; WHOLE_RUN: all
-    is_anchored  whether it holds only where one of its rows hits, whatever came before
-    earliest  the rows of an anchored one need not be watched before this cycle
+    rows    stop rows with their keys; cycles  cycles at which to evaluate
+    every   whether to evaluate after every cycle
+    window  number of cycles before now that it depends on; WHOLE_RUN: all
+    is_anchored  whether it can hold only where one of its rows hits, and does not depend on the past
+    earliest  cycle before which the rows of an anchored one need not be watched
     """
 
     expression: Expression
@@ -42,30 +42,30 @@ class Trigger:
 
 
 def trigger_of(expression: Expression) -> Trigger:
-    """Where to stop for an expression that is a truth."""
+    """Decide where to stop for an expression that is a truth."""
     wakes, window = expression.wakes(), expression.window()
     anchors = expression.anchors()
     if anchors is not None and not window:
         others = {part.slot for part in expression.parts() if isinstance(part, TensorValue) and part.row}
         others -= {key for _, key in anchors} if len(anchors) == 1 else set()
         if not others:
-            # Other events tell whether it holds where an anchor hits.
+            # Whether it holds where an anchor hits depends on other events of that cycle.
             seen = [
                 row for part in expression.parts() if isinstance(part, Event | AnyBad) for row in part.rows
             ]
             rows = tuple(dict.fromkeys((*anchors, *seen)))
-            # A row that hits in a cycle is seen one cycle later.
+            # A row that hits in a cycle is seen one cycle later, hence the - 1.
             return Trigger(expression, rows, (), False, 0, True, max(0, expression.earliest() - 1))
     if any(isinstance(part, TensorValue) and part.row for part in expression.parts()):
-        window = WHOLE_RUN  # whether its operator has ended
+        window = WHOLE_RUN  # it depends on whether the tensor's operator has ended
     return Trigger(expression, wakes.rows, tuple(sorted(set(wakes.cycles))), wakes.every, window, False)
 
 
 @dataclass
 class Tracker:
-    """A trigger along a run: told of every cycle it asked for, in order.
+    """A trigger along a run; `hits` must be called at every cycle that it asked for, in order.
 
-    last  (cycle, value) where it last looked
+    last  (cycle, value) of the last evaluation
     """
 
     trigger: Trigger
@@ -78,11 +78,11 @@ class Tracker:
 
     @property
     def rows(self) -> list[tuple[int, int, int, int, int, int]]:
-        """Stop rows whose ids only this tracker knows."""
+        """Stop rows, with ids that only this tracker uses."""
         return [(*row, self.base + key) for row, key in self.trigger.rows]
 
     def next_cycle(self, now: int) -> int | None:
-        """The next cycle at which it wants to look without a row that hits."""
+        """Return the next cycle at which it must be evaluated even if no row hits, or None."""
         if self.trigger.every:
             return now + 1
         if now < self.trigger.earliest:
@@ -91,14 +91,14 @@ class Tracker:
         return min(due, default=None)
 
     def begin(self, machine: Machine) -> None:
-        """Look where it is, without anything that has just happened."""
+        """Evaluate at the present cycle, without any event of that cycle."""
         self.state.clear()
         self.timers.clear()
         if not self.trigger.is_anchored:
             self._look(Moment(machine, state=self.state, timers=self.timers))
 
     def hits(self, machine: Machine, ids: Iterable[int]) -> bool:
-        """Whether it hits at the present cycle; ids  of the rows that hit there."""
+        """Whether it hits at the present cycle. ids  ids of the rows that hit there"""
         now, base = machine.cycle, self.base
         keys = frozenset(i - base for i in ids if base <= i < base + KEYS)
         is_due = now in self.timers or now in self.trigger.cycles
@@ -122,11 +122,11 @@ class Tracker:
 
 
 KEYS = 1 << 20
-"""Keys that one trigger may have."""
+"""Most keys of one trigger."""
 
 
 def trackers_of(triggers: Iterable[tuple[Trigger, int]]) -> list[Tracker]:
-    """A tracker for each (trigger, breakpoint id)."""
+    """Return a tracker for each (trigger, breakpoint id)."""
     return [
         Tracker(trigger, breakpoint, FIRST_ID + number * KEYS)
         for number, (trigger, breakpoint) in enumerate(triggers)

@@ -1,1 +1,1 @@
-"""The text debugger: one command a line, for terminals, scripts and the console panel."""
+"""Execute the text debugger's commands, one a line, for terminals, scripts and the console panel."""

@@ -1,4 +1,4 @@
-"""What a command of the text debugger answers, and how that looks as text and as JSON."""
+"""Represent the answer of a text command, as text and as JSON."""
 
 import json
 import math
@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value that text shows shortened and JSON in full."""
+    """A value that is shown shortened as text, and in full in JSON."""
 
     value: Any
     text: str
@@ -24,7 +24,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Answer:
-    """Pairs, then a table, then a remark; each may be missing.
+    """An answer: pairs, then a table, then a note; each may be missing.
 
     columns, rows  of the table; in JSON it is a list of objects under `name`
 
@@ -39,28 +39,28 @@ class Answer:
     note: str = ""
 
     def __getitem__(self, key: str | int) -> Any:
-        """A value of the pairs by its name, or a row (column -> value) by its number."""
+        """Return a value of the pairs by its name, or a row (column -> value) by its number."""
         if isinstance(key, str):
             return _value(self.pairs[key])
         return self._record(self.rows[key])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows, each as column -> value."""
+        """Iterate over the rows, each as column -> value."""
         return (self._record(row) for row in self.rows)
 
     def __len__(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.rows)
 
     def __bool__(self) -> bool:
-        """Always: an answer without rows is one, too."""
+        """Return True: an answer without rows is an answer, too."""
         return True
 
     def __str__(self) -> str:
         return self.as_text()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the answer as HTML, which notebooks show."""
         parts = [_html_table((), [(key, _text(value)) for key, value in self.pairs.items()])]
         if self.columns:
             parts.append(_html_table(self.columns, [[_text(value) for value in row] for row in self.rows]))
@@ -71,7 +71,7 @@ class Answer:
         return {name: _value(value) for name, value in zip(self.columns, row, strict=True)}
 
     def as_text(self) -> str:
-        """`key: value` lines, then the table."""
+        """Return `key: value` lines, then the table, then the note."""
         lines = [f"{key}: {_text(value)}" for key, value in self.pairs.items()]
         if self.columns and self.rows:
             lines += _table(self.columns, self.rows)
@@ -82,7 +82,7 @@ class Answer:
         return "\n".join(lines)
 
     def as_json(self, command: str) -> str:
-        """One line."""
+        """Return one line of JSON."""
         data: dict[str, Any] = {"command": command, **self.pairs}
         if self.columns:
             data[self.name] = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
@@ -92,16 +92,16 @@ class Answer:
 
 
 def error_json(command: str, text: str) -> str:
-    """A failed command as one JSON object."""
+    """Return a failed command as one JSON object."""
     return json.dumps({"command": command, "error": text})
 
 
 MOST_HTML_ROWS = 200
-"""Rows of a table that a notebook shows."""
+"""Most rows of a table that a notebook shows."""
 
 
 def _html_table(columns: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts, "" for none; the first rows of a long one."""
+    """Return an HTML table of texts, "" for an empty one; only the first rows of a long one."""
     if not rows and not columns:
         return ""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
@@ -133,7 +133,8 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What the JSON writer does not know. Numbers that JSON lacks become their names, such as "nan"."""
+    """Convert a value that the JSON writer does not know. Infinities and NaN become their names, such as
+    "nan"."""
     if isinstance(value, Shown):
         return _plain(value.value) if not isinstance(value.value, int | float) else _finite(value.value)
     if isinstance(value, np.ndarray):

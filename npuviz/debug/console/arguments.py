@@ -1,4 +1,4 @@
-"""Arguments of text commands: words, numbers, names; mistakes raise UsageError."""
+"""Parse arguments of text commands: words, numbers, names; mistakes raise UsageError."""
 
 import shlex
 
@@ -10,7 +10,7 @@ from npuviz.sim.description import Memory
 
 
 def words_of(rest: str, least: int, most: int) -> list[str]:
-    """Split a rest of a line into `least` to `most` words."""
+    """Split the rest of a command's line into `least` to `most` words."""
     try:
         words = shlex.split(rest)
     except ValueError as error:
@@ -23,13 +23,13 @@ def words_of(rest: str, least: int, most: int) -> list[str]:
 
 
 def count_of(rest: str) -> int:
-    """A number of cycles, 1 if there is none."""
+    """Parse a number of cycles, 1 if there is none."""
     words = words_of(rest, 0, 1)
     return number_of(words[0], "a number of cycles", 1) if words else 1
 
 
 def number_of(text: str, what: str, least: int = 0) -> int:
-    """An integer, decimal or 0x...."""
+    """Parse an integer, decimal or 0x..., of at least `least`."""
     try:
         value = int(text, 0)
     except ValueError:
@@ -40,7 +40,7 @@ def number_of(text: str, what: str, least: int = 0) -> int:
 
 
 def unit_of(session: Session, text: str) -> int:
-    """Id of the unit of this name."""
+    """Return the id of the unit of this name."""
     name = words_of(text, 1, 1)[0]
     unit = session.description.unit_named(name)
     if unit is None:
@@ -50,7 +50,7 @@ def unit_of(session: Session, text: str) -> int:
 
 
 def memory_of(session: Session, name: str) -> Memory:
-    """The memory of this name, or the only one whose name ends in it: SBUF for Core[0].SBUF."""
+    """Return the memory of this name, or the only one whose name ends in it: SBUF for Core[0].SBUF."""
     memory = session.description.memory_named(name)
     if memory is None:
         ending = [each for each in session.description.memories if each.name.endswith(f".{name}")]
@@ -62,5 +62,5 @@ def memory_of(session: Session, name: str) -> Memory:
 
 
 def time_of(session: Session, cycle: int) -> str:
-    """A cycle as a time."""
+    """Return a cycle as a time of the base clock."""
     return format_cycles_as_time(cycle, session.description.base_clock.frequency_hz)

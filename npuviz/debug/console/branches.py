@@ -19,7 +19,7 @@ COLUMNS = ("branch", "parts_at", "writes", "left_at", "known_to")
 
 
 def branches(session: Session, rest: str) -> Answer:
-    """branches."""
+    """Answer `branches`: list the branches."""
     words_of(rest, 0, 0)
     rows = tuple(branch_row(session, branch) for branch in session.branches)
     pairs = {"present": edits_text(session.edits, session.machine)}
@@ -27,13 +27,13 @@ def branches(session: Session, rest: str) -> Answer:
 
 
 def branch_row(session: Session, branch: Branch) -> tuple[Any, ...]:
-    """COLUMNS of a branch."""
+    """Return the COLUMNS of a branch."""
     text = edits_text(branch.edits, session.machine)
     return branch.id, branch.parts_at(session.edits), text, branch.cycle, branch.known_to
 
 
 def edits_text(edits: EditList, machine: Machine) -> str:
-    """What was written on the way to a future, the last writes in words."""
+    """Describe the writes on the way to a future, the last ones in words."""
     found = [f"{edit.text(machine)} at {cycle}" for cycle, edit in edits.all]
     if not found:
         return "nothing written"
@@ -42,17 +42,17 @@ def edits_text(edits: EditList, machine: Machine) -> str:
 
 
 def switch(session: Session, rest: str) -> Answer:
-    """branch N."""
+    """Answer `branch N`: go to where a branch was left."""
     return stop_answer(session, session.switch(number_of(words_of(rest, 1, 1)[0], "a branch", 1)))
 
 
 def compare_branch(session: Session, rest: str) -> Answer:
-    """compare N."""
+    """Answer `compare N`: compare a branch with the present future."""
     return comparison(session, number_of(words_of(rest, 1, 1)[0], "a branch", 1))
 
 
 def comparison(session: Session, branch_id: int) -> Answer:
-    """A branch (A) beside the present (B), each as far as it was simulated."""
+    """Compare a branch (A) with the present future (B), each as far as it was simulated."""
     apart = session.run_apart(branch_id, lambda: _outputs(session.machine))
     assert session.trace is not None
     here = session.at_cycle(session.known_to, lambda: _outputs(session.machine))
@@ -74,14 +74,14 @@ def comparison(session: Session, branch_id: int) -> Answer:
 
 
 def _outputs(machine: Machine) -> dict[str, np.ndarray | None]:
-    """Outputs of the model as they are; None for one that holds no values now."""
+    """Return copies of the model's outputs now; None for one that has no values now."""
     graph = machine.program.graph
     values = {graph.tensors[tensor].name: machine.tensor(tensor) for tensor in graph.outputs}
     return {name: None if value is None else np.array(value) for name, value in values.items()}
 
 
 def _difference(name: str, old: np.ndarray | None, new: np.ndarray | None) -> str:
-    """How an output of the present differs from that of a branch."""
+    """Describe how an output of the present differs from that of a branch."""
     if old is None or new is None:
         return f"{name} not compared: it holds no values"
     if old.shape == new.shape and old.tobytes() == new.tobytes():

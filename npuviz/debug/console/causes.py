@@ -17,7 +17,7 @@ CAUSE_COLUMNS = ("unit", "from", "to", "cycles", "state", "instruction", "detail
 
 
 def why_idle(session: Session, rest: str) -> Answer:
-    """why UNIT|QUEUE [CYCLE [TO]]."""
+    """Answer `why UNIT|QUEUE [CYCLE [TO]]`: causes at a cycle, or of the cycles lost from CYCLE to TO."""
     words = words_of(rest, 1, 3)
     queue = session.description.queue_named(words[0])
     unit = queue.unit if queue is not None else unit_at(session, words[0])
@@ -34,7 +34,7 @@ def why_idle(session: Session, rest: str) -> Answer:
 
 
 def _lost_in(session: Session, unit: int, first: int, last: int) -> Answer:
-    """What a unit did not work for over a span, by cause."""
+    """Return what a unit lost the cycles of a span to, by cause."""
     if session.trace is None:
         raise UsageError("why UNIT FROM TO: nothing is recorded")
     name = session.description.units[unit].name
@@ -47,7 +47,8 @@ def losses_answer(
     span: tuple[int, int],
     row: Callable[[Cause], tuple[Any, ...]],
 ) -> Answer:
-    """What a unit (id, name) lost cycles of a span to. row: the columns of a cause. Raises UsageError."""
+    """Return what a unit (id, name) lost the cycles of a span to. row  returns the columns of a cause. Raises
+    UsageError."""
     first, last = span
     if not has_causes(trace):
         raise UsageError("why UNIT FROM TO: no causes are recorded; ask for one cycle instead")
@@ -64,7 +65,7 @@ def losses_answer(
 def chain_answer(
     chain: Sequence[Cause], unit: str, cycle: int, row: Callable[[Cause], tuple[Any, ...]]
 ) -> Answer:
-    """A chain of causes of what a unit does at a cycle. row: the columns of a cause."""
+    """Return a chain of causes of what a unit does at a cycle. row  returns the columns of a cause"""
     last = chain[-1]
     is_open = last.is_wait and not last.recorded
     note = "the chain ends here: what it waits for is not recorded" if is_open else ""
@@ -82,7 +83,7 @@ def _cause_row(session: Session, cause: Cause) -> tuple[Any, ...]:
 
 
 def cause_row(cause: Cause, unit: str, detail: str) -> tuple[Any, ...]:
-    """CAUSE_COLUMNS of a cause."""
+    """Return the CAUSE_COLUMNS of a cause."""
     values = (cause.start, cause.end, cause.cycles if cause.end >= 0 else -1)
     start, end, cycles = (value if value >= 0 else None for value in values)
     instruction = cause.instruction if cause.instruction >= 0 else None

@@ -1,4 +1,4 @@
-"""The commands of the text debugger, as one table. A new command is a line here."""
+"""List the commands of the text debugger in one table; a new command is a line here."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ Run = Callable[[Session, str], Answer]
 
 @dataclass(frozen=True, slots=True)
 class TextCommand:
-    """A command: its usage line, other words for it, and what it does."""
+    """A command: its name, usage line and meaning, the function that executes it, and other words for it."""
 
     name: str
     usage: str
@@ -138,7 +138,7 @@ BY_WORD: Mapping[str, TextCommand] = {
 
 
 def command_named(word: str) -> TextCommand:
-    """The command of a word. Raises UsageError for an unknown one, with the nearest that there is."""
+    """Return the command of a word. Raises UsageError for an unknown one, with the most similar word."""
     command = BY_WORD.get(word)
     if command is None:
         close = difflib.get_close_matches(word, BY_WORD, n=1)
@@ -148,7 +148,7 @@ def command_named(word: str) -> TextCommand:
 
 
 def answer_of(session: Session, line: str) -> Answer:
-    """Do one command. Raises UsageError with the usage of the command when it fails."""
+    """Execute one command line. Raises UsageError with the command's usage if it fails."""
     word, _, rest = line.strip().partition(" ")
     command = command_named(word)
     try:

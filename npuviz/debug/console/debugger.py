@@ -1,4 +1,4 @@
-"""A debugger with one command a line, for terminals and scripts; the same session as the window's."""
+"""Debug with one command a line, for terminals and scripts, on the same session as the window's."""
 
 from typing import TextIO
 
@@ -12,11 +12,11 @@ QUIT = ("quit", "q", "exit")
 
 
 class TextDebugger:
-    """Reads commands and writes one block for each.
+    """Reads commands and writes an answer for each.
 
     json  write one JSON object a line instead of text
-    errors      of the commands that failed, each a line
-    misbehaved  the first stop at which the chip was stuck or at fault
+    errors      errors of the commands that failed, a line each
+    misbehaved  the first stop at which the simulated chip was stuck or at fault, None so far
     """
 
     def __init__(self, session: Session, out: TextIO, json: bool = False) -> None:
@@ -27,7 +27,7 @@ class TextDebugger:
         self.misbehaved: StopReason | None = None
 
     def execute(self, line: str) -> bool:
-        """Do one command; False when it was `quit`. Mistakes are written, never raised."""
+        """Execute one command; return False if it was `quit`. Mistakes are written, never raised."""
         text = line.strip()
         if not text or text.startswith("#"):
             return True

@@ -1,4 +1,5 @@
-"""Text commands about one processing element, or unit: steps by line and task, calls, variables, its text."""
+"""Text commands about one processing element or unit: steps by line and task, calls, variables, source
+text."""
 
 import re
 from collections.abc import Callable
@@ -19,9 +20,9 @@ LINES_AROUND = 5
 
 
 def line_step(how: LineStep, is_back: bool = False) -> Callable[[Session, str], Answer]:
-    """The command that brings an element or a unit to another line, forward or back in time.
+    """Return the command that brings an element or a unit to another line, forward or back in time.
 
-    NAME C,R, or NAME UNIT on a machine without elements.
+    Its arguments are `C,R`, or `UNIT` on a machine without elements.
     """
 
     def run(session: Session, rest: str) -> Answer:
@@ -39,17 +40,18 @@ out, out_back = line_step(LineStep.OUT), line_step(LineStep.OUT, True)
 
 
 def task(session: Session, rest: str) -> Answer:
-    """task C,R."""
+    """Answer `task C,R`: run until the element begins its next task."""
     return stop_answer(session, session.step_task(element_of(session, rest)))
 
 
 def task_back(session: Session, rest: str) -> Answer:
-    """task- C,R."""
+    """Answer `task- C,R`: go back to where the element last began a task."""
     return stop_answer(session, session.step_task_back(element_of(session, rest)))
 
 
 def frames(session: Session, rest: str) -> Answer:
-    """frames C,R, or frames [UNIT] where the text of a unit's program has calls; without: all units."""
+    """Answer `frames C,R`, or `frames [UNIT]` if the text of the units' program has calls; without UNIT, one
+    line for each unit."""
     listing = session.program.listing
     rows: list[tuple[Any, ...]] = []
     if session.fabric is None and isinstance(listing, HasCalls):
@@ -64,7 +66,7 @@ def frames(session: Session, rest: str) -> Answer:
 
 
 def _lines_of_units(session: Session, listing: HasCalls) -> Answer:
-    """Where each unit that runs something of the text is in it: its innermost call."""
+    """List the innermost call of each unit that runs an instruction of the program's text."""
     rows: list[tuple[Any, ...]] = []
     for unit in session.description.units:
         index = instruction_at(session, unit.id)
@@ -76,7 +78,7 @@ def _lines_of_units(session: Session, listing: HasCalls) -> Answer:
 
 
 def _call_cells(listing: HasCalls, call: CallSite) -> tuple[str, str, str]:
-    """Function, place and loops of a call."""
+    """Return function, place and loops of a call as text."""
     sources = listing.sources if isinstance(listing, HasSource) else ()
     place = f"{sources[call.place.file].name}:{call.place.line}" if sources else ""
     loops = (f"{each.variable} = {each.value} ({each.turn} of {each.count})" for each in call.loops)
@@ -84,7 +86,7 @@ def _call_cells(listing: HasCalls, call: CallSite) -> tuple[str, str, str]:
 
 
 def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
-    """Calls and loops around the instruction that a unit runs, or else runs next."""
+    """List the calls and loops around the instruction that a unit runs, or else runs next."""
     index = instruction_at(session, unit)
     calls = listing.calls_of(index) if index >= 0 else ()
     rows = tuple((depth, *_call_cells(listing, call)) for depth, call in enumerate(calls))
@@ -93,14 +95,14 @@ def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
 
 
 def local_variables(session: Session, rest: str) -> Answer:
-    """locals C,R."""
+    """Answer `locals C,R`: the variables of the innermost call."""
     found = frames_of(session.machine, element_of(session, rest))
     variables = found[0].variables if found else ()
     return _variables(variables, "it runs nothing now" if not found else "no variables are in scope here")
 
 
 def global_variables(session: Session, rest: str) -> Answer:
-    """globals C,R [NAME]."""
+    """Answer `globals C,R [NAME]`: the global variables of the element's program."""
     place, _, name = rest.strip().partition(" ")
     element = element_of(session, place)
     frames_of(session.machine, element)
@@ -111,12 +113,12 @@ def global_variables(session: Session, rest: str) -> Answer:
 
 
 def _is_named(full: str, name: str) -> bool:
-    """Whether a name asks for a variable: all of its words stand in the full name, whole and together."""
+    """Whether `name` stands in the full name of a variable as whole words."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", full, re.IGNORECASE) is not None if name else True
 
 
 def list_source(session: Session, rest: str) -> Answer:
-    """list C,R."""
+    """Answer `list C,R`: the lines around the one that the element runs."""
     found = frames_of(session.machine, element_of(session, rest))
     listing = session.program.listing
     if not found or not isinstance(listing, HasSource):
@@ -136,7 +138,8 @@ def list_source(session: Session, rest: str) -> Answer:
 
 
 def element_of(session: Session, rest: str) -> int:
-    """Number of the element at `C,R`, counted from the corner of the program. Raises UsageError."""
+    """Return the number of the element at `C,R`, counted from the corner of the program. Raises
+    UsageError."""
     area = area_of(session, rest)
     if area.columns * area.rows != 1:
         raise UsageError(f"{rest}: expected one place, such as 0,0")

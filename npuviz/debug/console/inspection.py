@@ -1,4 +1,4 @@
-"""Text commands that look at the machine and change values: each takes the rest of its line."""
+"""Text commands that inspect the machine and change values; each function takes the rest of its line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "
     for short, long in (("i", "int"), ("u", "uint"))
     for bits in (8, 16, 32, 64)
 }
-"""Short names of element types, as programs write them, and the full ones."""
+"""Short names of element types, as programs write them -> full names."""
 SHOWN_ENTRIES = 4
 MOST_ELEMENTS = 4096
-"""Elements without units that a rectangle shows."""
+"""Most elements without units that a rectangle lists."""
 
 
 def print_probe(session: Session, rest: str) -> Answer:
-    """print [PROBE]."""
+    """Answer `print [PROBE]`: the value of a probe, or all probes."""
     if not rest:
         rows = tuple(
             (p.id, translate.format_value(session.read(p.id), 4), p.measure, p.title)
@@ -51,14 +51,14 @@ def print_probe(session: Session, rest: str) -> Answer:
 
 
 def evaluate(session: Session, rest: str) -> Answer:
-    """eval EXPRESSION."""
+    """Answer `eval EXPRESSION`: the value of an expression."""
     value = session.evaluate(parse_expression(rest, session.scope))
     shown = "not known yet" if value is None else translate.format_value(value)
     return Answer({"expression": rest, "value": Shown(value, shown)})
 
 
 def dump_memory(session: Session, rest: str) -> Answer:
-    """mem MEMORY ADDR LEN [DTYPE] | MEMORY VARIABLE [LEN] [DTYPE]."""
+    """Answer `mem MEMORY ADDR LEN [DTYPE]` or `mem MEMORY VARIABLE [LEN] [DTYPE]`: contents of a memory."""
     words = words_of(rest, 2, 4)
     memory = memory_of(session, words[0])
     address = address_of(session, memory, words[1])
@@ -80,7 +80,7 @@ def dump_memory(session: Session, rest: str) -> Answer:
             data[first * values.itemsize : (first + per_row) * values.itemsize].hex(" "),
             " ".join(translate.format_number(v) for v in values[first : first + per_row]),
         )
-        # The last bytes may be too few for a value: they are shown without one.
+        # Bytes at the end that are too few for a value are shown without one.
         for first in range(0, -(-len(data) // values.itemsize), per_row)
     )
     pairs = {"memory": memory.name, "address": f"{address:#x}", "bytes": length, "dtype": dtype}
@@ -88,7 +88,7 @@ def dump_memory(session: Session, rest: str) -> Answer:
 
 
 def set_probe(session: Session, rest: str) -> Answer:
-    """set PROBE VALUE."""
+    """Answer `set PROBE VALUE`: change a probe."""
     words = words_of(rest, 2, 1 << 20)
     probe = next((p for p in session.machine.probes if p.id == words[0]), None)
     if probe is None:
@@ -100,7 +100,7 @@ def set_probe(session: Session, rest: str) -> Answer:
 
 
 def queues(session: Session, rest: str) -> Answer:
-    """queues [C,R[..C,R]]."""
+    """Answer `queues [C,R[..C,R]]`: what the queues hold."""
     rows: list[tuple[Any, ...]] = []
     chosen = _chosen(session, rest)
     for queue in session.description.queues:
@@ -116,7 +116,7 @@ def queues(session: Session, rest: str) -> Answer:
 
 
 def units(session: Session, rest: str) -> Answer:
-    """units [C,R[..C,R]]."""
+    """Answer `units [C,R[..C,R]]`: what the units do."""
     names = {unit.id: unit.name for unit in session.description.units}
     chosen = _chosen(session, rest)
     rows: list[tuple[Any, ...]] = [
@@ -139,14 +139,14 @@ def units(session: Session, rest: str) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What lies in an area: units of the description, and elements that have none (not watched)."""
+    """What lies in an area: units of the description, and the elements that have none (not watched)."""
 
     units: set[int]
     others: list[tuple[str, Glance]]
 
 
 def _chosen(session: Session, rest: str) -> _Chosen | None:
-    """What a place or a rectangle asks for; None if nothing is asked."""
+    """Return what lies at a place or in a rectangle; None if none is given."""
     if not rest.strip():
         return None
     machine, fabric, area = session.machine, fabric_of(session), area_of(session, rest)
@@ -163,7 +163,7 @@ def _chosen(session: Session, rest: str) -> _Chosen | None:
 
 
 def hazards(session: Session, rest: str) -> Answer:
-    """hazards [C,R[..C,R]]."""
+    """Answer `hazards [C,R[..C,R]]`: hazards found so far, grouped by line."""
     columns = ("cycle", "unit", "instruction", "hazard", "level", "count", "detail", "mend")
     machine = session.machine
     names = labels_in(session, area_of(session, rest)) if rest.strip() else None
@@ -184,7 +184,7 @@ def hazards(session: Session, rest: str) -> Answer:
 
 
 def semaphores(session: Session, rest: str) -> Answer:
-    """semaphores."""
+    """Answer `semaphores`: their values, and who waits for them."""
     columns = ("semaphore", "value", "waits", "needs", "instruction", "updated_by")
     machine = session.machine
     if not isinstance(machine, HasSemaphores):
@@ -205,7 +205,8 @@ def semaphores(session: Session, rest: str) -> Answer:
 
 
 def dependencies(session: Session, rest: str) -> Answer:
-    """deps INSTRUCTION, or deps UNIT for what it runs or else runs next."""
+    """Answer `deps INSTRUCTION`, or `deps UNIT` for the instruction that it runs or else runs next: who waits
+    for whom."""
     word = words_of(rest, 1, 1)[0]
     listing = session.program.listing
     if word[:1] == "#" or word[:1].isdecimal():
@@ -229,12 +230,12 @@ def dependencies(session: Session, rest: str) -> Answer:
 
 
 def digest(session: Session, rest: str) -> Answer:
-    """digest."""
+    """Answer `digest`: the digest of the machine's state."""
     return Answer({"cycle": session.cycle, "digest": session.machine.digest()})
 
 
 def info(session: Session, rest: str) -> Answer:
-    """info."""
+    """Answer `info`: program, machine and present cycle; `info b` lists the breakpoints."""
     if rest.strip() in ("b", "breakpoints"):
         return list_breakpoints(session, "")
     description, program = session.description, session.program
@@ -266,14 +267,14 @@ def _dtype_at(session: Session, memory: Memory, address: int) -> str:
 
 
 def reports(session: Session, rest: str) -> Answer:
-    """report [TITLE]."""
+    """Answer `report [TITLE]`: one of the machine's tables, or their titles."""
     machine = session.machine
     tables = list(machine.reports()) if isinstance(machine, HasReports) else []
     if not rest:
         rows = tuple((table.title, len(table.rows)) for table in tables)
         return Answer(columns=("report", "rows"), rows=rows, name="reports", note=_no_reports(tables))
     wanted = rest.casefold()
-    # A title says more than its name, so that one that begins with the word comes first.
+    # A title that begins with the word comes before one that only contains it.
     tables.sort(key=lambda table: not table.title.casefold().startswith(wanted))
     chosen = next((table for table in tables if wanted in table.title.casefold()), None)
     if chosen is None:

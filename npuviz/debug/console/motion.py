@@ -1,4 +1,4 @@
-"""Text commands that set breakpoints and move: each takes the rest of its line."""
+"""Text commands that set breakpoints and move in time; each function takes the rest of its line."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from npuviz.sim.stop import StopKind, StopReason
 
 
 def set_breakpoint(session: Session, rest: str) -> Answer:
-    """break CONDITION."""
+    """Answer `break CONDITION`: set a breakpoint; without a condition, list them."""
     if not rest:
         return list_breakpoints(session, rest)
     item = session.breakpoints.add(rest)
@@ -29,7 +29,7 @@ def set_breakpoint(session: Session, rest: str) -> Answer:
 
 
 def log(session: Session, rest: str) -> Answer:
-    """log [CONDITION]."""
+    """Answer `log [CONDITION]`: log a line at each hit; without a condition, show the lines."""
     if rest:
         return set_breakpoint(session, f"log {rest}")
     rows = tuple((each.cycle, each.breakpoint, each.unit, each.values) for each in session.log.lines)
@@ -37,12 +37,12 @@ def log(session: Session, rest: str) -> Answer:
 
 
 def run_to(session: Session, rest: str) -> Answer:
-    """runto CONDITION."""
+    """Answer `runto CONDITION`: run to where a condition next holds."""
     return stop_answer(session, session.run_to(rest))
 
 
 def to_turn(session: Session, rest: str) -> Answer:
-    """turn VARIABLE N|+N|-N [UNIT]."""
+    """Answer `turn VARIABLE N|+N|-N [UNIT]`: go to iteration N of a loop, or N iterations on or back."""
     variable, number, *names = words_of(rest, 2, 3)
     unit = unit_at(session, names[0]) if names else -1
     at = (_instruction_of(session, unit), unit) if names else unit_in_loop(session.machine, variable)
@@ -50,12 +50,12 @@ def to_turn(session: Session, rest: str) -> Answer:
     if number[:1] in ("+", "-"):
         turn = turn_beside(session.program.listing, variable, at[0], -turn if number[0] == "-" else turn)
     elif not names:
-        at = at[0], -1  # of whichever unit comes there first
+        at = at[0], -1  # of the unit that comes there first
     return stop_answer(session, go_to_turn(session, variable, turn, NoProgress(), at))
 
 
 def loops(session: Session, rest: str) -> Answer:
-    """loops."""
+    """Answer `loops`: the program's loops, and the iterations that units are in."""
     words_of(rest, 0, 0)
     listing = session.program.listing
     found = program_loops(listing)
@@ -82,7 +82,7 @@ def loops(session: Session, rest: str) -> Answer:
 
 
 def _instruction_of(session: Session, unit: int) -> int:
-    """The instruction that a unit holds, else the one that it starts next; -1 if there is none."""
+    """Return the instruction that a unit executes, else the one that it starts next; -1 if there is none."""
     machine = session.machine
     state = next((state for state in machine.unit_states() if state.unit == unit), None)
     index = state.instruction if state is not None else -1
@@ -90,18 +90,18 @@ def _instruction_of(session: Session, unit: int) -> int:
 
 
 def back_to(session: Session, rest: str) -> Answer:
-    """backto CONDITION."""
+    """Answer `backto CONDITION`: go back to where a condition last held."""
     return stop_answer(session, session.run_back_to(rest))
 
 
 def list_breakpoints(session: Session, rest: str) -> Answer:
-    """breakpoints."""
+    """Answer `breakpoints`: list all breakpoints."""
     rows = tuple((item.id, item.text, item.enabled, item.hits) for item in session.breakpoints.all)
     return Answer(columns=("id", "condition", "enabled", "hits"), rows=rows, name="breakpoints")
 
 
 def delete(session: Session, rest: str) -> Answer:
-    """delete N..."""
+    """Answer `delete N...`: delete breakpoints."""
     wanted = [number_of(word, "a breakpoint id") for word in words_of(rest, 1, 100)]
     known = {item.id for item in session.breakpoints.all}
     for breakpoint_id in wanted:
@@ -113,52 +113,52 @@ def delete(session: Session, rest: str) -> Answer:
 
 
 def run(session: Session, rest: str) -> Answer:
-    """run [N]."""
+    """Answer `run [N]`: run to a stop, or to cycle N."""
     words = words_of(rest, 0, 1)
     return stop_answer(session, session.run(number_of(words[0], "a cycle") if words else None))
 
 
 def step(session: Session, rest: str) -> Answer:
-    """step [N]."""
+    """Answer `step [N]`: run N cycles."""
     return stop_answer(session, session.step(count_of(rest)))
 
 
 def next_instruction(session: Session, rest: str) -> Answer:
-    """next UNIT."""
+    """Answer `next UNIT`: run to the unit's next instruction."""
     return stop_answer(session, session.step_instruction(unit_at(session, rest.strip())))
 
 
 def back(session: Session, rest: str) -> Answer:
-    """back [N]."""
+    """Answer `back [N]`: go N cycles back."""
     return stop_answer(session, session.step_back(count_of(rest)))
 
 
 def previous_instruction(session: Session, rest: str) -> Answer:
-    """previous [UNIT]."""
+    """Answer `previous [UNIT]`: go back to the unit's previous instruction; without UNIT, one cycle."""
     if not rest:
         return back(session, rest)
     return stop_answer(session, session.step_instruction_back(unit_at(session, rest.strip())))
 
 
 def run_back(session: Session, rest: str) -> Answer:
-    """runback."""
+    """Answer `runback`: go back to the last stop."""
     words_of(rest, 0, 0)
     return stop_answer(session, session.run_back())
 
 
 def go_to(session: Session, rest: str) -> Answer:
-    """goto CYCLE."""
+    """Answer `goto CYCLE`: go to a cycle, ignoring breakpoints."""
     return stop_answer(session, session.go_to(number_of(words_of(rest, 1, 1)[0], "a cycle")))
 
 
 def restart(session: Session, rest: str) -> Answer:
-    """restart."""
+    """Answer `restart`: begin again, without what was written."""
     words_of(rest, 0, 0)
     return stop_answer(session, session.restart())
 
 
 def stop_answer(session: Session, stop: StopReason) -> Answer:
-    """Why and where a verb stopped."""
+    """Return why and where a session stopped."""
     pairs: dict[str, Any] = {
         "stop": str(stop.kind),
         "cycle": stop.cycle,

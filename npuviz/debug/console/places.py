@@ -1,4 +1,4 @@
-"""A place or a rectangle of places of a grid, as text commands take it: `3,1` or `0,0..7,7`."""
+"""Parse a place or a rectangle of places of a grid, as text commands write them: `3,1` or `0,0..7,7`."""
 
 import re
 
@@ -10,7 +10,7 @@ from npuviz.sim.fabric import Area, FabricShape, HasElements
 
 
 def fabric_of(session: Session) -> FabricShape:
-    """The grid of a machine. Raises UsageError for one without."""
+    """Return the grid of a machine. Raises UsageError for a machine without one."""
     fabric = session.fabric
     if fabric is None:
         raise UsageError("this machine has no grid of processing elements")
@@ -23,9 +23,10 @@ def is_place(text: str) -> bool:
 
 
 def area_of(session: Session, text: str) -> Area:
-    """Grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corner to corner, from the corner of the program.
+    """Return the grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corners included, counted from the
+    program's corner.
 
-    The name of an element, or of a unit of one, stands for its place. Raises UsageError outside the program.
+    The name of an element, or of a unit of it, stands for its place. Raises UsageError outside the program.
     """
     fabric = fabric_of(session)
     text = "".join(text.split())
@@ -39,7 +40,8 @@ def area_of(session: Session, text: str) -> Area:
 
 
 def unit_at(session: Session, text: str) -> int:
-    """Id of the unit of a name, or of the first unit of the element at a place `C,R`. Raises UsageError."""
+    """Return the id of the unit of a name, or of the first unit of the element at `C,R`. Raises
+    UsageError."""
     if not is_place(text):
         return unit_of(session, text)
     area, machine = area_of(session, text), session.machine
@@ -51,7 +53,7 @@ def unit_at(session: Session, text: str) -> int:
 
 
 def labels_in(session: Session, area: Area) -> set[str]:
-    """Names of the elements of an area."""
+    """Return the names of the elements of an area."""
     fabric = fabric_of(session)
     return {
         fabric.label(area.column + column, area.row + row)

@@ -14,17 +14,17 @@ from npuviz.sim.description import Memory
 USUAL_DEPTH = 3
 DEEPEST = 64
 MOST_SOURCES = 8
-"""Of one step that are listed; the others are counted."""
+"""Most sources of one step that are listed; the others are counted."""
 MOST_ROWS = 120
 MOST_READERS = 40
 WIDEST = 88
-"""Letters of an instruction that a tree shows as text; JSON has all."""
+"""Longest text of an instruction in a tree, in characters; JSON has the whole text."""
 ORIGIN_COLUMNS = ("depth", "step", "unit", "operator", "cycle", "from", "line")
 READER_COLUMNS = ("instruction", "text", "unit", "operator", "cycle", "line")
 
 
 def origin(session: Session, rest: str) -> Answer:
-    """origin MEMORY ADDR [DEPTH] | TENSOR [DEPTH]."""
+    """Answer `origin MEMORY ADDR [DEPTH]` or `origin TENSOR [DEPTH]`: what a byte was made from."""
     memory, address, depth = _place_of(session, rest, has_depth=True)
     found = provenance_of(session)
     writer = found.writer(memory, address)
@@ -43,7 +43,7 @@ def origin(session: Session, rest: str) -> Answer:
 
 
 def readers(session: Session, rest: str) -> Answer:
-    """readers MEMORY ADDR | TENSOR."""
+    """Answer `readers MEMORY ADDR` or `readers TENSOR`: who reads a byte, and who overwrites it."""
     memory, address, _ = _place_of(session, rest, has_depth=False)
     provenance = provenance_of(session)
     found = provenance.readers(memory, address)
@@ -77,7 +77,7 @@ def readers(session: Session, rest: str) -> Answer:
 
 
 def _place_of(session: Session, rest: str, *, has_depth: bool) -> tuple[Memory, int, int]:
-    """A byte, and a depth: MEMORY ADDR [DEPTH], or the first byte of TENSOR [DEPTH]."""
+    """Parse a byte and a depth: MEMORY ADDR [DEPTH], or the first byte of TENSOR [DEPTH]."""
     words = words_of(rest, 1, 3 if has_depth else 2)
     if session.description.memory_named(words[0]) is None:
         tensor = next((each for each in session.program.graph.tensors if each.name == words[0]), None)
@@ -99,7 +99,7 @@ def _depth_of(words: list[str]) -> int:
 
 
 class _Tree:
-    """Rows of a tree, each step with its sources below it; `is_cut`: it goes on below its depth."""
+    """Rows of a tree, each step with its sources below it. is_cut  there are more sources below its depth"""
 
     def __init__(self, found: Provenance, depth: int) -> None:
         self._found = found
@@ -108,7 +108,7 @@ class _Tree:
         self.is_cut = False
 
     def rows(self, root: Step) -> tuple[list[tuple[Any, ...]], int]:
-        """The rows, and how many there was no room for."""
+        """Return the rows, and the number of rows left out."""
         rows: list[tuple[Any, ...]] = [_step_row(0, root, "", "")]
         self._seen.add(root.place)
         for row in self._below(root, 1):
@@ -118,7 +118,7 @@ class _Tree:
         return rows[:MOST_ROWS], max(0, len(rows) - MOST_ROWS)
 
     def _below(self, step: Step, level: int) -> Iterator[tuple[Any, ...]]:
-        """Rows of what a step used, and of what that used in turn, each step once."""
+        """Yield the sources of a step, with their sources in turn below them, each step only once."""
         sources = self._found.origins(step.place)
         for each in sources[:MOST_SOURCES]:
             yield _origin_row(level, each, self._seen)

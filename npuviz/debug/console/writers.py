@@ -1,4 +1,4 @@
-"""The text command `who`: who wrote a byte, and who sent the words of a fabric that are at a place."""
+"""Text command `who`: who wrote a byte, and who sent the words of a fabric that are at a place."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from npuviz.sim.fabric import HasWordPaths, WordPath
 from npuviz.sim.machine import HasUnitStops, Region
 
 MOST_WORDS = 64
-"""Words whose way is told: each may have to be searched for."""
+"""Most words that are explained: each may have to be searched for."""
 _COLUMNS = ("word", "color", "data", "sent_from", "sent_in", "by", "now")
 
 
 def who(session: Session, rest: str) -> Answer:
-    """who MEMORY ADDR | QUEUE | C,R."""
+    """Answer `who MEMORY ADDR`, `who QUEUE` or `who C,R`."""
     words = words_of(rest, 1, 2)
     if len(words) == 2 and not is_place(words[0]):
         return _who_wrote(session, memory_of(session, words[0]), words[1])
@@ -56,7 +56,7 @@ def _who_wrote(session: Session, memory: Memory, text: str) -> Answer:
 
 
 def _wrote_before(session: Session, memory: Memory, address: int, pairs: dict[str, Any]) -> Answer:
-    """By going back to the last write, where the program does not tell addresses."""
+    """Answer by going back to the last write, for a machine whose program does not tell addresses."""
     regions = session.machine.regions(memory.id)
     name = next((r.label for r in regions if r.holds(address, memory.bank_bytes)), None)
     stop = last_write(session, memory, address)
@@ -76,7 +76,7 @@ def _wrote_before(session: Session, memory: Memory, address: int, pairs: dict[st
 
 
 def address_of(session: Session, memory: Memory, text: str) -> int:
-    """An address, or where a variable begins: `0x40`, `heat`, `heat+8`."""
+    """Parse an address, or a variable that begins there: `0x40`, `heat`, `heat+8`."""
     region, offset = _variable(session, memory, text)
     if region is not None:
         return region.address + offset
@@ -84,7 +84,8 @@ def address_of(session: Session, memory: Memory, text: str) -> int:
 
 
 def bytes_of_variable(session: Session, memory: Memory, text: str) -> int | None:
-    """Bytes of a variable from its begin, or from so many bytes on: `heat`, `heat+8`. None: it is no name."""
+    """Return the size of a variable in bytes, less an offset: `heat`, `heat+8`; None if it is not a
+    variable's name."""
     region, offset = _variable(session, memory, text)
     return None if region is None else max(0, region.size_bytes - offset)
 
@@ -118,7 +119,7 @@ def _words(session: Session, words: Sequence[int], pairs: dict[str, Any], places
 
 
 def _row(session: Session, word: int, places: set[str]) -> tuple[Any, ...]:
-    """What is known of a word; `now` is where it last was among the places asked for, or at all."""
+    """Describe a word; `now` is its last known place among `places`, or anywhere."""
     path = way_of(session, word)
     if path is None:
         return word, None, None, None, None, "the host, or it is not known any more", None
