@@ -1,4 +1,4 @@
-"""Two traces side by side: where they first differ, and which unit lost or won cycles."""
+"""Compare two traces: where they first differ, and which units lost or won cycles."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -26,8 +26,8 @@ class Comparison:
     end_a, end_b      cycles of the runs
     first_divergence  cycle at which some track first differs, None if no track does
     track             name of that track, "" if none
-    units             tracks both have whose working cycles differ, largest difference first
-    only_a, only_b    names of interval tracks that one of them lacks
+    units             tracks of both traces whose working cycles differ, largest difference first
+    only_a, only_b    names of interval tracks that only this trace has
     """
 
     end_a: int
@@ -80,7 +80,7 @@ def compare(a: TraceReader, b: TraceReader) -> Comparison:
 
 
 def _kind_names(reader: TraceReader) -> np.ndarray:
-    """Kind id -> name, so that traces which number their kinds differently can be compared."""
+    """Return kind names by kind id, so that traces which number their kinds differently can be compared."""
     size = max((kind.id for kind in reader.schema.kinds), default=-1) + 1
     names = np.full(size, "", dtype=object)
     for kind in reader.schema.kinds:
@@ -91,7 +91,7 @@ def _kind_names(reader: TraceReader) -> np.ndarray:
 def _first_difference(
     a: IntervalColumns, kinds_a: np.ndarray, b: IntervalColumns, kinds_b: np.ndarray
 ) -> int | None:
-    """Cycle at which the two tracks first differ in start, end or kind."""
+    """Return the cycle at which the two tracks first differ in start, end or kind, None if they are equal."""
     count = min(len(a), len(b))
     differs = (
         (a.start[:count] != b.start[:count])

@@ -1,4 +1,4 @@
-"""Levels of detail of counters: the smallest and largest value of every COUNTER_BLOCK rows."""
+"""Compute levels of detail of counters: the smallest and largest value of every COUNTER_BLOCK rows."""
 
 # pyright: reportMissingParameterType=false
 
@@ -14,7 +14,8 @@ _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
 @_entry
 def extend_extremes(value, first_block, last_block, lowest, highest):
-    """Smallest and largest value of the blocks first_block .. last_block of COUNTER_BLOCK rows."""
+    """Fill smallest and largest value of the blocks first_block to last_block - 1, of COUNTER_BLOCK rows
+    each."""
     for block in range(first_block, last_block):
         begin = block * COUNTER_BLOCK
         small = value[begin]
@@ -28,7 +29,7 @@ def extend_extremes(value, first_block, last_block, lowest, highest):
 
 @_entry
 def sample_counter(cycle, value, lowest, highest, low, high, small, large, last):
-    """Smallest, largest and last value of every column of the window; 0 before the first row.
+    """Fill smallest, largest and last value of every column of the window; 0 before the first row.
 
     small, large, last  (points,) int64, written
     """

@@ -1,4 +1,4 @@
-"""What a memory held when: rows of one memory, in the order in which they ended."""
+"""Store what a memory held and when: rows of one memory, sorted by end."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _RAW_DTYPE = np.dtype([("start", np.int64), ("end", np.int64), ("bank", np.int32
 
 
 class LifetimeSeries:
-    """Lifetimes of one memory as events tell them; address, size and tensor follow from the instruction."""
+    """Lifetimes of one memory, as in events; address, size and tensor follow from the instruction."""
 
     def __init__(self, memory: int, resolve: Resolver) -> None:
         self._memory = memory
@@ -27,7 +27,7 @@ class LifetimeSeries:
         return int(self._rows.written()["end"][-1]) if len(self) else 0
 
     def append(self, start: np.ndarray, end: np.ndarray, instruction: np.ndarray, bank: np.ndarray) -> None:
-        """Add rows; their ends may not fall behind those that are there by more than one batch."""
+        """Add rows; those that ended before the last one there are sorted in."""
         order = np.argsort(end, kind="stable")
         must_sort = len(self) > 0 and bool(end[order[0]] < self.last_end)
         room = self._rows.reserve(len(start))
@@ -44,7 +44,7 @@ class LifetimeSeries:
         self._rows.truncate(int(np.searchsorted(self._rows.written()["end"], cycle, side="right")))
 
     def within(self, low: int, high: int) -> np.ndarray:
-        """Rows of LIFETIME_DTYPE that overlap [low, high), in order of their end."""
+        """Return the rows that overlap [low, high), of LIFETIME_DTYPE, sorted by end."""
         rows = self._rows.view()
         first, last = np.searchsorted(rows["end"], np.array([low, high + self._longest]), side="right")
         found = rows[first:last]
@@ -62,7 +62,7 @@ def resolve_lifetimes(
     bank: np.ndarray,
     instruction: np.ndarray,
 ) -> np.ndarray:
-    """Rows of LIFETIME_DTYPE from the columns that events carry; without an instruction, size 0."""
+    """Return rows of LIFETIME_DTYPE from the columns of events; without an instruction, size 0."""
     rows = np.zeros(len(start), dtype=LIFETIME_DTYPE)
     rows["memory"], rows["start"], rows["end"], rows["instruction"] = memory, start, end, instruction
     rows["tensor"] = -1

@@ -1,6 +1,7 @@
-"""Levels of detail over sorted columns: the cost of a question follows the pixels, not the rows.
+"""Compute levels of detail over sorted columns: the cost of a question depends on the pixels, not on the
+rows.
 
-Every BLOCK intervals the covered cycles so far are kept, one number per kind that the track has
+After every BLOCK intervals the covered cycles so far are kept, one number per kind that the track has
 ("local" kinds); a question adds the rows at both ends of a pixel to a difference of two such rows,
 so that answers are exact.
 All column arguments are read-only arrays; written arrays come last.
@@ -19,7 +20,7 @@ _FETCH_COLUMNS = 64
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
 _inlined = inner(forceinline=True)
-"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
+"""Decorator of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
 @_entry
@@ -31,7 +32,7 @@ def mark_kinds(kind, begin, seen):
 
 @_entry
 def extend_sums(start, end, kind, local, first_block, last_block, sums, starts):
-    """Fill the rows of the blocks first_block .. last_block.
+    """Fill the rows of `sums` for the blocks first_block to last_block - 1.
 
     local   (kinds,) int16: column of `sums` of each kind
     sums    (blocks + 1, width) int64; row b holds the cycles covered before interval b * BLOCK
@@ -48,7 +49,7 @@ def extend_sums(start, end, kind, local, first_block, last_block, sums, starts):
 
 @_inlined
 def first_ending_after(end, cycle):
-    """Index of the first row with end > cycle."""
+    """Return the index of the first row with end > cycle."""
     low = 0
     high = len(end)
     while low < high:
@@ -62,7 +63,8 @@ def first_ending_after(end, cycle):
 
 @_inlined
 def first_between(values, low, high, limit):
-    """The first place in [low, high) of rising values whose value is not below a limit, high without one."""
+    """Return the first place in [low, high) of rising values whose value is at least `limit`; `high` if there
+    is none."""
     while low < high:
         middle = (low + high) >> 1
         if values[middle] < limit:
@@ -74,7 +76,7 @@ def first_between(values, low, high, limit):
 
 @_inlined
 def first_not_below(values, begin, limit):
-    """Index of the first value >= limit at or after `begin`: doubling steps, then halving."""
+    """Return the index of the first value >= limit at or after `begin`: by doubling steps, then halving."""
     count = len(values)
     step = 1
     low = begin
@@ -88,7 +90,8 @@ def first_not_below(values, begin, limit):
 
 @_inlined
 def first_starting_from(start, starts, begin, cycle):
-    """Index of the first row at or after `begin` with start >= cycle, looking at block starts first."""
+    """Return the index of the first row at or after `begin` with start >= cycle, searching block starts
+    first."""
     block = first_not_below(starts, begin // BLOCK + 1, cycle)
     low = max(begin, (block - 1) * BLOCK)
     high = min(block * BLOCK, len(start)) if block < len(starts) else len(start)
@@ -112,8 +115,8 @@ def _covered_by_kind(start, end, kind, sums, local, first, last, totals):
 
 @_inlined
 def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
-    """Kind that covers most cycles of rows [first, last), the lower id of equal ones; the first row's
-    kind if none covers any."""
+    """Return the kind that covers most cycles of rows [first, last), of equal ones that with the lower id;
+    the first row's kind if none covers any."""
     totals[:] = 0
     _covered_by_kind(start, end, kind, sums, local, first, last, totals)
     best = 0
@@ -126,7 +129,7 @@ def dominant_kind(start, end, kind, sums, local, owner, first, last, totals):
 
 @_inlined
 def _last_block_before(starts, block, limit):
-    """The last block at or after `block` that starts before `limit`; `block` itself if none does."""
+    """Return the last block at or after `block` that starts before `limit`; `block` itself if none does."""
     step = 1
     if block + 1 >= len(starts) or starts[block + 1] >= limit:
         return block
@@ -143,8 +146,8 @@ def _last_block_before(starts, block, limit):
 
 @_inlined
 def _sum_until(start, end, kind, starts, sums, local, row, limit, now):
-    """Move from `row` to the first row with start >= limit; `now` (changed) holds the cycles covered
-    by all rows before the row, by local kind."""
+    """Return the first row at or after `row` with start >= limit; `now` (changed) then holds the cycles
+    covered by all rows before that row, by local kind."""
     block = row // BLOCK
     ahead = _last_block_before(starts, block, limit)
     if ahead > block:
@@ -159,9 +162,9 @@ def _sum_until(start, end, kind, starts, sums, local, row, limit, now):
 
 @_inlined
 def _fetch(start, end, kind, starts, sums, row, low, step, first, last):
-    """Touch what the columns [first, last) will read behind `row`; return a number nobody needs.
+    """Touch the memory that the columns [first, last) will read after `row`; return a number without meaning.
 
-    Each column waits for memory in several places; asked for together, they wait once.
+    Each column would wait for memory in several places; touched together, they wait once.
     """
     seen = np.int64(0)
     block = row // BLOCK
@@ -177,14 +180,14 @@ def _fetch(start, end, kind, starts, sums, row, low, step, first, last):
 
 @_entry
 def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high, covered, dominant):
-    """Covered part and dominant kind of every column of the window [low, high).
+    """Fill the covered part and the dominant kind of every column of the window [low, high).
 
     local, owner  column of `sums` of each kind; kind of each column
     wanted   (kinds,) uint8: which kinds count
     covered  (columns,) float32 in 0..1, written; dominant (columns,) int16, written, -1: nothing
 
-    What a column covers is the difference between two sums over all rows that start before an edge,
-    less what the last of these rows covers behind it. The number returned means nothing.
+    The covered cycles of a column are the difference of two sums over all rows that start before an edge,
+    less what the last of these rows covers after it. The returned number has no meaning.
     """
     width = len(owner)
     step = (high - low) / len(covered)
@@ -229,7 +232,7 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
         best = 0.0
         kind_of_best = np.int16(-1)
         for column in range(width):
-            # Selections instead of branches: nobody can predict which kind comes next.
+            # Selections instead of branches: a processor cannot predict which kind comes next.
             amount = amounts[column] * weights[column]
             whole += amount
             is_better = (amount > best) | ((amount == best) & (amount > 0) & (owner[column] < kind_of_best))
@@ -244,7 +247,7 @@ def utilization(start, end, kind, starts, sums, local, owner, wanted, low, high,
 
 @_entry
 def merge_intervals(start, end, kind, starts, sums, local, owner, low, high, resolution, first, last, kinds):
-    """Rows of the window, those that begin in one pixel merged; return the number of groups.
+    """Group the rows of the window, merging those that begin in one pixel; return the number of groups.
 
     Group g is rows [first[g], last[g]) with dominant kind kinds[g]; a row of at least `resolution`
     cycles is always a group of its own.

@@ -1,4 +1,4 @@
-"""Questions to a trace, in memory or on disk. The cost follows the pixels asked for."""
+"""Answer questions about a trace, in memory or on disk. The cost depends on the pixels asked for."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from npuviz.trace.series import CounterView, IntervalView
 from npuviz.trace.source import TraceSource
 
 Window = tuple[float, float]
-"""Half-open range of cycles [first, behind the last); fractions are allowed, for pixels below a cycle."""
+"""Half-open range of cycles [first, end); fractions are allowed, for pixels shorter than a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,18 @@ class TraceReader:
 
     @property
     def source(self) -> TraceSource:
-        """What is read."""
+        """The source that is read."""
         return self._source
 
     @property
     def schema(self) -> TraceSchema:
-        """What the rows mean."""
+        """Names and meaning of the rows."""
         return self._source.schema
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """What the bundle says about the run beside its events (model.json); empty in memory."""
+        """Contents of the bundle's model.json, which describes the run besides its events; empty for a trace
+        in memory."""
         return self._source.model
 
     @property
@@ -79,19 +80,19 @@ class TraceReader:
 
     @property
     def num_intervals(self) -> int:
-        """Intervals of all tracks."""
+        """Number of intervals of all tracks."""
         return self._source.num_intervals
 
     def num_intervals_of(self, track: int) -> int:
-        """Intervals of one track."""
+        """Return the number of intervals of one track."""
         return len(self._source.interval_view(track).start)
 
     # -- pictures ---------------------------------------------------------------------------------
 
     def intervals(self, track: int, window: Window, resolution: float = 1.0) -> np.ndarray:
-        """Intervals that overlap the window: rows of INTERVAL_DTYPE.
+        """Return the intervals that overlap the window: rows of INTERVAL_DTYPE.
 
-        resolution  cycles a pixel. Intervals shorter than that which begin in one pixel become one
+        resolution  cycles per pixel. Intervals shorter than that which begin in one pixel become one
                     row from the first start to the last end: the kind that covers most of it, the
                     node of its first interval, instruction -1.
         """
@@ -124,9 +125,10 @@ class TraceReader:
     def utilization(
         self, track: int, window: Window, columns: int, kinds: Collection[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Covered part (float32, 0..1, exact) and kind that covers most (int16, -1: none) of every column.
+        """Return the covered part (float32, 0..1, exact) and the kind that covers most (int16, -1: none) of
+        every column.
 
-        kinds  which kinds count, None for all: a track also shows why a unit waits
+        kinds  kinds that count, None for all: a track has kinds for waits, too
         """
         view = self._source.interval_view(track)
         covered = np.zeros(columns, dtype=np.float32)
@@ -144,7 +146,7 @@ class TraceReader:
     def counter(
         self, track: int, window: Window, points: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """A counter over `points` equal parts of the window.
+        """Return a counter over `points` equal parts of the window.
 
         Returns the cycle at which each part begins (float64) and the smallest, the largest and the
         last value in it (int64); before its first row a counter is 0.
@@ -158,9 +160,10 @@ class TraceReader:
         return cycles, small, large, last
 
     def counter_values(self, track: int, first: int, last: int) -> tuple[int, float, int]:
-        """Smallest, mean and largest value over the cycles [first, last), each cycle counting alike.
+        """Return smallest, mean and largest value over the cycles [first, last), each cycle with equal
+        weight.
 
-        A counter is 0 before its first row. Of an empty range, the value at `first`.
+        A counter is 0 before its first row. For an empty range, the value at `first` is returned.
         """
         last = max(last, first + 1)
         view = self._source.counter_view(track)
@@ -174,7 +177,8 @@ class TraceReader:
         return int(values.min()), mean, int(values.max())
 
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:
-        """Flows that arrive within the window, FLOW_DTYPE; of more than `limit`, an even selection."""
+        """Return the flows that arrive within the window, FLOW_DTYPE; if there are more than `limit`, an even
+        selection."""
         rows = self._source.flow_view()
         keys = np.array([_bounded(ceil(window[0])), _bounded(ceil(window[1]))], dtype=np.int64)
         first, last = (int(i) for i in np.searchsorted(rows["cycle"], keys))
@@ -184,21 +188,21 @@ class TraceReader:
         return rows[first + np.arange(limit, dtype=np.int64) * count // limit]
 
     def lifetimes(self, memory: int, window: Window) -> np.ndarray:
-        """What the memory held within the window: LIFETIME_DTYPE, in the order of its end."""
+        """Return what the memory held within the window: LIFETIME_DTYPE, sorted by end."""
         return self._source.lifetimes_within(memory, _bounded(floor(window[0])), _bounded(ceil(window[1])))
 
     # -- single rows ------------------------------------------------------------------------------
 
     def at(self, track: int, cycle: float) -> np.void | None:
-        """The interval that covers a cycle: a row of INTERVAL_DTYPE, or None."""
+        """Return the interval that covers a cycle, a row of INTERVAL_DTYPE, or None."""
         view = self._source.interval_view(track)
         cycle = _bounded(floor(cycle))
         row = _covering(view, cycle)
         return _row(view, row) if row >= 0 else None
 
     def has_starts(self, tracks: Sequence[int], cycles: Sequence[int]) -> list[bool]:
-        """Tell of tracks, each with a cycle, whether the interval that covers the cycle begins there."""
-        # Most of what is asked for has not come yet.
+        """Return, for each track and its cycle, whether the interval that covers the cycle begins there."""
+        # Most of the cycles asked for have not been reached yet.
         last = self._source.last_starts(tracks)
         return [
             end >= cycle and self._begins_at(track, cycle)
@@ -211,7 +215,7 @@ class TraceReader:
         return row >= 0 and int(view.start[row]) == cycle
 
     def neighbor(self, track: int, cycle: float, direction: Literal[-1, 1]) -> np.void | None:
-        """The next interval that starts after `cycle` (1), or the last that starts before it (-1)."""
+        """Return the next interval that starts after `cycle` (1), or the last that starts before it (-1)."""
         view = self._source.interval_view(track)
         if direction > 0:
             row = int(view.start.searchsorted(_bounded(floor(cycle)), side="right"))
@@ -220,43 +224,44 @@ class TraceReader:
         return _row(view, row) if 0 <= row < len(view.start) else None
 
     def value_at(self, track: int, cycle: float) -> int:
-        """Value of a counter during a cycle."""
+        """Return the value of a counter during a cycle."""
         view = self._source.counter_view(track)
         row = int(view.cycle.searchsorted(_bounded(floor(cycle)), side="right")) - 1
         return int(view.value[row]) if row >= 0 else 0
 
     def flows_of(self, instruction: int) -> np.ndarray:
-        """All flows into and out of one instruction, FLOW_DTYPE. Looks at every flow."""
+        """Return all flows into and out of one instruction, FLOW_DTYPE. Searches all flows."""
         rows = self._source.flow_view()
         return rows[(rows["source"] == instruction) | (rows["sink"] == instruction)]
 
     @property
     def causes(self) -> np.ndarray:
-        """What let tracks go on: CAUSE_DTYPE, in the order of recording; empty in bundles of version 1."""
+        """Causes, which let tracks go on: CAUSE_DTYPE, in the order of recording; empty in bundles of version
+        1."""
         return self._source.cause_view()
 
     # -- whole tracks -----------------------------------------------------------------------------
 
     def columns(self, track: int) -> IntervalColumns | CounterColumns:
-        """All rows of a track as read-only columns. Nodes and instructions of a bundle are read now."""
+        """Return all rows of a track as read-only columns. Reads nodes and instructions of a bundle."""
         if self.schema.tracks[track].kind == "counter":
             view: CounterView = self._source.counter_view(track)
             return CounterColumns(view.cycle, view.value)
         return self.interval_columns(track)
 
     def interval_columns(self, track: int) -> IntervalColumns:
-        """All rows of an interval track."""
+        """Return all rows of an interval track."""
         view = self._source.interval_view(track)
         node, instruction = view.details(np.arange(len(view.start), dtype=np.int64))
         return IntervalColumns(view.start, view.end, view.kind, node, instruction)
 
     def counter_columns(self, track: int) -> CounterColumns:
-        """All rows of a counter track."""
+        """Return all rows of a counter track."""
         view = self._source.counter_view(track)
         return CounterColumns(view.cycle, view.value)
 
     def busy_cycles(self, track: int, kinds: Collection[int] | None = None) -> int:
-        """Cycles of the whole trace that intervals of these kinds cover (None: all kinds)."""
+        """Return the cycles of the whole trace that intervals of these kinds cover (None: all kinds)."""
         view = self._source.interval_view(track)
         lengths = view.end - view.start
         if kinds is None:
@@ -265,12 +270,12 @@ class TraceReader:
 
 
 def _bounded(cycle: float) -> int:
-    """A cycle that fits a column, whatever a window asks for."""
+    """Return a cycle limited to what a column can hold."""
     return int(min(max(cycle, -(1 << 62)), 1 << 62))
 
 
 def _covering(view: IntervalView, cycle: int) -> int:
-    """Row of the interval that covers a cycle, -1 if none does."""
+    """Return the row of the interval that covers a cycle, -1 if none does."""
     row = int(view.start.searchsorted(cycle, side="right")) - 1
     while row >= 0 and view.start[row] == view.end[row] == cycle:
         row -= 1

@@ -1,4 +1,4 @@
-"""The recorder: takes events from a machine, keeps them for readers, and hands pages to a bundle."""
+"""Record a run: take events from a machine, keep them for readers, and hand pages to a bundle."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from npuviz.trace.store import TraceStore
 
 
 class EventRows(Protocol):
-    """What `drain` empties: npuviz.sim.events.EventBuffer, which trace may not import."""
+    """The buffer that `drain` empties: npuviz.sim.events.EventBuffer, which this package may not import."""
 
     rows: np.ndarray
     count: np.ndarray
@@ -47,7 +47,7 @@ class Recorder:
 
     @property
     def store(self) -> TraceStore:
-        """What was recorded, for a TraceReader."""
+        """The recorded events, for a TraceReader."""
         return self._store
 
     @property
@@ -56,12 +56,12 @@ class Recorder:
         return self._horizon
 
     def mark(self, cycle: int) -> None:
-        """Tell that the machine has run to `cycle` and every event before it was drained."""
+        """Declare that the machine has run to `cycle` and that all events before it were drained."""
         self._horizon = max(self._horizon, cycle)
         self._store.mark(cycle)
 
     def drain(self, buffer: EventRows) -> None:
-        """Take all rows out of the buffer. Raises ExportError when the bundle cannot be written."""
+        """Take all rows out of the buffer. Raises ExportError if the bundle cannot be written."""
         count = int(buffer.count[0])
         if count == 0:
             return
@@ -74,7 +74,7 @@ class Recorder:
         buffer.count[0] = 0
 
     def truncate(self, cycle: int) -> None:
-        """Drop everything that happened at `cycle` and later: a write has changed history."""
+        """Drop everything that happened at `cycle` and later, because a write has changed history."""
         self._store.truncate(cycle)
         self._horizon = min(self._horizon, cycle)
         if self.bundle is not None:
@@ -84,7 +84,7 @@ class Recorder:
             self.num_events = self._store.num_events
 
     def close(self) -> None:
-        """Write what is left and publish the bundle; without a bundle nothing happens."""
+        """Write the rest and publish the bundle; does nothing without a bundle."""
         if self.bundle is not None:
             self._seal(self.bundle)
             self.bundle.close(self._horizon)

@@ -1,4 +1,4 @@
-"""The words of a trace: event rows as kernels write them, and the columns they become.
+"""Define a trace: event rows as kernels write them, and the columns that they become.
 
 An event row is four int64 words, so that a kernel writes one with four stores:
 
@@ -7,7 +7,7 @@ An event row is four int64 words, so that a kernel writes one with four stores:
     word 2   end cycle          (COUNTER: the new value; FLOW: producing instruction)
     word 3   instruction index  (-1: none; FLOW: consuming instruction; CAUSE: the source, see CAUSE_DTYPE)
 
-A CAUSE row says what let a track go on: word 0 has its track as code, word 1 the cycle, word 2 the kind
+A CAUSE row records what let a track go on: word 0 has its track as code, word 1 the cycle, word 2 the kind
 << 48 and how many cycles earlier the source was done (NOT_TOLD: when what it did on its track ended).
 
 `track` is a track id for INTERVAL and COUNTER, a memory id for LIFETIME. `code` is a kind id for
@@ -30,7 +30,7 @@ CAUSE = 5
 KIND_SHIFT = 48
 NOT_TOLD = (1 << KIND_SHIFT) - 1
 END_OF_RUN = -1
-"""Track of the cause row that says what the run ended with; its cycle is the last one of the run."""
+"""Track of the cause row of the end of the run; its cycle is the last one of the run."""
 TYPE_SHIFT = 56
 TRACK_SHIFT = 32
 
@@ -51,9 +51,9 @@ TrackKind = Literal["interval", "counter"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an interval means: its name (an opcode or a stall cause), colour role, and a sentence.
+    """Meaning of an interval: its name (an opcode or a stall cause), colour role, and a sentence.
 
-    frames  intervals of this kind only enclose what other tracks show: causes are looked for in there
+    frames  intervals of this kind only enclose those of other tracks, where causes are searched for
     """
 
     id: int
@@ -104,9 +104,10 @@ CAUSE_DTYPE = np.dtype(
         ("source", np.int64),
     ]
 )
-"""From `cycle` on a track could go on, because the source was done at `done` (-1: when its work on its track
-ended). `source` is an instruction, -2 - t what track t did until `done`, or -1: nothing inside the machine.
-`kind` says what lies between `done` and `cycle`, and between `cycle` and the start of what follows."""
+"""A track could go on from `cycle`, because the source was done at `done` (-1: when its work on its track
+ended). `source` is an instruction, -2 - t for the work of track t until `done`, or -1: nothing inside the
+machine. `kind` tells what lies between `done` and `cycle`, and between `cycle` and the start of what
+follows."""
 
 LIFETIME_DTYPE = np.dtype(
     [
@@ -119,12 +120,13 @@ LIFETIME_DTYPE = np.dtype(
         ("instruction", np.int64),
     ]
 )
-"""A range of a memory held one thing from `start` until `end`; written by `instruction`."""
+"""A range of a memory held one thing from `start` until `end`; `instruction` wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSchema:
-    """What the rows of one trace mean. Written into the bundle's manifest, so a trace stands alone.
+    """Names and meaning of the rows of one trace. Written into the bundle's manifest, so that a trace is
+    self-contained.
 
     node_names    graph node id -> name; tensor_names likewise
     memory_names  memory id -> (name, size_bytes)

@@ -1,7 +1,7 @@
-"""Columns of one track, and the frozen views of them that readers hold.
+"""Store the columns of one track, and make the immutable views of them that readers hold.
 
-A series is appended to by one writer. A view is immutable: later rows are written behind its end,
-and cutting history copies what remains, so a view stays right while the series goes on.
+A series is appended to by one writer. A view is immutable: later rows are written after its end,
+and cutting history copies what remains, so that a view stays valid while the series grows.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _SMALLEST_CAPACITY = 1024
 
 
 class GrowingArray:
-    """An append-only array; its capacity grows by half, so that appending costs the same on average.
+    """An append-only array; its capacity grows by half, so that the mean cost of appending is constant.
 
     width  None for a column of numbers, else numbers per row
     """
@@ -39,7 +39,8 @@ class GrowingArray:
         return self._data[needed - count : needed]
 
     def expect(self, count: int) -> None:
-        """Make room for `count` more rows at once: growing bit by bit copies what is there each time."""
+        """Enlarge the capacity for `count` more rows at once: growing in small steps copies the rows each
+        time."""
         self.reserve(count)
         self.used -= count
 
@@ -53,17 +54,17 @@ class GrowingArray:
         self.used = len(values)
 
     def view(self) -> np.ndarray:
-        """The rows in use, read-only."""
+        """Return the rows in use, read-only."""
         view = self._data[: self.used]
         view.flags.writeable = False
         return view
 
     def written(self) -> np.ndarray:
-        """The rows in use, for the writer."""
+        """Return the rows in use, for the writer."""
         return self._data[: self.used]
 
     def truncate(self, count: int) -> None:
-        """Keep the first `count` rows, in an array of their own: views handed out do not change."""
+        """Keep the first `count` rows, in a new array: views handed out do not change."""
         self._data = self._data[:count].copy()
         self.used = count
 
@@ -74,7 +75,7 @@ class IntervalView:
 
     start, end, kind  (n,) columns; details(rows) gives (node int32, instruction int64) of row indices
     starts, sums, local, owner  see pyramid_kernels
-    covered  what `unit_times` found of all intervals together, by the kinds that are waits
+    covered  cache of `unit_times`: waiting kinds -> (busy, waiting) cycles of all intervals
     """
 
     start: np.ndarray
@@ -91,7 +92,8 @@ class IntervalView:
 
 
 class IntervalSeries:
-    """The intervals of one track, and the covered cycles per kind that answer for many of them."""
+    """The intervals of one track, with sums of the covered cycles per kind for questions about many of
+    them."""
 
     def __init__(self, num_kinds: int) -> None:
         self.start = GrowingArray(np.int64)
@@ -117,7 +119,7 @@ class IntervalSeries:
             column.expect(count)
 
     def append(self, start: np.ndarray, end: np.ndarray, kind: np.ndarray) -> None:
-        """Add rows, sorted, not before those that are there."""
+        """Add sorted rows that begin at or after the end of those that are there."""
         self.start.append(start)
         self.end.append(end)
         self.kind.append(kind)
@@ -136,9 +138,9 @@ class IntervalSeries:
         return view if view is not None and len(view.start) == len(self) else None
 
     def view(self, details: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> IntervalView:
-        """The track as it is now; extends the sums by what was appended since the last call.
+        """Return the track as it is now, extending the sums by the rows appended since the last call.
 
-        The same view again while the track has not grown.
+        Returns the same view again while the track has not grown.
         """
         if self.current is not None:
             return self.current
@@ -156,7 +158,7 @@ class IntervalSeries:
         return self._view
 
     def _add_kinds(self, kind: np.ndarray) -> None:
-        """Give every kind among the new rows a column of the sums."""
+        """Give every new kind among the new rows a column of the sums."""
         seen = np.zeros(self._num_kinds, dtype=np.bool_)
         mark_kinds(kind, self._num_marked, seen)
         self._num_marked = len(kind)
@@ -175,7 +177,7 @@ class IntervalSeries:
 
 @dataclass(frozen=True, slots=True)
 class CounterView:
-    """A counter track as of one moment: read-only columns and the extremes of its blocks."""
+    """A counter track as of one moment: read-only columns, and the extremes of its blocks."""
 
     cycle: np.ndarray
     value: np.ndarray
@@ -205,7 +207,7 @@ class CounterSeries:
         self._highest.truncate(min(self._highest.used, count // COUNTER_BLOCK))
 
     def view(self) -> CounterView:
-        """The counter as it is now."""
+        """Return the counter as it is now."""
         value = self.value.view()
         done, blocks = self._lowest.used, len(value) // COUNTER_BLOCK
         if blocks > done:
@@ -225,7 +227,7 @@ class FlowSeries:
         return self._rows.used
 
     def append(self, cycle: np.ndarray, source: np.ndarray, sink: np.ndarray) -> None:
-        """Add rows; they are sorted in, should they come late."""
+        """Add rows; late ones are sorted in."""
         if len(cycle) == 0:
             return
         order = np.argsort(cycle, kind="stable")
@@ -236,7 +238,7 @@ class FlowSeries:
         room = self._rows.reserve(len(cycle))
         room["cycle"], room["source"], room["sink"] = cycle[order], source[order], sink[order]
         if late < self._rows.used - len(cycle):
-            # Rows behind `late` change places: views handed out must keep the old array.
+            # Rows after `late` change places: views handed out must keep the old array.
             self._rows.truncate(self._rows.used)
             tail = self._rows.written()[late:]
             tail[...] = tail[np.argsort(tail["cycle"], kind="stable")]
@@ -246,14 +248,14 @@ class FlowSeries:
         self._rows.truncate(int(np.searchsorted(self._rows.written()["cycle"], cycle)))
 
     def view(self) -> np.ndarray:
-        """Rows of FLOW_DTYPE, read-only."""
+        """Return rows of FLOW_DTYPE, read-only."""
         return self._rows.view()
 
 
 def cause_columns(
     cycle: np.ndarray, packed: np.ndarray, source: np.ndarray, code: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The words of CAUSE rows as the columns of CAUSE_DTYPE."""
+    """Convert the words of CAUSE rows to the columns of CAUSE_DTYPE."""
     behind = packed & NOT_TOLD
     return {
         "track": code.astype(np.int32),
@@ -265,7 +267,7 @@ def cause_columns(
 
 
 class CauseSeries:
-    """What let tracks go on, in the order of recording."""
+    """Causes, which let tracks go on, in the order of recording."""
 
     def __init__(self) -> None:
         self._rows = GrowingArray(CAUSE_DTYPE)
@@ -287,5 +289,5 @@ class CauseSeries:
         self._rows.written()[...] = kept
 
     def view(self) -> np.ndarray:
-        """Rows of CAUSE_DTYPE, read-only."""
+        """Return rows of CAUSE_DTYPE, read-only."""
         return self._rows.view()

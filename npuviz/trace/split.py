@@ -1,4 +1,4 @@
-"""From raw event rows, as kernels write them, to columns grouped by track."""
+"""Split raw event rows, as kernels write them, into columns grouped by track."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from npuviz.trace.schema import EVENT_WORDS, TraceSchema
 from npuviz.trace.split_kernels import assign_keys, count_tracks, scatter
 
 BATCH_ROWS = 1 << 17
-"""Rows sorted at once: small enough that the scratch stays in the cache."""
+"""Rows sorted at once: few enough that the scratch memory stays in the cache."""
 
 _ANY_CYCLE = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRows:
-    """Rows ordered by key; a group's rows are [offsets[key], offsets[key + 1]) of every column.
+    """Rows ordered by key; the rows of a group are [offsets[key], offsets[key + 1]) of every column.
 
     first, second, third  words 1 to 3 of the event rows; code is the low half of word 0
     The arrays belong to the splitter and live until its next batch.
@@ -30,13 +30,14 @@ class SplitRows:
     offsets: np.ndarray
 
     def groups(self) -> Iterator[tuple[int, slice]]:
-        """Keys that have rows, with their place."""
+        """Yield each key that has rows, with the slice of its rows."""
         for key in np.flatnonzero(np.diff(self.offsets)):
             yield int(key), slice(int(self.offsets[key]), int(self.offsets[key + 1]))
 
 
 class Splitter:
-    """Splits batches of one trace in the order of recording and checks the order within each track."""
+    """Splits the batches of one trace, given in the order of recording, and checks the order within each
+    track."""
 
     def __init__(self, schema: TraceSchema) -> None:
         self._schema = schema
@@ -59,19 +60,20 @@ class Splitter:
         return self.flow_key + 1 + self._num_memories
 
     def forget_from(self, cycle: int) -> None:
-        """History was cut at `cycle`: what comes again from before it is known already and dropped."""
+        """Drop rows from before `cycle` from now on: history was cut there, and they are known already."""
         self._floor = cycle
         self._last[:] = _ANY_CYCLE
 
     def count_by_track(self, pages: Sequence[np.ndarray]) -> np.ndarray:
-        """At most how many rows of each track the pages hold (int64)."""
+        """Return an upper bound of the number of rows of each track in the pages (int64)."""
         counts = np.zeros(self.flow_key, dtype=np.int64)
         for rows in pages:
             count_tracks(rows, counts)
         return counts
 
     def split(self, rows: np.ndarray) -> Iterator[SplitRows]:
-        """Yield the rows (n, 4) in batches, split. Raises SimulationError for rows that no trace may hold."""
+        """Split the rows (n, 4), and yield them in batches. Raises SimulationError for rows that no trace may
+        have."""
         for begin in range(0, len(rows), BATCH_ROWS):
             yield self._split_batch(rows[begin : begin + BATCH_ROWS])
 
@@ -112,5 +114,5 @@ class Splitter:
 
 
 def empty_rows(count: int) -> np.ndarray:
-    """Room for `count` event rows, not initialised."""
+    """Return an array for `count` event rows, not initialised."""
     return np.empty((count, EVENT_WORDS), dtype=np.int64)

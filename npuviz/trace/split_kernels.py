@@ -1,6 +1,6 @@
-"""Sorting raw event rows by where they belong: one counting sort per page.
+"""Sort raw event rows by the table that they belong to, with one counting sort per page.
 
-A key says where a row goes: 0..T-1 an interval or counter track, T the flows, T+1+m the lifetimes
+The key of a row is where it goes: 0..T-1 an interval or counter track, T the flows, T+1+m the lifetimes
 of memory m, T+1+M with M memories the causes; SKIP drops the row.
 """
 
@@ -23,12 +23,13 @@ _KIND_SHIFT = 48
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 
 _inlined = inner(forceinline=True)
-"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
+"""Decorator of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
 @_inlined
 def _key_of(row, is_counter, num_kinds, num_memories, floor):
-    """Key of a row (its first three words); SKIP for one that happened before `floor`; -2 for nonsense."""
+    """Return the key of a row (its first three words); SKIP for one that happened before `floor`; -2 for an
+    invalid row."""
     head, first, second = row
     what = head >> 56
     owner = (head >> 32) & 0xFFFFFF
@@ -62,7 +63,7 @@ def _key_of(row, is_counter, num_kinds, num_memories, floor):
 
 @_entry
 def count_tracks(rows, counts):
-    """Add to counts[t] how many intervals and counter values track t gets."""
+    """Add to counts[t] the number of intervals and counter values of track t."""
     for i in range(len(rows)):
         head = rows[i, 0]
         owner = (head >> 32) & 0xFFFFFF

@@ -1,7 +1,7 @@
-"""The trace in memory: raw event rows first, columns per track as soon as somebody asks.
+"""Keep a trace in memory: raw event rows first, columns per track as soon as a reader needs them.
 
-Recording costs one copy. Splitting rows into tracks waits until a reader comes, or until more than
-`max_raw_blocks` blocks are waiting, which bounds what rows take beside the columns.
+Recording costs one copy. Rows are split into tracks when a reader needs them, or when more than
+`max_raw_blocks` blocks are waiting, which limits the memory of raw rows besides the columns.
 """
 
 import os
@@ -30,11 +30,11 @@ FIRST_BLOCK_ROWS = 1 << 15
 BLOCK_ROWS = 1 << 20
 FEWEST_RAW_BLOCKS, MOST_RAW_BLOCKS = 4, 64
 RAW_SHARE = 16
-"""Rows may wait in one part of so many of the machine's memory; a row takes as much as its columns."""
+"""Raw rows may take one part in this many of the computer's memory; a row takes as much as its columns."""
 
 
 def max_raw_blocks() -> int:
-    """How many full blocks may wait: 48 million rows on a machine with 24 GiB."""
+    """Return how many full blocks may wait: 48 million rows on a computer with 24 GiB."""
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -89,13 +89,13 @@ class TraceStore:
         with self._raw_lock:
             if self._block_used > self._block_taken:
                 self._waiting.append(self._block[self._block_taken : self._block_used])
-            # Growing blocks: a short run shall not pay for the pages of a long one.
+            # Blocks grow, so that a short run does not pay for the pages of a long one.
             rows = max(FIRST_BLOCK_ROWS, 2 * len(self._block))
             self._block = empty_rows(min(rows, BLOCK_ROWS))
             self._block_used = self._block_taken = 0
 
     def mark(self, cycle: int) -> None:
-        """Tell that everything before `cycle` is recorded."""
+        """Declare that everything before `cycle` is recorded."""
         self._horizon = max(self._horizon, cycle)
 
     @property
@@ -104,9 +104,9 @@ class TraceStore:
         return self._horizon
 
     def truncate(self, cycle: int) -> None:
-        """Drop what happened at `cycle` and later, also intervals under way then.
+        """Drop what happened at `cycle` and later, intervals under way then included.
 
-        Rows from before it that are appended again afterwards are recognised and dropped.
+        Rows from before `cycle` that are appended again afterwards are recognised and dropped.
         """
         with self._column_lock:
             self.absorb()
@@ -129,7 +129,7 @@ class TraceStore:
     # -- splitting --------------------------------------------------------------------------------
 
     def absorb(self) -> None:
-        """Split all rows that wait. Readers call it; it costs nothing when nothing waits."""
+        """Split all rows that wait. Readers call it; it costs nothing if no rows wait."""
         if not self._waiting and self._block_used == self._block_taken:
             return
         with self._column_lock:
@@ -143,20 +143,20 @@ class TraceStore:
                 self._expect(waiting)
                 waiting.reverse()
             while waiting:
-                # A block is freed as soon as its rows are in their columns.
+                # The memory of a block is freed as soon as its rows are in their columns.
                 for batch in self._splitter.split(waiting.pop()):
                     self._last_end = max(self._last_end, self._absorb_batch(batch))
 
     def _expect(self, pages: list[np.ndarray]) -> None:
         counts = self._splitter.count_by_track(pages)
-        # A step tells of few tracks, of which a fabric has thousands.
+        # A step has events of few tracks, while a fabric has thousands.
         for track in np.flatnonzero(counts).tolist():
             if track in self._intervals:
                 self._intervals[track].expect(int(counts[track]))
                 self._instructions[track].expect(int(counts[track]))
 
     def _absorb_batch(self, batch: SplitRows) -> int:
-        """Add rows to their columns; returns the end of the last event among them."""
+        """Add rows to their columns; return the end of the last event among them."""
         flow_key, end = self._splitter.flow_key, 0
         for key, place in batch.groups():
             first, second, third = batch.first[place], batch.second[place], batch.third[place]
@@ -183,12 +183,12 @@ class TraceStore:
 
     @property
     def schema(self) -> TraceSchema:
-        """What the rows mean."""
+        """Names and meaning of the rows."""
         return self._schema
 
     @property
     def is_complete(self) -> bool:
-        """True: a store in memory lacks nothing."""
+        """True: a store in memory is always complete."""
         return True
 
     @property
@@ -198,13 +198,13 @@ class TraceStore:
 
     @property
     def end_cycle(self) -> int:
-        """The horizon, or the end of the last event beyond it."""
+        """The horizon, or the end of the last event if that is later."""
         with self._column_lock:
             self.absorb()
             return max(self._horizon, self._last_end)
 
     def _find_last_end(self) -> int:
-        """The end of the last event in the columns."""
+        """Return the end of the last event in the columns."""
         ends = [int(s.end.written()[-1]) for s in self._intervals.values() if len(s)]
         ends += [int(c.cycle.written()[-1]) + 1 for c in self._counters.values() if c.cycle.used]
         ends += [series.last_end for series in self._lifetimes]
@@ -214,14 +214,14 @@ class TraceStore:
 
     @property
     def num_intervals(self) -> int:
-        """Intervals of all tracks."""
+        """Number of intervals of all tracks."""
         with self._column_lock:
             self.absorb()
             return sum(len(series) for series in self._intervals.values())
 
     @property
     def num_events(self) -> int:
-        """Rows of all kinds that the store holds."""
+        """Number of rows of all kinds that the store has."""
         with self._column_lock:
             self.absorb()
             counters = sum(counter.cycle.used for counter in self._counters.values())
@@ -229,7 +229,7 @@ class TraceStore:
             return self.num_intervals + counters + len(self._flows) + len(self._causes) + lifetimes
 
     def interval_view(self, track: int) -> IntervalView:
-        """One interval track as it is now. Raises KeyError for another track."""
+        """Return one interval track as it is now. Raises KeyError for another track."""
         with self._column_lock:
             self.absorb()
             current = self._intervals[track].current
@@ -248,37 +248,38 @@ class TraceStore:
             return self._intervals[track].view(details)
 
     def last_starts(self, tracks: Sequence[int]) -> list[int]:
-        """Start of the last interval of each of some interval tracks, -1 where there is none."""
+        """Return the start of the last interval of each of some interval tracks, -1 for a track without
+        any."""
         with self._column_lock:
             self.absorb()
             return [self._last_starts[track] for track in tracks]
 
     def instructions_of(self, track: int) -> np.ndarray:
-        """Instruction of every row of an interval track (int64, -1 none), read-only."""
+        """Return the instruction of every row of an interval track (int64, -1 none), read-only."""
         with self._column_lock:
             self.absorb()
             return self._instructions[track].view()
 
     def counter_view(self, track: int) -> CounterView:
-        """One counter track as it is now. Raises KeyError for another track."""
+        """Return one counter track as it is now. Raises KeyError for another track."""
         with self._column_lock:
             self.absorb()
             return self._counters[track].view()
 
     def flow_view(self) -> np.ndarray:
-        """All flows, FLOW_DTYPE, sorted by cycle."""
+        """Return all flows, FLOW_DTYPE, sorted by cycle."""
         with self._column_lock:
             self.absorb()
             return self._flows.view()
 
     def cause_view(self) -> np.ndarray:
-        """All causes, CAUSE_DTYPE, in the order of recording."""
+        """Return all causes, CAUSE_DTYPE, in the order of recording."""
         with self._column_lock:
             self.absorb()
             return self._causes.view()
 
     def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
-        """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""
+        """Return the lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, sorted by end."""
         with self._column_lock:
             self.absorb()
             return self._lifetimes[memory].within(low, high)

@@ -1,9 +1,9 @@
-"""What units did with their time: the one definition of busy, waiting and idle.
+"""Compute what units did with their time: the one definition of busy, waiting and idle.
 
-A unit is *busy* in a cycle in which a track of its own shows work, *waiting* in one in which none does and
-one shows why it waits, else *idle*. So busy means occupied: a systolic array is busy while weights move into
-it, whether or not anything is computed in that cycle. The
-three sum to the cycles looked at. Lanes without a unit frame what units did and count for none.
+A unit is *busy* in a cycle in which one of its tracks shows work, *waiting* in one in which none does and one
+shows why it waits, else *idle*. So busy means occupied: a systolic array is busy while weights move into it,
+whether or not anything is computed in that cycle. The three sum to the cycles looked at. Tracks without a
+unit frame what units did and do not count.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +20,7 @@ from npuviz.trace.schema import TraceSchema
 from npuviz.trace.series import IntervalView
 
 WAIT = "wait-"
-"""Roles that begin so belong to kinds that say why a unit waits."""
+"""Prefix of the roles of kinds that tell why a unit waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class UnitTime:
 
     @property
     def idle(self) -> int:
-        """Cycles in which it neither works nor waits."""
+        """Cycles in which the unit neither works nor waits."""
         return self.cycles - self.busy - self.waiting
 
     @property
@@ -43,7 +43,7 @@ class UnitTime:
 
 
 class UnderWay(NamedTuple):
-    """An interval that the trace does not hold yet; `end` may lie behind the cycles looked at."""
+    """An interval that the trace does not have yet; `end` may lie after the cycles looked at."""
 
     track: int
     start: int
@@ -54,7 +54,7 @@ class UnderWay(NamedTuple):
 
 
 def tracks_of_units(schema: TraceSchema) -> dict[int, list[int]]:
-    """Unit id -> its interval tracks, of all units that have any."""
+    """Return the interval tracks of each unit that has any, by unit id."""
     found: dict[int, list[int]] = {}
     for track in schema.tracks:
         if track.kind == "interval" and track.unit >= 0:
@@ -66,7 +66,7 @@ _TRACKS: WeakKeyDictionary[TraceReader, dict[int, list[int]]] = WeakKeyDictionar
 
 
 def _tracks(reader: TraceReader) -> dict[int, list[int]]:
-    """`tracks_of_units` of a trace, found once: a wafer has tens of thousands."""
+    """Return `tracks_of_units` of a trace, found only once: a wafer has tens of thousands of units."""
     found = _TRACKS.get(reader)
     if found is None:
         found = _TRACKS[reader] = tracks_of_units(reader.schema)
@@ -74,7 +74,8 @@ def _tracks(reader: TraceReader) -> dict[int, list[int]]:
 
 
 def unit_label(schema: TraceSchema, unit: int) -> str:
-    """What a trace alone calls a unit: the name of its track, or what its tracks have in common and they."""
+    """Return a unit's name as far as a trace knows it: the name of its track, or those of its tracks
+    joined."""
     names = [track.name for track in schema.tracks if track.kind == "interval" and track.unit == unit]
     if len(names) < 2:
         return names[0] if names else str(unit)
@@ -85,7 +86,7 @@ def unit_label(schema: TraceSchema, unit: int) -> str:
 
 
 def wait_kinds(schema: TraceSchema) -> frozenset[int]:
-    """Kinds that say why a unit waits."""
+    """Return the kinds that tell why a unit waits."""
     return frozenset(kind.id for kind in schema.kinds if kind.role.startswith(WAIT))
 
 
@@ -95,7 +96,8 @@ def unit_times(
     units: Collection[int] | None = None,
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, UnitTime]:
-    """Unit id -> its time within the cycles [first, last); None: all cycles known, None: all units."""
+    """Return, by unit id, its time within the cycles [first, last); None: all cycles known, None: all
+    units."""
     known = _tracks(reader)
     chosen = known if units is None else {unit: known[unit] for unit in units if unit in known}
     first, last = window if window is not None else (0, reader.end_cycle)
@@ -121,7 +123,7 @@ def time_of_tracks(
     window: tuple[int, int],
     under_way: Iterable[UnderWay] = (),
 ) -> UnitTime:
-    """The time that tracks show together, as if they were all of a unit's."""
+    """Return the time of some tracks together, as if all belonged to one unit."""
     open_ones = [row for row in under_way if row.track in tracks]
     return _time(reader, tracks, window, open_ones, wait_kinds(reader.schema))
 
@@ -135,7 +137,7 @@ def _time(
 ) -> UnitTime:
     first, last = window[0], max(window)
     if len(tracks) == 1:
-        # Intervals of one track never overlap: running sums answer, whatever the length of the trace.
+        # Intervals of one track never overlap: running sums give the answer, however long the trace is.
         view = reader.source.interval_view(tracks[0])
         busy, waiting = _busy_and_waiting(view, first, last, waits)
         for row in open_ones:
@@ -154,7 +156,8 @@ def kind_times(
     window: tuple[int, int],
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, int]:
-    """Kind id -> cycles of [first, last) in which one of the tracks shows it; two may show two kinds."""
+    """Return, by kind id, the cycles of [first, last) in which a track shows it; a cycle may count for two
+    kinds."""
     first, last = window[0], max(window)
     found: dict[int, int] = {}
     if len(tracks) == 1:
@@ -169,7 +172,7 @@ def kind_times(
 
 
 def _busy_and_waiting(view: IntervalView, first: int, last: int, waits: frozenset[int]) -> tuple[int, int]:
-    """Cycles of [first, last) that work covers, and that waits cover."""
+    """Return the cycles of [first, last) that work covers, and those that waits cover."""
     is_whole = first <= 0 and (not len(view.end) or last >= view.end[-1])
     found = view.covered.get(waits) if is_whole else None
     if found is None:
@@ -181,7 +184,7 @@ def _busy_and_waiting(view: IntervalView, first: int, last: int, waits: frozense
 
 
 def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], is_wait: bool) -> int:
-    """Cycles of [first, last) that intervals cover, of the waits or of the others."""
+    """Return the cycles of [first, last) that intervals cover, of waits if `is_wait`, else of other kinds."""
     chosen = _chosen_kinds(len(view.local), waits, is_wait)
     columns = view.local[chosen & (view.local >= 0)]
     return _covered_before(view, last, chosen, columns) - _covered_before(view, first, chosen, columns)
@@ -189,14 +192,15 @@ def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], i
 
 @lru_cache(maxsize=256)
 def _chosen_kinds(number: int, waits: frozenset[int], is_wait: bool) -> np.ndarray:
-    """Which of the first `number` kinds are waits, or are none: (number,) bool, read-only."""
+    """Return which of the first `number` kinds are waits (or are not, by `is_wait`): (number,) bool,
+    read-only."""
     chosen = np.array([(kind in waits) == is_wait for kind in range(number)], dtype=bool)
     chosen.flags.writeable = False
     return chosen
 
 
 def _covered_before(view: IntervalView, cycle: int, chosen: np.ndarray, columns: np.ndarray) -> int:
-    """Cycles before `cycle` that intervals of chosen kinds cover."""
+    """Return the cycles before `cycle` that intervals of the chosen kinds cover."""
     count = int(view.start.searchsorted(cycle)) if cycle > 0 else 0
     if not count:
         return 0
@@ -217,7 +221,7 @@ def _rows(
     window: tuple[int, int],
     open_ones: Sequence[UnderWay],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Start, end and kind of all intervals of the tracks and of those under way, cut to the window."""
+    """Return start, end and kind of all intervals of the tracks and of those under way, cut to the window."""
     first, last = window
     starts = [np.array([row.start for row in open_ones], dtype=np.int64)]
     ends = [np.array([row.end for row in open_ones], dtype=np.int64)]
@@ -236,7 +240,7 @@ def _rows(
 
 
 def covered_cycles(start: np.ndarray, end: np.ndarray) -> int:
-    """Cycles that at least one interval covers."""
+    """Return the number of cycles that at least one interval covers."""
     if not len(start):
         return 0
     order = np.argsort(start, kind="stable")

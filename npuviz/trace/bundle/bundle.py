@@ -1,8 +1,8 @@
-"""Writing and opening a bundle: a folder of Parquet parts with a manifest.
+"""Write and open bundles: folders of Parquet parts with a manifest.
 
 The writer works in a hidden folder beside the final place, `.<name>.partial-<pid>`, and renames it
-when the run is over. What is killed leaves that folder, which opens like any bundle and says that
-it is not complete. An earlier bundle of the same name stays untouched until then.
+when the run is over. A killed run leaves that folder, which opens like any bundle and says that
+it is not complete. An earlier bundle of the same name stays untouched until the run is over.
 """
 
 import os
@@ -38,7 +38,8 @@ _WAITING_PAGES = 3
 
 
 def open_bundle(path: str | Path) -> TraceReader:
-    """Open a bundle, a zip of one, or the remains of a killed run. Reads the manifest; columns come later.
+    """Open a bundle, a zip of one, or the remains of a killed run. Reads the manifest; columns are read
+    later.
 
     Raises FormatError.
     """
@@ -46,7 +47,7 @@ def open_bundle(path: str | Path) -> TraceReader:
 
 
 def open_checked_bundle(path: str | Path) -> TraceReader:
-    """Open a bundle and read everything in it once, so that no later question finds damage.
+    """Open a bundle and read everything in it once, so that no later question can find damage.
 
     Raises FormatError.
     """
@@ -56,10 +57,10 @@ def open_checked_bundle(path: str | Path) -> TraceReader:
 
 
 class BundleWriter:
-    """Writes one bundle. Pages are encoded in a thread of its own; errors come out at the next call.
+    """Writes one bundle. Pages are encoded in a separate thread, whose errors are raised at the next call.
 
-    All methods but `abort` raise ExportError when the bundle cannot be written; the partial folder
-    is gone then.
+    All methods but `abort` raise ExportError if the bundle cannot be written; the partial folder
+    is then removed.
     """
 
     def __init__(self, path: str | Path, schema: TraceSchema, *, page_rows: int = PAGE_ROWS) -> None:
@@ -79,26 +80,26 @@ class BundleWriter:
             raise ExportError(f"{self.path}: exists and is not a trace bundle; choose another name")
         with shielded():
             self._folder = self._guarded(lambda: _make_partial_folder(self.path))
-            # An interrupt may come before anybody who would call `abort` has this object.
+            # An interrupt may come before a caller has this object and could call `abort`.
             self._leftover = weakref.finalize(self, _remove_own, self._folder, os.getpid())
         self._guarded(lambda: manifest.write_manifest(self._folder, self._manifest))
 
     @property
     def folder(self) -> Path:
-        """Where the parts are now: the partial folder, or the published bundle."""
+        """Folder of the parts now: the partial folder, or the published bundle."""
         return self.path if self._is_over else self._folder
 
     def begin(self, resolve: Resolver) -> None:
-        """Say who resolves instructions; before the first page."""
+        """Set the resolver of instructions; call it before the first page."""
         self._resolve = resolve
 
     def set_model(self, model: Mapping[str, Any]) -> None:
-        """Write model.json: what describes the run besides its events. Plain JSON values."""
+        """Write model.json: what describes the run besides its events, as plain JSON values."""
         data = orjson.dumps(model, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
         self._guarded(lambda: manifest.replace_file(self._folder / manifest.MODEL_NAME, data))
 
     def write_page(self, rows: np.ndarray, horizon: int) -> None:
-        """Write event rows (n, 4), which the caller may not change afterwards."""
+        """Write event rows (n, 4), which the caller must not change afterwards."""
         self._submit(lambda: self._write_page(rows, horizon))
 
     def add_part(self, table: manifest.TableName, columns: Columns) -> None:
@@ -121,7 +122,7 @@ class BundleWriter:
         return self.path
 
     def abort(self) -> None:
-        """Give up: remove the partial folder. Nothing happens after `close`."""
+        """Give up: remove the partial folder. Does nothing after `close`."""
         if self._is_over:
             return
         with shielded():
@@ -174,7 +175,7 @@ class BundleWriter:
         except OSError as error:
             return ExportError(f"{self.path}: cannot write the trace: {error.strerror or error}")
         except Exception as error:
-            # A bug, which must reach the caller instead of ending this thread unseen.
+            # A bug: it must reach the caller instead of ending this thread unseen.
             return SimulationError(f"{self.path}: {type(error).__name__} while writing the trace: {error}")
         return None
 
@@ -245,7 +246,7 @@ class BundleWriter:
 
 
 def _remove_own(folder: Path, owner: int) -> None:
-    """Remove a folder, but not from a copy of the process that made it."""
+    """Remove a folder, unless this process is a copy (fork) of the one that made it."""
     if os.getpid() == owner:
         with shielded():
             shutil.rmtree(folder, ignore_errors=True)

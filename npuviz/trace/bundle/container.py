@@ -1,4 +1,4 @@
-"""Where a bundle's files lie: a folder, or a zip archive of one."""
+"""Access a bundle's files, in a folder or in a zip archive of one."""
 
 import glob
 import zipfile
@@ -11,7 +11,7 @@ from npuviz.base.reading import reading
 from npuviz.trace.bundle.manifest import MANIFEST_NAME
 
 LARGEST_MEMBER_BYTES = 1 << 28
-"""Of a part in a zip archive, which is unpacked in memory."""
+"""Largest size of a part in a zip archive, which is unpacked in memory."""
 
 
 class Container(Protocol):
@@ -19,28 +19,28 @@ class Container(Protocol):
 
     @property
     def path(self) -> Path:
-        """The folder or archive."""
+        """Path of the folder or archive."""
         ...
 
     def describe(self, name: str) -> str:
-        """Where a file is, for messages."""
+        """Return where a file is, for messages."""
         ...
 
     def size_of(self, name: str) -> int | None:
-        """Bytes of a file, None if it is missing."""
+        """Return the size of a file in bytes, None if it is missing."""
         ...
 
     def read(self, name: str) -> Any:
-        """Contents as bytes or as a buffer over mapped memory. Raises FormatError."""
+        """Return contents as bytes or as a buffer over mapped memory. Raises FormatError."""
         ...
 
     def hold(self, name: str) -> None:
-        """Have `read` give the present contents, whatever becomes of the file. Raises FormatError."""
+        """Make `read` return the present contents even if the file is replaced later. Raises FormatError."""
         ...
 
 
 def open_container(path: Path) -> Container:
-    """The folder or zip archive at `path`. Raises FormatError if it holds no manifest."""
+    """Open the folder or zip archive at `path`. Raises FormatError if it has no manifest."""
     if printable(path) != str(path):
         raise FormatError(printable(path), expected="a name in UTF-8", hint="rename the bundle")
     if path.is_dir():
@@ -71,7 +71,7 @@ class _Folder:
         return str(self.path / name)
 
     def hold(self, name: str) -> None:
-        # Mapped memory outlives its file, which a run may replace or remove, and takes no file handle.
+        # Mapped memory survives the replacement or removal of its file, and takes no file handle.
         data = self._map(name)
         identity = self._identity(name)
         if identity is not None:
@@ -98,7 +98,8 @@ class _Folder:
 
     def read(self, name: str) -> Any:
         identity, data = self._held.get(name, (None, None))
-        # A file that is still there may have been cut, which mapped memory does not survive.
+        # A file that is still there is mapped again: it may have been cut, which mapped memory does not
+        # survive.
         return self._map(name) if identity == self._identity(name) or data is None else data
 
     def _map(self, name: str) -> Any:
@@ -131,7 +132,7 @@ class _Zip:
             return None
 
     def hold(self, name: str) -> None:
-        """The archive stays open, so that nothing can become of its files."""
+        """Do nothing: the archive stays open, so that its files cannot change."""
 
     def read(self, name: str) -> Any:
         size = self.size_of(name) or 0

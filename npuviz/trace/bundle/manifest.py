@@ -1,4 +1,4 @@
-"""The manifest of a bundle: which version, what the rows mean, which parts hold them."""
+"""Define the manifest of a bundle: its version, what the rows mean, which parts hold them."""
 
 import os
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ MANIFEST_NAME = "manifest.json"
 MODEL_NAME = "model.json"
 FORMAT_NAME = "npuviz-trace"
 FORMAT_VERSION = 2
-"""2: what let tracks go on (causes)."""
+"""Version 2 added causes: what let tracks go on."""
 LARGEST_TEXT_BYTES = 1 << 26
-"""Of manifest and model, which take many times as much once they are read."""
+"""Largest size of manifest and model, which take many times as much memory once they are read."""
 LARGEST_PART_ROWS = 1 << 24
 LAST_CYCLE = 1 << 62
 LARGEST_CELLS = 1 << 29
-"""Tracks times kinds: readers keep a number for each pair."""
+"""Largest product of tracks and kinds: readers keep a number for each pair."""
 FREQUENCIES = (1e3, 1e15)
-"""Hz that a clock may have; 0 where there is none."""
+"""Lowest and highest frequency of a clock in Hz; 0 is allowed for none."""
 
 TableName = Literal["intervals", "counters", "flows", "causes", "lifetimes"]
 TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
@@ -33,8 +33,8 @@ TABLE_NAMES: tuple[TableName, ...] = get_args(TableName)
 class Part:
     """One Parquet file. Rows of earlier parts come before those of later ones, track by track.
 
-    crc32       of the whole file
-    last_cycle  every row happened, and every interval ended, before or at it
+    crc32       checksum of the whole file
+    last_cycle  all rows happened before this cycle, and all intervals ended at it or before
     """
 
     file: str
@@ -58,12 +58,12 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest so that a reader sees the old one or the new one, never half of it."""
+    """Write the manifest so that a reader sees either the old or the new one, never a half."""
     replace_file(folder / MANIFEST_NAME, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a small file in one step, seen from outside."""
+    """Write a small file so that others see the old or the new content, never a half."""
     temporary = path.with_name(path.name + ".new")
     with open(temporary, "wb") as file:
         file.write(data)
@@ -103,7 +103,8 @@ def parse_manifest(file: str, data: bytes) -> Manifest:
 
 @cache
 def _validator() -> Any:
-    """Made once: pydantic compiles the whole tree of types. Imported late, it takes a tenth of a second."""
+    """Make the validator of manifests once, and late: pydantic takes a tenth of a second to compile the
+    types."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Manifest)
@@ -113,7 +114,7 @@ _HINT = "the bundle is damaged: record it again"
 
 
 def _check(file: str, manifest: Manifest) -> None:
-    """What types alone do not say."""
+    """Check what the types of the fields do not express."""
     _check_schema(file, manifest.schema)
     if not 1 <= manifest.version <= FORMAT_VERSION:
         found = str(manifest.version)[:40]
@@ -134,7 +135,7 @@ def _check(file: str, manifest: Manifest) -> None:
 
 
 def _check_schema(file: str, schema: TraceSchema) -> None:
-    """Ids, sizes and numbers of the schema: readers take them as indices and as 64-bit words."""
+    """Check ids, sizes and numbers of the schema, which readers use as indices and 64-bit words."""
     ids = [kind.id for kind in schema.kinds]
     low, high = FREQUENCIES
     rules = (

@@ -1,4 +1,4 @@
-"""One page of event rows as the tables of a bundle."""
+"""Turn one page of event rows into the tables of a bundle."""
 
 import numpy as np
 
@@ -24,13 +24,13 @@ class PageTables:
         self._groups: dict[int, list[tuple[np.ndarray, ...]]] = {}
 
     def add(self, batch: SplitRows) -> None:
-        """Copy a batch."""
+        """Add a copy of a batch."""
         for key, place in batch.groups():
             columns = (batch.first, batch.second, batch.third, batch.code)
             self._groups.setdefault(key, []).append(tuple(column[place].copy() for column in columns))
 
     def columns(self) -> list[tuple[TableName, dict[str, np.ndarray]]]:
-        """The tables that have rows."""
+        """Return the tables that have rows, with their columns."""
         keys = sorted(self._groups)
         tracks = self._schema.tracks
         found: list[tuple[TableName, dict[str, np.ndarray]]] = []

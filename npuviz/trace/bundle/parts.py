@@ -1,4 +1,4 @@
-"""Parts of a bundle: numpy columns to and from Parquet bytes.
+"""Convert the parts of a bundle: numpy columns to and from Parquet bytes.
 
 pyarrow is imported on first use: a window that opens a model does not pay for it.
 """
@@ -50,7 +50,7 @@ Columns = Mapping[str, np.ndarray]
 
 
 def encode(table: TableName, columns: Columns) -> bytes:
-    """Parquet bytes of one part: zstd, integers of eight bytes as packed differences."""
+    """Return the Parquet bytes of one part: zstd, integers of eight bytes as packed differences."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -74,7 +74,7 @@ def encode(table: TableName, columns: Columns) -> bytes:
 
 
 def last_cycle(table: TableName, columns: Columns) -> int:
-    """See Part.last_cycle."""
+    """Return the Part.last_cycle of columns."""
     name = "end" if table in ("intervals", "lifetimes") else "cycle"
     values = columns[name]
     if len(values) == 0:
@@ -83,7 +83,7 @@ def last_cycle(table: TableName, columns: Columns) -> int:
 
 
 def before(table: TableName, columns: Columns, cycle: int) -> dict[str, np.ndarray]:
-    """The rows that remain when history is cut at `cycle`."""
+    """Return the rows that remain when history is cut at `cycle`."""
     ends = table in ("intervals", "lifetimes")
     keep = columns["end"] <= cycle if ends else columns["cycle"] < cycle
     return {name: values[keep] for name, values in columns.items()}
@@ -101,7 +101,7 @@ def check_bytes(file: str, data: Any, part: Part) -> None:
 
 
 def check_columns(path: Path, part: Part) -> None:
-    """Compare rows, names and types of the columns of a part with what its table has. Raises FormatError."""
+    """Compare rows, names and types of a part's columns with those of its table. Raises FormatError."""
     import pyarrow.parquet as pq
 
     with reading(path, hint=_HINT), pq.ParquetFile(path) as parquet:
@@ -112,7 +112,7 @@ def check_columns(path: Path, part: Part) -> None:
 
 
 def _check_types(file: str, schema: Any, types: Mapping[str, type], names: Sequence[str]) -> None:
-    """Compare the columns of a Parquet file with the types they are to have, before they are read."""
+    """Compare the columns of a Parquet file with their expected types before they are read."""
     import pyarrow as pa
 
     for name in names:
@@ -122,7 +122,7 @@ def _check_types(file: str, schema: Any, types: Mapping[str, type], names: Seque
 
 
 def decode(file: str, data: Any, part: Part, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
-    """Columns of a part from its bytes (bytes or a pyarrow Buffer), read-only. Raises FormatError."""
+    """Decode columns of a part from its bytes (bytes or a pyarrow Buffer), read-only. Raises FormatError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

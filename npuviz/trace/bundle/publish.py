@@ -1,4 +1,4 @@
-"""Putting a finished folder in the place of an earlier one without ever losing both."""
+"""Put a finished folder in the place of an earlier one without ever losing both."""
 
 import ctypes
 import os
@@ -10,10 +10,10 @@ _RENAME_EXCHANGE = 2
 
 
 def publish_folder(finished: Path, place: Path) -> None:
-    """Rename `finished` to `place`; a folder that is there already is replaced and then deleted.
+    """Rename `finished` to `place`; a folder that is already there is replaced and deleted.
 
-    Where the file system can exchange two names this is one step; elsewhere the old folder steps
-    aside first and comes back if the second rename fails. Raises OSError.
+    Where the file system can exchange two names this is one step; elsewhere the old folder is moved
+    aside first and moved back if the second rename fails. Raises OSError.
     """
     if not place.exists():
         os.rename(finished, place)
@@ -32,7 +32,7 @@ def publish_folder(finished: Path, place: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swap two names in one step (Linux: renameat2); False where that is not possible."""
+    """Swap two names in one step (Linux: renameat2); return False if that is not possible."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""SQL over a bundle, by DuckDB."""
+"""Query a bundle with SQL, by DuckDB."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,15 @@ from npuviz.trace.source import TraceSource
 from npuviz.trace.unit_times import tracks_of_units, unit_label
 
 MAX_ROWS = 1_000_000
-"""Of an answer, which is held in memory as Python values."""
+"""Most rows of an answer, which is held in memory as Python values."""
 MAX_SECONDS = 300.0
 """A query that takes longer is ended."""
 GRACE_SECONDS = 2.0
-"""So long an interrupted query may take to end. DuckDB looks only between steps, and one call of a function,
-such as `levenshtein` of two long texts, is one step: what has not ended by then is left to itself."""
+"""Time that an interrupted query gets to end. DuckDB checks for interrupts only between steps, and one call
+of a function, such as `levenshtein` of two long texts, is one step: a query that has not ended by then is
+abandoned."""
 MEMORY_LIMIT = "4GiB"
-"""What DuckDB may hold for one query; nothing is spilled to disk."""
+"""Most memory that DuckDB may use for one query; nothing is spilled to disk."""
 _CLOSED: dict[str, Any] = {
     "enable_external_access": False,
     "autoinstall_known_extensions": False,
@@ -45,7 +46,7 @@ no extension, no Python variable. Source: DuckDB's page "Securing DuckDB"."""
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Names of the columns and the rows, as plain Python values."""
+    """Names of the columns, and the rows as plain Python values."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -86,7 +87,8 @@ create view unit_times as
          coalesce(c.busy / nullif(r.end_cycle, 0), 0)::double as share
   from unit_names n cross join run r left join covered c on c.unit = n.unit;
 """
-"""Views with names: slices (of intervals), samples (of counters), residence (of lifetimes); unit_times."""
+"""Views that add names to ids: slices (of intervals), samples (of counters), residence (of lifetimes); and
+unit_times."""
 
 
 def query(
@@ -117,9 +119,9 @@ def query_trace(
     max_seconds: float = MAX_SECONDS,
     hazards: Callable[[], Sequence[Mapping[str, Any]]] = tuple,
 ) -> QueryResult:
-    """As `query`, of a trace that is open, also while it is recorded: what is recorded up to now.
+    """Query an open trace as `query` does; one that is being recorded has what was recorded so far.
 
-    hazards  rows of the table `hazards`, asked for only if the SQL names it; a bundle has its own
+    hazards  returns the rows of the table `hazards`, called only if the SQL names it; a bundle has its own
     Raises UsageError, and FormatError for a damaged bundle.
     """
     found = hazards() if "hazards" in sql.casefold() else ()
@@ -139,7 +141,7 @@ def query_trace(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What a query may do, see `query`, and the hazards that it may read."""
+    """What a query may do, see `query`, and the hazards that it can read."""
 
     is_unsafe: bool
     max_seconds: float
@@ -168,7 +170,8 @@ def _query(
 
 
 def _bounded(connection: Any, sql: str, max_seconds: float) -> QueryResult:
-    """The answer of a query in a thread of its own, which closes the connection. Raises as `_asked`."""
+    """Run a query in a separate thread, which closes the connection, and return its answer. Raises as
+    `_asked`."""
     answers: SimpleQueue[QueryResult | BaseException] = SimpleQueue()
 
     def ask() -> None:
@@ -199,7 +202,7 @@ def _bounded(connection: Any, sql: str, max_seconds: float) -> QueryResult:
 
 
 def _asked(connection: Any, sql: str) -> QueryResult:
-    """The answer of a query. Raises UsageError; what reading the parts raises goes through."""
+    """Return the answer of a query. Raises UsageError; exceptions from reading the parts pass."""
     import duckdb
     import pyarrow as pa
 
@@ -211,7 +214,7 @@ def _asked(connection: Any, sql: str) -> QueryResult:
             "--unsafe lets it read and write other files"
         ) from None
     except (duckdb.Error, pa.ArrowException, RuntimeError, ValueError, OverflowError) as error:
-        # The last two: values that Python has not, such as a date behind the year 9999.
+        # The last two are raised for values that Python cannot represent, such as a date after the year 9999.
         raise UsageError(f"query: {_one_line(str(error))}") from None
 
 
@@ -226,7 +229,7 @@ def _answer(found: Any) -> QueryResult:
 
 
 def columns_of(reader: TraceReader, table: TableName) -> dict[str, np.ndarray]:
-    """All rows of a table of a trace in memory, column by column; sorted as in a bundle."""
+    """Return all rows of a table of a trace in memory, column by column, sorted as in a bundle."""
     tracks = reader.schema.tracks
     if table in ("flows", "causes"):
         rows = reader.source.flow_view() if table == "flows" else reader.source.cause_view()
@@ -245,7 +248,7 @@ def columns_of(reader: TraceReader, table: TableName) -> dict[str, np.ndarray]:
 
 
 def _add_table(connection: Any, source: BundleSource, table: TableName) -> None:
-    """Parts of a folder are read as the query needs them, those of a zip now."""
+    """Register a table: parts of a folder are read as the query needs them, those of a zip now."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -254,7 +257,7 @@ def _add_table(connection: Any, source: BundleSource, table: TableName) -> None:
     if parts and source.path.is_dir():
         for part in parts:
             check_columns(source.path / part.file, part)
-        # Names as they are: DuckDB's own reader would take `*` and `[` in them for a pattern.
+        # Files by their exact names: DuckDB's own reader would take `*` and `[` in them for a pattern.
         files = [str(source.path / part.file) for part in parts]
         schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in types.items()])
         connection.register(table, ds.dataset(files, schema=schema, format="parquet"))
@@ -312,7 +315,7 @@ def _name_tables(schema: TraceSchema) -> dict[str, Any]:
 
 
 def _run_tables(source: TraceSource) -> dict[str, Any]:
-    """What `unit_times` counts over: the cycles of the run, and the units that have tracks."""
+    """Return the tables that `unit_times` uses: the cycles of the run, and the units that have tracks."""
     import pyarrow as pa
 
     units = list(tracks_of_units(source.schema))
@@ -328,7 +331,7 @@ def _run_tables(source: TraceSource) -> dict[str, Any]:
 
 
 def _hazard_table(rows: Sequence[object]) -> Any:
-    """Hazards as `run --json` has them; an instruction or a cycle that is unknown is null."""
+    """Return the table of hazards, from rows as in `run --json`; an unknown instruction or cycle is null."""
     import pyarrow as pa
 
     known = [cast(Mapping[str, Any], row) for row in rows if isinstance(row, Mapping)]
@@ -347,5 +350,5 @@ def _is_place(value: object) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """The message of DuckDB without the picture of the query it appends."""
+    """Return DuckDB's message without the excerpt of the query that it appends."""
     return " ".join(text.split("\n\nLINE ")[0].split())

@@ -1,4 +1,4 @@
-"""A bundle as a source of readers: columns are read when somebody asks for them."""
+"""Read a bundle as a source for readers; columns are read when they are first needed."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from npuviz.trace.schema import CAUSE_DTYPE, FLOW_DTYPE, LIFETIME_DTYPE, TraceSc
 from npuviz.trace.series import CounterSeries, CounterView, IntervalSeries, IntervalView
 
 _NOTE = ("severity", "code", "text")
-"""What a note of the model says."""
+"""Keys of a note of the model."""
 
 
 class BundleSource:
-    """Reads a bundle. Opening reads the manifest and compares the sizes of the parts; a table is
-    read, checked and grouped by track at the first question that needs it, from the files as they were
-    when the bundle was opened: a run may replace it meanwhile. Raises FormatError."""
+    """Reads a bundle. Opening reads the manifest and compares the sizes of the parts; a table is read,
+    checked and grouped by track at the first question that needs it, from the files as they were when the
+    bundle was opened, even if a run replaces them meanwhile. Raises FormatError."""
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -58,7 +58,7 @@ class BundleSource:
 
     @property
     def path(self) -> Path:
-        """Where the bundle is."""
+        """Path of the bundle."""
         return self._container.path
 
     @property
@@ -67,13 +67,14 @@ class BundleSource:
         return self._manifest
 
     def read_part(self, name: str) -> Any:
-        """Bytes of a part."""
+        """Return the bytes of a part."""
         return self._container.read(name)
 
     def check(self) -> None:
-        """Read everything once: parts, their columns, what rows name. What the timeline needs is kept.
+        """Read and check everything once: parts, their columns, the ids in their rows. Columns for the
+        timeline are kept.
 
-        Whoever shows a bundle asks for it first, so that nothing turns out to be damaged later.
+        Call it before a bundle is shown, so that no damage is found later.
         Raises FormatError.
         """
         for part in self._manifest.parts:
@@ -83,7 +84,8 @@ class BundleSource:
             _ = self._intervals, self._counters, self._causes, self._lifetimes, self._model
 
     def _check_rows(self, table: TableName, columns: Mapping[str, np.ndarray]) -> None:
-        """Ids that rows name, and cycles: within what the manifest says and 64 bits can add."""
+        """Check that ids in rows and cycles are within the manifest's limits, and that 64 bits can add
+        them."""
         most = {"node": len(self.schema.node_names) - 1, "tensor": len(self.schema.tensor_names) - 1}
         for name, values in columns.items():
             if len(values) == 0:
@@ -102,7 +104,7 @@ class BundleSource:
 
     @property
     def schema(self) -> TraceSchema:
-        """What the rows mean."""
+        """Names and meaning of the rows."""
         return self._manifest.schema
 
     @property
@@ -117,7 +119,7 @@ class BundleSource:
 
     @property
     def num_intervals(self) -> int:
-        """Intervals of all tracks, from the manifest."""
+        """Number of intervals of all tracks, from the manifest."""
         return sum(part.rows for part in self._manifest.parts if part.table == "intervals")
 
     @property
@@ -144,7 +146,7 @@ class BundleSource:
         return found
 
     def interval_view(self, track: int) -> IntervalView:
-        """One interval track. Raises KeyError for another track."""
+        """Return one interval track. Raises KeyError for another track."""
         with self._lock:
             series = self._intervals[track]
 
@@ -156,32 +158,33 @@ class BundleSource:
             return series.view(details)
 
     def last_starts(self, tracks: Sequence[int]) -> list[int]:
-        """Start of the last interval of each of some interval tracks, -1 where there is none."""
+        """Return the start of the last interval of each of some interval tracks, -1 for a track without
+        any."""
         starts = [self.interval_view(track).start for track in tracks]
         return [int(start[-1]) if len(start) else -1 for start in starts]
 
     def instructions_of(self, track: int) -> np.ndarray:
-        """Instruction of every row of an interval track (int64, -1 none), read-only."""
+        """Return the instruction of every row of an interval track (int64, -1 none), read-only."""
         with self._lock:
             return self._details[track][1]
 
     def counter_view(self, track: int) -> CounterView:
-        """One counter track. Raises KeyError for another track."""
+        """Return one counter track. Raises KeyError for another track."""
         with self._lock:
             return self._counters[track].view()
 
     def flow_view(self) -> np.ndarray:
-        """All flows, FLOW_DTYPE, sorted by cycle."""
+        """Return all flows, FLOW_DTYPE, sorted by cycle."""
         with self._lock:
             return self._flows
 
     def cause_view(self) -> np.ndarray:
-        """All causes, CAUSE_DTYPE, in the order of recording."""
+        """Return all causes, CAUSE_DTYPE, in the order of recording."""
         with self._lock:
             return self._causes
 
     def lifetimes_within(self, memory: int, low: int, high: int) -> np.ndarray:
-        """Lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, in order of their end."""
+        """Return the lifetimes of a memory that overlap [low, high): LIFETIME_DTYPE, sorted by end."""
         with self._lock:
             rows = self._lifetimes[memory]
         first = int(np.searchsorted(rows["end"], np.int64(low), side="right"))
@@ -191,7 +194,7 @@ class BundleSource:
     # -- reading tables ---------------------------------------------------------------------------
 
     def _read(self, table: TableName, names: Sequence[str] | None = None) -> list[dict[str, np.ndarray]]:
-        """Columns of all parts of a table."""
+        """Return the columns of all parts of a table."""
         return [
             decode(self._container.describe(part.file), self._container.read(part.file), part, names)
             for part in self._manifest.parts
@@ -199,7 +202,7 @@ class BundleSource:
         ]
 
     def _by_track(self, table: TableName, names: Sequence[str]) -> dict[int, list[np.ndarray]]:
-        """Track id -> the named columns, joined over all parts, for every track that has rows."""
+        """Return the named columns, joined over all parts, by track id, for every track that has rows."""
         pieces: dict[int, list[list[np.ndarray]]] = {}
         for columns in self._read(table, ["track", *names]):
             track = columns["track"]
@@ -286,7 +289,7 @@ class BundleSource:
 
 
 def _listed(notes: Any) -> list[Any]:
-    """Notes as a list; anything else counts as one note that is wrong."""
+    """Return notes as a list; anything but a list counts as one wrong note."""
     return notes if isinstance(notes, list) else [notes]
 
 

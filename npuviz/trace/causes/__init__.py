@@ -1,1 +1,2 @@
-"""Why things happened when they did: the graph of causes, the critical path, what a change would do."""
+"""Explain why things happened when they did: the graph of causes, the critical path, what a change would
+do."""

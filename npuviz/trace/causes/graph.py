@@ -1,4 +1,5 @@
-"""The graph of causes of one trace: its intervals, what let each of them start, and walks along them."""
+"""Build the graph of causes of one trace: its intervals and what let each of them start; and walk along
+it."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -19,12 +20,12 @@ SEGMENT_DTYPE = np.dtype(
         ("instruction", np.int64),
     ]
 )
-"""Part of a path: over [start, end) it led through `track`. kind -1: the cause is not recorded; a kind that
-says why something waits: an earlier result was on its way to the track, or a wait that nothing explains."""
+"""One part of a path: over [start, end) it led through `track`. kind -1: the cause is not recorded. A kind of
+wait stands for an earlier result on its way to the track, or for a wait that nothing explains."""
 
 _FIRST_ROOM = 1 << 10
 _SortedCauses = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""By track and cycle: offsets, cycle, kind, done, source, and their numbers as recorded."""
+"""Causes sorted by track and cycle: offsets, cycle, kind, done, source, and their numbers as recorded."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class CauseGraph:
     """Columns of a trace, ready for walks; see walk_kernels for their meaning.
 
     recorded   number of each cause among those of the trace, as they were recorded
-    end_cycle  up to which the trace was known when it was made
+    end_cycle  cycle up to which the trace was known when the graph was made
     """
 
     start: np.ndarray
@@ -55,20 +56,20 @@ class CauseGraph:
 
     @property
     def cause_track(self) -> np.ndarray:
-        """Track of every cause, -1 for what the run ended with."""
+        """Track of every cause, -1 for the cause of the end of the run."""
         counts = np.diff(self.cause_offsets)
         return np.repeat(np.append(np.arange(len(counts) - 1), -1), counts)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What kernels take."""
+        """The columns as kernels take them."""
         own = (self.start, self.end, self.kind, self.instruction, self.offsets, self.passes)
         index = (self.waits, self.frames, self.first_of, self.by_instruction)
         return (*own, *index, self.cause_offsets, self.cause_cycle, self.cause_kind, self.done, self.source)
 
 
 def cause_graph(reader: TraceReader) -> CauseGraph:
-    """Read all intervals and causes of a trace. Costs a copy of them."""
+    """Read all intervals and causes of a trace into a graph. Costs a copy of them."""
     schema, source = reader.schema, reader.source
     views = [source.interval_view(track.id) for track in schema.tracks if track.kind == "interval"]
     numbers = [source.instructions_of(track.id) for track in schema.tracks if track.kind == "interval"]
@@ -106,7 +107,7 @@ def _sorted_causes(reader: TraceReader) -> _SortedCauses:
 
 
 def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndarray:
-    """What led to a point: SEGMENT_DTYPE, oldest first, without gaps from `stop` to `cycle`.
+    """Return the path to a point: SEGMENT_DTYPE, oldest first, without gaps from `stop` to `cycle`.
 
     track  -1: the end of the run
     """
@@ -127,12 +128,12 @@ def path_to(graph: CauseGraph, track: int, cycle: int, stop: int = 0) -> np.ndar
 
 
 def critical_path(graph: CauseGraph) -> np.ndarray:
-    """The path to the end of the run: SEGMENT_DTYPE whose lengths sum to the run's cycles."""
+    """Return the path to the end of the run: SEGMENT_DTYPE whose lengths sum to the run's cycles."""
     return path_to(graph, -1, graph.end_cycle)
 
 
 def sources_of(graph: CauseGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Track (int64) and cycle (int64) of the source of every cause, -1 where it is not known."""
+    """Return track (int64) and cycle (int64) of the source of every cause, -1 where it is not known."""
     tracks, cycles = np.empty(len(graph.source), np.int64), np.empty(len(graph.source), np.int64)
     find_sources(graph.arrays, tracks, cycles)
     return tracks, cycles
@@ -142,7 +143,7 @@ _known: "WeakKeyDictionary[TraceReader, tuple[tuple[int, int, int], CauseGraph]]
 
 
 def graph_of(reader: TraceReader) -> CauseGraph:
-    """The graph of a trace as it is now; made again only after the trace has changed."""
+    """Return the graph of a trace as it is now; it is made again only if the trace has changed."""
     state = (reader.end_cycle, reader.num_intervals, len(reader.causes))
     kept = _known.get(reader)
     if kept is None or kept[0] != state:

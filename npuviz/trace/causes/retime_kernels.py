@@ -1,8 +1,8 @@
-"""Times all of a trace again with other durations: forwards, each start after what it depended on.
+"""Compute the times of a whole trace again with other durations: forwards, each start after its dependences.
 
-Whatever starts is a node: a row of intervals that is work, or a cause (a point in time at which its track
-could go on). Nodes come in the order of their times, so that what one depends on is timed before it. Without
-a change every node keeps its time, because each constraint held in the run; those that were tight decide.
+A node is a row of intervals that is work, or a cause (a point in time at which its track
+could go on). Nodes are sorted by time, so that a node's dependences are timed before it. Without
+a change every node keeps its time, because each constraint held in the run, and the tight ones decide.
 """
 
 # pyright: reportMissingParameterType=false
@@ -19,7 +19,7 @@ _inlined = inner(forceinline=True)
 
 @_inlined
 def _point(columns, change, times, track, cycle):
-    """New time of a point (track, cycle): within or behind the last work of the track before it."""
+    """Return the new time of a point (track, cycle): inside or after the last work of the track before it."""
     start, end, _, offsets, stands, c_offsets, c_cycle = columns[:7]
     factor = change[0]
     new_start, new_cause = times
@@ -37,7 +37,7 @@ def _point(columns, change, times, track, cycle):
 
 @_inlined
 def _cause_time(columns, change, times, cause, cycle):
-    """New time of a cause: that of its source, and what lies between."""
+    """Return the new time of a cause: the new time of its source plus the time between them."""
     c_done, c_track = columns[7:9]
     own = columns[6][cause]
     if c_track[cause] < 0:
@@ -48,7 +48,8 @@ def _cause_time(columns, change, times, cause, cycle):
 
 @_inlined
 def _after_own(columns, change, times, row, track):
-    """New time at which a track can go on with a row, by its own past; and the end of what was before."""
+    """Return the new time at which a track can go on with a row because of its earlier work, and the cause
+    that explains the row's start (-1: none, so that the time lost before it is kept)."""
     start, end, _, offsets, stands, c_offsets, c_cycle = columns[:7]
     before = row - 1
     explained = end[before] if before >= offsets[track] else np.int64(0)
@@ -68,7 +69,7 @@ def _after_own(columns, change, times, row, track):
 
 @_inlined
 def _after_flows(columns, change, times, row):
-    """The latest new end among the producers of what a row uses."""
+    """Return the latest new end of the producers whose results a row uses."""
     start, end, instruction = columns[:3]
     first_of, by_instruction, f_first, f_source, lag, track_of, stands = (
         columns[9], columns[10], columns[11], columns[12], columns[13], columns[14], columns[4],
@@ -81,7 +82,7 @@ def _after_flows(columns, change, times, row):
         source = f_source[flow]
         if source < 0 or source + 1 >= len(first_of):
             continue
-        # Rows of an instruction that works in a loop are many: only the last few can be meant.
+        # An instruction in a loop has many rows: only the last few can be the producer.
         place = first_of[source + 1] - 1
         seen = 0
         while place >= first_of[source] and seen < 64:
@@ -98,12 +99,12 @@ def _after_flows(columns, change, times, row):
 
 @_entry
 def retime(columns, change, order, times):
-    """Fill the new times of rows (start) and of causes, in `order` (causes as -1 - number).
+    """Compute the new times of rows (start) and of causes, in `order` (a cause is -1 - its number).
 
     columns  start, end, instruction, offsets, stands (no work: waits and frames), then causes: offsets,
              cycle, cycle and track of the source, then first_of and by_instruction, flows by sink
              (first, source), shortest known way of a result out of each track, track of each row
-    change   factor of each row's duration, of what lies before each cause, and causes that do not hold
+    change   factor of each row's duration, of the time before each cause, and causes that no longer apply
              any more
     times    new start of rows, new time of causes; float64
     """

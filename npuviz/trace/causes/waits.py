@@ -1,4 +1,4 @@
-"""Why a unit stood still in a span, hop by hop; and what each unit lost its cycles to."""
+"""Explain, hop by hop, why a unit stood still in a span, and sum up what each unit lost its cycles to."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from npuviz.trace.unit_times import tracks_of_units, wait_kinds
 
 UNKNOWN = "not known"
 CAUSES: tuple[str, ...] = ("busy", "dependency", "queue", "bandwidth", "conflict", "host", "empty", UNKNOWN)
-"""What cycles of a unit go to."""
+"""Classes into which the cycles of a unit are divided."""
 _FIRST_LOOK = 64
-"""Rows looked at first for work before and behind a cycle."""
+"""Rows searched first for work before and after a cycle."""
 
 
 def cause_name(role: str) -> str:
-    """Which of CAUSES a role of kinds that wait belongs to."""
+    """Return the one of CAUSES to which a role of waiting kinds belongs."""
     return role.removeprefix("wait-")
 
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A link of a chain: over [start, end) the track decided, and so many cycles were lost to it.
+    """A link of a chain: over [start, end) the track was the cause, and these cycles were lost to it.
 
     kind  -1: the cause is not recorded
     """
@@ -36,7 +36,7 @@ class Hop:
 
     @property
     def cycles(self) -> int:
-        """Cycles lost in it."""
+        """Number of cycles lost to it."""
         return self.end - self.start
 
 
@@ -50,9 +50,10 @@ class Standstill:
 
 
 def standstills(reader: TraceReader, unit: int, first: int, last: int) -> list[Standstill]:
-    """Spans of [first, last) in which a unit did not work, in order; what follows tells which track went on.
+    """Return the spans of [first, last) in which a unit did not work, in order, each with the track that then
+    went on.
 
-    A span without work behind it has track -1: the unit had nothing to do any more.
+    A span with no work after it has track -1: the unit had nothing left to do.
     """
     waits = np.array(sorted(wait_kinds(reader.schema)), dtype=np.int64)
     starts, ends, tracks = [], [], []
@@ -75,9 +76,9 @@ def standstills(reader: TraceReader, unit: int, first: int, last: int) -> list[S
 
 
 def standstill_at(reader: TraceReader, unit: int, cycle: int) -> Standstill | None:
-    """The standstill of a unit that contains a cycle; None where it works then, or has no tracks.
+    """Return the standstill of a unit that contains a cycle; None if the unit works then, or has no tracks.
 
-    Costs what the rows around that cycle cost, not what the trace does.
+    The cost depends on the rows around that cycle, not on the length of the trace.
     """
     tracks = tracks_of_units(reader.schema).get(unit, [])
     waits = np.zeros(reader.schema.num_kinds + 1, dtype=np.bool_)
@@ -95,7 +96,7 @@ def standstill_at(reader: TraceReader, unit: int, cycle: int) -> Standstill | No
 
 
 def _work_around(works: np.ndarray, kind: np.ndarray, place: int) -> tuple[int, int]:
-    """The last row of work before a place and the first one from there on, -1 without one."""
+    """Return the last row of work before a place and the first one from there on, -1 for none."""
     before = behind = -1
     size, end = _FIRST_LOOK, place
     while end > 0 and before < 0:
@@ -112,7 +113,7 @@ def _work_around(works: np.ndarray, kind: np.ndarray, place: int) -> tuple[int, 
 
 
 def why_standing(reader: TraceReader, span: Standstill) -> list[Hop]:
-    """What a standstill was lost to: newest hop first; their cycles sum to those of the span."""
+    """Return what a standstill was lost to: newest hop first; their cycles sum to those of the span."""
     if span.track < 0:
         return []
     rows = path_to(graph_of(reader), span.track, span.end, span.start)
@@ -126,10 +127,10 @@ def why_standing(reader: TraceReader, span: Standstill) -> list[Hop]:
 
 
 def unit_causes(reader: TraceReader, unit: int) -> dict[str, int]:
-    """Cycles of a unit by CAUSES; they sum to the cycles of the run.
+    """Return the cycles of a unit by CAUSES; they sum to the cycles of the run.
 
-    A recorded wait counts as what it says. In a gap, from when the source of what follows was done it counts
-    as what lay between, or as the host where that was the source; before that the unit was empty.
+    A recorded wait counts by its kind. A gap counts, from when the source of what follows was done,
+    by the kind of that cause, or as the host if that was the source; before that as empty.
     """
     graph, tracks = graph_of(reader), tracks_of_units(reader.schema).get(unit, [])
     found = dict.fromkeys(CAUSES, 0)
@@ -166,7 +167,8 @@ def _rows(reader: TraceReader, tracks: Sequence[int]) -> tuple[np.ndarray, np.nd
 
 
 def _classes(start: np.ndarray, end: np.ndarray, name: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cycles of each class, the first class first where several hold; and the spans covered (n, 2)."""
+    """Return the cycles of each class (where several hold, the first counts), and the spans covered (n,
+    2)."""
     times = np.unique(np.concatenate((start, end)))
     total = np.zeros(len(CAUSES), dtype=np.int64)
     covered = np.zeros(max(len(times) - 1, 0), dtype=np.bool_)
@@ -188,7 +190,8 @@ def _classes(start: np.ndarray, end: np.ndarray, name: np.ndarray) -> tuple[np.n
 def _gaps(
     reader: TraceReader, tracks: Sequence[int], spans: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gaps between covered spans: begin, end, and the track that goes on behind them (-1 none); (n,) each."""
+    """Return the gaps between covered spans: begin, end, and the track that goes on after them (-1 none);
+    (n,) each."""
     low = np.concatenate(([0], spans[:, 1]))
     high = np.concatenate((spans[:, 0], [reader.end_cycle]))
     is_gap = high > low
@@ -206,7 +209,7 @@ def _gaps(
 def _of_gaps(
     graph: CauseGraph, reader: TraceReader, gaps: tuple[np.ndarray, np.ndarray], track: int
 ) -> Iterator[tuple[str, int]]:
-    """Cycles by cause of gaps behind which a track goes on; their begins and ends, (n,) each."""
+    """Yield cycles by cause of gaps after which a track goes on. gaps  begins and ends, (n,) each"""
     low, high = gaps
     if track < 0:
         yield "empty", int((high - low).sum())
@@ -233,7 +236,7 @@ def _of_gaps(
 
 
 def _is_host(graph: CauseGraph, reader: TraceReader, track: int) -> bool:
-    """Whether all that a track does is the work of a host."""
+    """Whether everything that a track does is the work of a host."""
     kinds = np.unique(graph.kind[graph.offsets[track] : graph.offsets[track + 1]]).tolist()
     hosts = {kind.id for kind in reader.schema.kinds if kind.role == "host"}
     return bool(kinds) and set(kinds) <= hosts

@@ -1,8 +1,8 @@
-"""Walks back through a trace along its causes, from a point (track, cycle) to the start of the run.
+"""Walk back through a trace along its causes, from a point (track, cycle) to the start of the run.
 
-Tracks stand behind each other in the columns `start`, `end`, `kind`, `instruction`; the rows of track t are
-offsets[t] to before offsets[t + 1]. Causes likewise, by track and cycle. `by_instruction` has the row numbers
-of each instruction, rising, those of instruction i from `first_of`[i] to before `first_of`[i + 1].
+Tracks follow each other in the columns `start`, `end`, `kind`, `instruction`; the rows of track t are
+offsets[t] to before offsets[t + 1]. Causes are stored likewise, by track and cycle. `by_instruction` has the
+rows of each instruction, rising, those of instruction i from `first_of`[i] to before `first_of`[i + 1].
 """
 
 # pyright: reportMissingParameterType=false
@@ -16,7 +16,7 @@ from npuviz.trace.pyramid_kernels import first_between
 UNKNOWN = -1
 """Kind of a segment whose cause is not recorded."""
 MOST_HOPS = 256
-"""Hops in which no cycle passes; after so many the track's own past goes on."""
+"""Most successive hops in which no cycle passes; after that the walk goes on in the track's own past."""
 
 _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True)
 _inlined = inner(forceinline=True)
@@ -40,7 +40,8 @@ def index_instructions(instruction, first_of, by_instruction):
 
 @_entry
 def sort_causes(track, cycle, offsets, order):
-    """Order of causes by track (-1 last), then cycle, then as they came; `offsets` (tracks + 2,) as zeros."""
+    """Sort causes by track (-1 last), then cycle, then as recorded; `offsets` (tracks + 2,) comes as
+    zeros."""
     tracks = len(offsets) - 2
     for row in range(len(track)):
         place = track[row] if track[row] >= 0 else tracks
@@ -52,7 +53,7 @@ def sort_causes(track, cycle, offsets, order):
         place = track[row] if track[row] >= 0 else tracks
         at = used[place]
         used[place] = at + 1
-        # Rows come almost in order: the few that do not move a little.
+        # Rows are almost in order: the few that are not move a little.
         while at > offsets[place] and cycle[order[at - 1]] > cycle[row]:
             order[at] = order[at - 1]
             at -= 1
@@ -61,7 +62,7 @@ def sort_causes(track, cycle, offsets, order):
 
 @_inlined
 def _of_instruction(graph, instruction, limit):
-    """Row in which an instruction last worked before a cycle, -1 if none is recorded."""
+    """Return the row in which an instruction last worked before a cycle, -1 if none is recorded."""
     start, end, kind, _, offsets, passes, waits, frames, first_of, by_instruction = graph[:10]
     best, reached = -1, -1
     if instruction + 1 >= len(first_of):
@@ -93,7 +94,7 @@ def _of_instruction(graph, instruction, limit):
 
 @_inlined
 def _source_of(graph, row, latest):
-    """Track and cycle of a cause's source, `latest` at the latest; (-1, -1) if it is not in the machine or
+    """Return track and cycle (at most `latest`) of a cause's source; (-1, -1) if it is not in the machine or
     not recorded."""
     end, offsets = graph[1], graph[4]
     done, source = graph[13][row], graph[14][row]
@@ -116,7 +117,8 @@ def find_sources(graph, tracks, cycles):
 
 @_inlined
 def _add(out, count, span, track, what):
-    """Append a segment, if it has a cycle and there is room. what: its kind and instruction."""
+    """Append a segment if it is not empty and there is room; return the number of segments. what  its kind
+    and instruction"""
     if span[0] < span[1]:
         if count < len(out[0]):
             out[0][count], out[1][count], out[2][count] = span[0], span[1], track
@@ -127,7 +129,7 @@ def _add(out, count, span, track, what):
 
 @_inlined
 def _cause_at(graph, track, floor, cycle, hops):
-    """The last cause of a track in [floor, cycle], -1 without one."""
+    """Return the last cause of a track in [floor, cycle], -1 without one."""
     cycles, offsets = graph[11], graph[10]
     if hops >= MOST_HOPS:
         return -1
@@ -139,7 +141,7 @@ def _cause_at(graph, track, floor, cycle, hops):
 
 @_inlined
 def _worked_last(graph, cycle):
-    """Track and cycle of what worked last before a cycle; track -1 if nothing did."""
+    """Return track and cycle of the last work before a cycle; track -1 if there was none."""
     start, end, offsets, passes = graph[0], graph[1], graph[4], graph[5]
     track, latest = np.int64(-1), np.int64(-1)
     for t in range(len(offsets) - 1):
@@ -151,7 +153,8 @@ def _worked_last(graph, cycle):
 
 @_inlined
 def _end_of_run(graph, cycle, out):
-    """Where the walk from the end of the run begins: track, cycle, and how many segments are behind it."""
+    """Return where the walk from the end of the run begins: track, cycle, and the number of segments after
+    it."""
     row = _cause_at(graph, len(graph[4]) - 1, 0, cycle, 0)
     if row >= 0:
         track, done = _source_of(graph, row, cycle)
@@ -161,14 +164,14 @@ def _end_of_run(graph, cycle, out):
                 done,
                 _add(out, 0, (done, cycle), track, (graph[12][row], max(graph[14][row], np.int64(-1)))),
             )
-    # Nothing says what the run ended with: what worked last is not guessed to be it.
+    # No recorded cause of the end of the run: the last work is not taken for it.
     track, latest = _worked_last(graph, cycle)
     return track, latest, _add(out, 0, (max(latest, 0), cycle), -1, (np.int16(UNKNOWN), np.int64(-1)))
 
 
 @_entry
 def walk(graph, track, cycle, stop, out):
-    """Segments that lead to a point, newest first, down to cycle `stop`; returns how many there are.
+    """Write the segments that lead to a point, newest first, down to cycle `stop`; return their number.
 
     graph   start, end, kind, instruction, offsets, passes (tracks of no unit), waits and frames (by
             kind), first_of, by_instruction, then the causes: offsets, cycle, kind, done, source
@@ -205,7 +208,7 @@ def walk(graph, track, cycle, stop, out):
                 track, cycle = source, done
                 continue
             if c_source[cause] != -1 and floor < c_cycle[cause]:
-                # What it names was not recorded: the track's cause before it is the next thing known.
+                # The named source was not recorded: go on with the cause of the track before this one.
                 before = _cause_at(graph, track, floor, c_cycle[cause] - 1, 0)
                 reached = c_cycle[before] if before >= 0 else floor
                 count = _add(
@@ -219,7 +222,7 @@ def walk(graph, track, cycle, stop, out):
                 continue
         hops = 0
         if exists and until >= cycle:
-            # A wait that nothing is said to have ended, or a frame.
+            # A wait whose end has no recorded cause, or a frame.
             what = np.int16(UNKNOWN) if is_frame else kind[row]
             count = _add(out, count, (first, cycle), track, (what, instruction[row]))
             cycle = start[row]

@@ -1,4 +1,5 @@
-"""What a run would take if something were faster: all of the trace timed again, along its causes."""
+"""Predict the cycles of a run if something were faster: compute all times of its trace again along its
+causes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +14,10 @@ from npuviz.trace.reader import TraceReader
 
 @dataclass(frozen=True)
 class Change:
-    """Work of some units, kinds and operators takes another time, and what leads to it as well.
+    """A change of the time of some units', kinds' or operators' work, and of the causes that lead to it.
 
     factor  of time: 0.5 is twice as fast, 0 takes nothing
-    units, kinds, nodes  ids of what it concerns, None for all; causes have no node
+    units, kinds, nodes  ids to which it applies, None for all; causes have no node
     """
 
     factor: float
@@ -26,14 +27,14 @@ class Change:
 
 
 class Retimer:
-    """Times one trace again, as often as wanted."""
+    """Computes the times of one trace again, for any number of changes."""
 
     def __init__(self, reader: TraceReader, graph: CauseGraph) -> None:
         self._reader = reader
         self._graph = graph
 
     def cycles(self, changes: Sequence[Change] = ()) -> float:
-        """Cycles of the whole run after changes; those of the run without any."""
+        """Return the cycles of the whole run after changes; without any, those of the run."""
         graph = self._graph
         rows = np.ones(len(graph.start), dtype=np.float64)
         causes = np.ones(len(graph.source), dtype=np.float64)
@@ -50,7 +51,7 @@ class Retimer:
         return self._end(times, rows)
 
     def _rows_of(self, change: Change) -> np.ndarray:
-        """Which rows a change concerns."""
+        """Return which rows a change applies to, as a bool per row."""
         graph = self._graph
         chosen = np.ones(len(graph.start), dtype=np.bool_)
         if change.units is not None:
@@ -86,7 +87,7 @@ class Retimer:
 
     @cached_property
     def _resources(self) -> list[int]:
-        """Kinds of waits for room or for a part that others use: without limit, nothing is waited for."""
+        """Kinds of waits for room or for a shared part: with unlimited resources, nothing waits so."""
         roles = ("wait-queue", "wait-conflict")
         return [kind.id for kind in self._reader.schema.kinds if kind.role in roles]
 
@@ -98,7 +99,7 @@ class Retimer:
 
     @cached_property
     def _stands(self) -> np.ndarray:
-        """Rows that are no work of their own: waits, frames, tracks of no unit."""
+        """Whether each row is no work of its own: waits, frames, tracks of no unit."""
         graph = self._graph
         lengths = np.diff(graph.offsets)
         return (graph.waits | graph.frames)[graph.kind] | np.repeat(graph.passes, lengths)
@@ -109,7 +110,7 @@ class Retimer:
 
     @cached_property
     def _order(self) -> np.ndarray:
-        """All nodes by time; causes before the rows that start with them, as they were recorded."""
+        """All nodes by time; causes before the rows that start with them, in the order of recording."""
         graph = self._graph
         causes = np.lexsort((graph.recorded, graph.cause_cycle))
         rows = np.argsort(graph.start, kind="stable")
@@ -133,7 +134,8 @@ class Retimer:
         )  # fmt: skip
 
     def _lags(self) -> np.ndarray:
-        """Shortest recorded time from the end of work on a track until somebody went on with its result."""
+        """Return, by track, the shortest recorded time from the end of work on it until another track went on
+        with its result."""
         graph = self._graph
         tracks, cycles = self._sources
         lags = np.zeros(len(graph.offsets), dtype=np.int64)
