@@ -1,4 +1,4 @@
-"""What is written into the elements of a fabric where they are large enough: names, tasks, queues."""
+"""Write into elements of a fabric that are large enough: place, task, detail, and bars for queues."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from npuviz.ui.kit.colors import translucent
 from npuviz.ui.theme.theme import Theme
 
 TEXT_FROM = 44.0
-"""Pixels an element from which it has a name."""
+"""Pixels per element from which on texts are written into it."""
 TASK_SIDE = 58.0
 DETAIL_SIDE = 76.0
 BARS_SIDE = 34.0
@@ -25,11 +25,11 @@ PADDING = 4
 MAX_TEXTS = 4096
 PLACE_FONT = 0
 FEWEST = 4
-"""Letters beside an ellipsis that still tell something."""
+"""Fewest letters beside an ellipsis that are worth showing."""
 
 
 class TextCache:
-    """Texts that are shaped already: the same few occur in every element and every frame."""
+    """Cache of shaped texts, because the same few occur in many elements and frames."""
 
     def __init__(self, theme: Theme) -> None:
         self.fonts = (theme.font_ui(10), theme.font_ui(11, bold=True), theme.font_ui(11))
@@ -37,7 +37,7 @@ class TextCache:
         self._texts: dict[tuple[int, int, str], QStaticText] = {}
 
     def text(self, font: int, room: int, text: str) -> QStaticText:
-        """A text as it fits into `room` pixels; a place is written whole or not at all."""
+        """Return a text shortened to `room` pixels and shaped; a place is written whole or not at all."""
         key = (font, room, text)
         found = self._texts.get(key)
         if found is None:
@@ -55,11 +55,13 @@ class TextCache:
 Place = tuple[int, int]
 """(column, row) of an element."""
 Written = tuple[Glance, int]
-"""What is written into an element, and the state whose colour is under it, -1 for another shade."""
+"""What is written into an element, and the state that colours it, -1 if the state does not."""
 
 
 class CellLook(NamedTuple):
-    """Where elements are on a picture of `size` device pixels, of which each logical one has `ratio`."""
+    """Camera, fabric and style of a picture of `size` device pixels; `ratio` device pixels per logical
+    one.
+    """
 
     camera: FabricCamera
     shape: FabricShape
@@ -69,7 +71,7 @@ class CellLook(NamedTuple):
 
 
 class CellLayer:
-    """Texts of all elements as one picture, in which only what changed is written again."""
+    """The texts of all elements in one picture, in which only changed elements are written again."""
 
     def __init__(self, theme: Theme) -> None:
         self._cache = TextCache(theme)
@@ -78,7 +80,10 @@ class CellLayer:
         self._look: CellLook | None = None
 
     def picture(self, look: CellLook, glances: Mapping[Place, Glance], is_state: bool) -> QImage:
-        """The texts of a frame; valid until the next call. is_state: elements are coloured by their state."""
+        """Return the texts of a frame; valid until the next call.
+
+        is_state  elements are coloured by their state, which decides the colour of the text
+        """
         if look != self._look:
             self._look, self._written = look, {}
             self._image = QImage(look.size, QImage.Format.Format_ARGB32_Premultiplied)
@@ -99,7 +104,7 @@ class CellLayer:
 
 
 class CellTexts:
-    """Writes into elements: everything that is equal for them is made once."""
+    """Writes into elements; sizes and colours that are the same for all are computed once."""
 
     def __init__(self, painter: QPainter, look: CellLook, cache: TextCache) -> None:
         self._cache = cache
@@ -115,7 +120,7 @@ class CellTexts:
         self._inks: dict[int, tuple[QColor, QColor]] = {}
 
     def clear(self, places: Iterable[Place]) -> None:
-        """Take away what is written into elements."""
+        """Clear the texts of elements."""
         self._painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_Clear)
         for place in places:
             x, y = self._camera.to_screen(place[0] + 0.5, place[1] + 0.5)
@@ -124,9 +129,9 @@ class CellTexts:
         self._painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceOver)
 
     def paint(self, written: Mapping[Place, Written]) -> None:
-        """Write into elements."""
+        """Write the texts of elements."""
         cache = self._cache
-        # One font after the other: changing it is dear.
+        # One font after the other, because changing the font is slow.
         boxes = [
             (self._box(place), place, glance, self._ink(state)) for place, (glance, state) in written.items()
         ]
@@ -151,7 +156,7 @@ class CellTexts:
         return QRectF(x - half + PADDING, y - half + 2, self._room, self._side - 5)
 
     def _ink(self, state: int) -> tuple[QColor, QColor]:
-        """The colour of texts on a state's fill, and a fainter one."""
+        """Return the colour of texts on a state's fill, and a fainter one."""
         if state not in self._inks:
             theme = self._style.theme
             ink = theme.text_on(self._style.color_of_state(state) if state >= 0 else theme.color("surface"))
@@ -166,7 +171,9 @@ class CellTexts:
         self._painter.drawStaticText(round(box.left()), round(box.top() + line * LINE), shaped)
 
     def _paint_bars(self, boxes: list[tuple[QRectF, Glance, QColor]]) -> None:
-        """A small column for each queue, as high as the queue is full; in whole pixels, which are cheap."""
+        """Paint a small column for each queue, as high as the queue is full; whole pixels are painted
+        faster.
+        """
         fill, full, trough = self._painter.fillRect, self._full, self._trough
         high = round(min(max((self._side - 5) * 0.26, 7.0), 22.0))
         for box, glance, ink in boxes:

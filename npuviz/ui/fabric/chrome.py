@@ -1,4 +1,4 @@
-"""Around the canvas of a fabric: rulers with columns and rows, and a small map of the whole."""
+"""Paint the rulers of a fabric's canvas, with columns and rows, and a small map of the whole grid."""
 
 import math
 
@@ -22,7 +22,7 @@ MAP_BELOW = 0.75
 def paint_rulers(
     painter: QPainter, theme: Theme, camera: FabricCamera, shape: FabricShape, width: int, height: int
 ) -> None:
-    """Numbers of columns and rows, counted from the program's corner, as the elements' names are."""
+    """Paint the rulers: columns and rows counted from the program's corner, as in the elements' names."""
     painter.fillRect(QRectF(0, 0, width, RULER_TOP), theme.color("surface"))
     painter.fillRect(QRectF(0, 0, RULER_LEFT, height), theme.color("surface"))
     painter.setFont(theme.font_mono(10))
@@ -41,7 +41,7 @@ def paint_rulers(
 
 
 def _ticks(origin: float, scale: float, pixels: float, count: int, zero: int) -> list[tuple[int, float]]:
-    """(number, pixel of the element's middle) of round numbers in sight, counted from place `zero`."""
+    """Return (number, pixel of the element's middle) of visible round numbers, counted from place `zero`."""
     step = max(tick_step(pixels / scale, pixels, TICK_PIXELS if scale < TICK_PIXELS / 2 else 22), 1)
     first = max(math.floor(origin), 0) - zero
     last = min(math.ceil(origin + pixels / scale), count) - zero
@@ -51,7 +51,7 @@ def _ticks(origin: float, scale: float, pixels: float, count: int, zero: int) ->
 
 
 def map_rectangle(camera: FabricCamera, shape: FabricShape, width: float, height: float) -> QRectF | None:
-    """Where the map lies on a canvas of this size, None while most of the grid can be seen."""
+    """Return the rectangle of the map on a canvas of this size, None while most of the grid is visible."""
     seen_x, seen_y = width / camera.scale / shape.columns, height / camera.scale / shape.rows
     if min(seen_x, seen_y) >= MAP_BELOW or min(width, height) < 2.4 * MAP_SIDE:
         return None
@@ -68,7 +68,7 @@ def paint_map(
     size: tuple[float, float],
     marked: tuple[int, int] | None,
 ) -> None:
-    """The whole grid as a rectangle, with the program, what can be seen, and what is selected."""
+    """Paint the map: the grid as a rectangle, with the program, the visible part and the selected element."""
     box = map_rectangle(camera, shape, *size)
     if box is None:
         return
@@ -96,7 +96,7 @@ def paint_map(
 
 
 def place_on_map(box: QRectF, shape: FabricShape, spot: QPointF) -> tuple[float, float]:
-    """Grid place under a pixel of the map."""
+    """Return the grid place under a pixel of the map."""
     return (
         (spot.x() - box.left()) / box.width() * shape.columns,
         (spot.y() - box.top()) / box.height() * shape.rows,

@@ -1,4 +1,4 @@
-"""What a fabric shows at one cycle, for the part that can be seen, taken from a machine that stands still."""
+"""Read from a machine that is not running what the visible part of its fabric shows at one cycle."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,19 +24,19 @@ from npuviz.sim.fabric import (
 Shade = Literal["state", "load", "queue"]
 MAX_GLANCES = 600
 NO_COLOR = -2
-"""No routes are asked for."""
+"""Value of `color` for: draw no routes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FabricWants:
-    """What to ask a machine for.
+    """What the view needs from a machine.
 
-    shade     what colours the elements
+    shade     the quantity that colours the elements
     links     whether the loads of the links are drawn
     words     whether words in flight are drawn
-    color     whose routes are drawn, NO_COLOR for none
+    color     the color whose routes are drawn, NO_COLOR for none
     glances   whether there is room for texts in the elements
-    word      whose way is drawn, None for nobody's
+    word      the word whose path is drawn, None for none
     """
 
     shade: Shade = "state"
@@ -49,7 +49,7 @@ class FabricWants:
 
 @dataclass(frozen=True, slots=True)
 class FabricFrame:
-    """Answers of a machine; None for what was not wanted or what it does not know.
+    """What a machine answered; None for what was not wanted or the machine does not offer.
 
     states, fills  (rows, columns) uint8 of the area; loads (rows, columns, NUM_PORTS) uint8
     words, routes  rows of WORD_DTYPE and ROUTE_DTYPE; color is that of the routes
@@ -68,7 +68,7 @@ class FabricFrame:
 
 
 def take_frame(machine: HasFabric, area: Area, wants: FabricWants, cycle: int) -> FabricFrame:
-    """Ask a machine, which must stand still, for what is wanted."""
+    """Ask a machine, which must not be running, for what is wanted."""
     fills = words = routes = path = None
     if wants.shade == "queue" and isinstance(machine, HasQueueFill):
         fills = machine.queue_fill(area)
@@ -90,15 +90,15 @@ _STEPS = np.array([*PORT_STEPS, (0, 0)], np.float64)
 CELL_HALF = 0.34
 """Half the side of an element's square, as a share of the distance between two elements."""
 LANE = 0.07
-"""How far a lane lies beside the middle of an element, in the same measure."""
+"""Distance of a lane from the middle of an element, as a share of the distance between two elements."""
 RAMP_WAY = 0.22
 
 
 def word_places(words: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where words are drawn: (columns, rows) as fractions of the grid, element (c, r) has (c + 0.5, r + 0.5).
+    """Return (columns, rows) at which words are drawn; the middle of element (c, r) is (c + 0.5, r + 0.5).
 
-    A word on a link is between the two squares in the lane of its direction, one that waits stands at the
-    edge of its element's square, one on a ramp is inside. All that wait for one output have one place.
+    A word on a link is between the two squares in the lane of its direction, a waiting one at the edge of its
+    element's square, one on a ramp inside. All words that wait for one output have the same place.
     """
     port = words["port"].astype(np.int64)
     step = _STEPS[np.minimum(port, INJECT)]
@@ -117,9 +117,9 @@ def word_places(words: np.ndarray, cycle: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def waiting_together(words: np.ndarray) -> np.ndarray:
-    """(n,) int64: how many words wait for an output, at the one that came first; 1 for words on their way.
+    """Count the words that wait for the same output: (n,) int64, the count for the first of them.
 
-    0 stands for a word that waits behind another one.
+    0 for those that wait behind it, 1 for words that do not wait.
     """
     counts = np.ones(len(words), np.int64)
     waiting = np.flatnonzero(words["waits"])

@@ -1,8 +1,8 @@
-"""Painting a grid of elements into pixels.
+"""Kernels that paint a grid of elements into pixels.
 
-Images are (height, width) uint32 arrays of opaque 0xffRRGGBB pixels, values and loads bytes. A style row is
-that of raster_kernels: fill, line, steps of the hatching in x and y, and a fifth column that says how urgent
-a value is: where one pixel stands for many elements, the most urgent one is shown, else their mean.
+Images are (height, width) uint32 arrays of opaque 0xffRRGGBB pixels; values and loads are bytes. A style row
+is that of raster_kernels (fill, line, steps of the hatching in x and y) with the urgency of a value as its
+fifth column: a pixel that stands for many elements shows the most urgent one, or their mean if none is.
 """
 
 import numpy as np
@@ -19,10 +19,12 @@ _entry = entries.entry(entries.WINDOW_GROUP, is_repeatable=True, error_model="nu
 
 @_entry
 def paint_dense(image, values, style, first_column, last_column, first_row, last_row, background):
-    """Elements of few pixels, or of less than one.
+    """Paint elements of few pixels, or of less than one.
 
-    first_column, last_column  (width,) int64: elements [first, last) under a pixel column; -1: none.
-    Rows alike. The cost follows the larger of pixels and elements.
+    first_column, last_column  (width,) int64: elements [first, last) under a pixel column; -1: none
+    first_row, last_row        (height,) int64: the same for pixel rows
+
+    The cost depends on the number of pixels or of elements, whichever is larger.
     """
     height, width = image.shape
     for y in range(height):
@@ -47,7 +49,7 @@ def paint_dense(image, values, style, first_column, last_column, first_row, last
 
 @_entry
 def _mean(values, style, box):
-    """Mean colour of some elements, or the colour of the most urgent of them."""
+    """Return the colour of the most urgent of some elements; the mean colour if none is urgent."""
     left, top, right, bottom = box
     red = green = blue = 0
     urgent = 0
@@ -70,7 +72,7 @@ def _mean(values, style, box):
 
 @_entry
 def paint_cells(image, values, style, lefts, rights, tops, bottoms, period):
-    """Elements as rectangles: element (c, r) covers lefts[c]..rights[c] x tops[r]..bottoms[r] pixels.
+    """Paint elements as rectangles: element (c, r) covers lefts[c]..rights[c] x tops[r]..bottoms[r] pixels.
 
     period  of the hatching, a power of two
     """
@@ -107,7 +109,9 @@ stand_in(paint_cells, _plain_cells)
 
 @_entry
 def busiest(loads, found):
-    """The largest load of the links to neighbours of each element; loads (rows, columns, NUM_PORTS)."""
+    """Write into `found` each element's largest load of a link to a neighbour; loads (rows, columns,
+    ports).
+    """
     for r in range(found.shape[0]):
         for c in range(found.shape[1]):
             found[r, c] = max(max(loads[r, c, 1], loads[r, c, 2]), max(loads[r, c, 3], loads[r, c, 4]))
@@ -132,10 +136,13 @@ stand_in(fill_rectangle, _plain_rectangle)
 
 @_entry
 def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, gap):
-    """The outputs to neighbours as lanes between the elements, one for each direction.
+    """Paint the links to neighbours as lanes between the elements, one for each direction.
 
     heat   (256,) int64: colour of a load
-    reach  pixels between two elements; lane: pixels of a lane's width; gap: half of what is between two lanes
+    reach  pixels between two elements
+    lane   width of a lane in pixels
+    gap    half of the pixels between two lanes
+
     Links that lead out of the area are drawn only if they carry something.
     """
     rows, columns = loads.shape[0], loads.shape[1]
@@ -164,10 +171,12 @@ def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, g
 
 @_entry
 def paint_arms(image, xs, ys, arms, colors, reach, thick):
-    """Lines from the middles of elements to their edges.
+    """Paint lines from the middles of elements to their edges.
 
-    xs, ys  (n,) int64: middle pixel; arms (n,) int64: bit p for the edge behind port p
-    colors  (n,) int64; reach: pixels from the middle to the edge
+    xs, ys  (n,) int64: middle pixel
+    arms    (n,) int64: bit p draws the line to the edge of port p
+    colors  (n,) int64
+    reach   pixels from the middle to the edge
     """
     half = thick // 2
     for i in range(xs.shape[0]):
@@ -186,7 +195,7 @@ def paint_arms(image, xs, ys, arms, colors, reach, thick):
 
 @_entry
 def paint_points(image, xs, ys, colors, size):
-    """Squares of `size` pixels around places; xs, ys, colors (n,) int64."""
+    """Paint squares of `size` pixels around places; xs, ys, colors (n,) int64."""
     half = size // 2
     for i in range(xs.shape[0]):
         x, y = xs[i] - half, ys[i] - half

@@ -1,4 +1,4 @@
-"""What the colours of a fabric mean, with the numbers that are on show."""
+"""The legend of a fabric: meaning of the colours, with counts of the visible elements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ GAP = 14
 
 @dataclass(frozen=True, slots=True)
 class LegendItem:
-    """A swatch (code of a state), or a bar of the heat colours (code -1), or only text (-2)."""
+    """A text with a swatch (code of a state), with a bar of the heat colours (code -1), or alone (-2)."""
 
     code: int
     text: str
 
 
 def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, largest: int) -> list[LegendItem]:
-    """The items of a frame: states with how many elements are in each, or a scale.
+    """Return the items for a frame: states with counts of elements, or a scale; then the words in sight.
 
-    largest  the largest value that is shaded, of FULL; -1 if nobody knows
+    largest  the largest value that is shaded, out of FULL; -1 if unknown
     """
     items: list[LegendItem] = []
     if frame is None:
@@ -56,7 +56,7 @@ def legend_of(shape: FabricShape, frame: FabricFrame | None, shade: Shade, large
 
 
 class FabricLegend(Strip):
-    """One line of swatches; items that do not fit are left out, the tooltip holds them all."""
+    """One line of swatches; items that do not fit are left out, the tooltip has all of them."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(theme, "Legend of the fabric", parent)
@@ -66,11 +66,11 @@ class FabricLegend(Strip):
 
     @property
     def texts(self) -> list[str]:
-        """What is written, from left to right."""
+        """Texts of the items, from left to right."""
         return [item.text for item in self._items]
 
     def set_items(self, style: FabricStyle | None, items: Sequence[LegendItem], note: str = "") -> None:
-        """Show items; `note` stands at the right end."""
+        """Show items, and `note` at the right end."""
         if (style, list(items), note) == (self._style, self._items, self._note):
             return
         self._style, self._items, self._note = style, list(items), note

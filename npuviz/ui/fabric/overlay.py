@@ -1,4 +1,4 @@
-"""What lies over the pixels of a fabric: texts, arrows of routes, words, the way of a word, outlines."""
+"""Paint over the pixels of a fabric: heads of routes, words, the path of a word, outlines."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.kit.colors import translucent
 
 ARROWS_FROM = 18.0
-"""Pixels an element from which routes have heads."""
+"""Pixels per element from which on routes have arrow heads."""
 MAX_ARROWS = 3000
 POSITION_FROM = 60.0
 CYCLES_FROM = 44.0
-"""From here on the hops of a followed word carry their cycles."""
+"""Pixels per element from which on the hops of a followed word are labelled with cycles."""
 COUNTS_FROM = 34.0
-"""From here on it is written how many words wait in one place."""
+"""Pixels per element from which on the number of words that wait in one place is written."""
 COUNT_HEIGHT = 12
 MIN_OUTLINE = 7.0
 MAX_MARKS = 1024
@@ -29,7 +29,7 @@ MAX_MARKS = 1024
 
 @dataclass(frozen=True, slots=True)
 class FabricMarks:
-    """What is pointed at: elements as (column, row), and the identity of a word."""
+    """Marked elements as (column, row), and the id of the marked word."""
 
     selected: tuple[int, int] | None = None
     hovered: tuple[int, int] | None = None
@@ -37,7 +37,7 @@ class FabricMarks:
 
 
 class WordMarks:
-    """Pictures of words and of how many wait, painted once: hundreds of equal ones are on a screen."""
+    """Cache of pictures of words and of counts, because hundreds of equal ones are on a screen."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[int, bool, bool, float, float], QPixmap] = {}
@@ -46,7 +46,9 @@ class WordMarks:
     def mark(
         self, style: FabricStyle, color: int, is_control: bool, waits: bool, radius: float, ratio: float
     ) -> QPixmap:
-        """A disc on its way, a square with a dark edge that waits, a diamond for control."""
+        """Return the picture of a word: a disc, a square with a dark edge if it waits, a diamond for
+        control.
+        """
         key = color, is_control, waits, radius, ratio
         found = self._made.get(key)
         if found is None:
@@ -56,7 +58,7 @@ class WordMarks:
         return found
 
     def count(self, style: FabricStyle, number: int, ratio: float) -> QPixmap:
-        """A number on a label."""
+        """Return the picture of a number on a label."""
         found = self._counts.get((number, ratio))
         if found is None:
             if len(self._counts) >= MAX_MARKS:
@@ -66,7 +68,7 @@ class WordMarks:
 
 
 class FabricOverlay:
-    """Draws one frame in the coordinates of the canvas: (0, 0) is its left top pixel."""
+    """Draws one frame in the coordinates of the canvas: (0, 0) is its top left pixel."""
 
     def __init__(
         self,
@@ -86,14 +88,14 @@ class FabricOverlay:
         self._ratio = ratio
 
     def paint_routes(self, routes: np.ndarray, color: int) -> None:
-        """The heads of a color's routes, under the texts."""
+        """Draw the heads of a color's routes, which lie under the texts."""
         if self._camera.scale >= ARROWS_FROM:
             self._painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
             self._arrows(routes[:MAX_ARROWS], self._style.color_of_route(color))
             self._painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def paint(self, frame: FabricFrame, marks: FabricMarks) -> None:
-        """What lies over the texts, from the lowest to the highest."""
+        """Draw everything that lies over the texts: program, path, words, outlines."""
         painter = self._painter
         self._program()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
@@ -116,7 +118,7 @@ class FabricOverlay:
         return self._point(column + 0.5, row + 0.5)
 
     def _program(self) -> None:
-        """The part of the grid that runs the program, if something lies around it."""
+        """Outline the part of the grid that runs the program, unless it is the whole grid."""
         area = self._shape.program
         if area == self._shape.whole or not area.columns:
             return
@@ -130,14 +132,16 @@ class FabricOverlay:
 
     def _outline(self, place: tuple[int, int], color: QColor, width: int) -> None:
         middle = self._middle(*place)
-        # What is smaller than this cannot be found again.
+        # A smaller outline would be overlooked.
         half = max(self._camera.scale * (CELL_HALF + 0.04), MIN_OUTLINE / 2)
         self._painter.setBrush(Qt.BrushStyle.NoBrush)
         self._painter.setPen(QPen(color, width))
         self._painter.drawRect(QRectF(middle.x() - half, middle.y() - half, 2 * half, 2 * half))
 
     def _arrows(self, routes: np.ndarray, color: QColor) -> None:
-        """Heads at the outputs, a disc where words go to the processor, a ring where they come from it."""
+        """Draw heads at the outputs, a disc where words go to the processor, a ring where they come from
+        it.
+        """
         painter, scale = self._painter, self._camera.scale
         size = min(max(scale * 0.11, 3.5), 8.0)
         usual = color
@@ -200,13 +204,13 @@ class FabricOverlay:
                     painter.drawEllipse(spot, radius + extra, radius + extra)
 
     def _count(self, spot: QPointF, count: int, radius: float) -> None:
-        """How many words wait in one place."""
+        """Draw the number of words that wait in one place."""
         label = self._marks.count(self._style, count, self._ratio)
         # On whole pixels, which keep the digits sharp.
         self._painter.drawPixmap(round(spot.x() + radius + 1), round(spot.y() - COUNT_HEIGHT / 2), label)
 
     def _path(self, hops: tuple[Hop, ...]) -> None:
-        """The way of the followed word: a line from place to place, with the cycles that passed."""
+        """Draw the path of the followed word: a line from element to element, with the cycles that passed."""
         painter, scale = self._painter, self._camera.scale
         width = min(max(scale * 0.07, 2.0), 5.0)
         color = self._theme.color("bookmark")
@@ -226,7 +230,7 @@ class FabricOverlay:
             self._cycles(hops, color)
 
     def _stage(self, hop: Hop, color: QColor, width: float) -> None:
-        """A ring where the word was sent, a disc where it was taken, a cross where it was dropped."""
+        """Draw a ring where the word was sent, a disc where it was taken, a cross where it was dropped."""
         painter, middle = self._painter, self._middle(hop.column, hop.row)
         size = width * 1.6 + 2
         if hop.kind == "sent":
@@ -243,7 +247,7 @@ class FabricOverlay:
                 painter.drawLine(middle + QPointF(-dx, -size), middle + QPointF(dx, size))
 
     def _cycles(self, hops: tuple[Hop, ...], color: QColor) -> None:
-        """Cycles since the word was sent, at the upper edge of every element it came through."""
+        """Write the cycles since the word was sent beside every element on its path."""
         painter, scale = self._painter, self._camera.scale
         painter.setFont(self._theme.font_ui(10, bold=True))
         metrics = painter.fontMetrics()
@@ -258,7 +262,7 @@ class FabricOverlay:
                 room = metrics.horizontalAdvance(text) + 6
             # Beside a line that goes down, over one that goes across.
             below = 5 if hop.kind == "taken" else -20
-            # Where it was sent it also left: two labels, one on each side.
+            # The element that sent the word may have two labels, so that of sending is at the left.
             left = middle.x() - 7 - room if hop.kind == "sent" else middle.x() + 7
             box = QRectF(left, middle.y() + below, room, 14)
             painter.setPen(Qt.PenStyle.NoPen)
@@ -310,7 +314,7 @@ def _count_label(style: FabricStyle, number: int, ratio: float) -> QPixmap:
 
 
 def _head(painter: QPainter, tip: QPointF, step: QPointF, size: float) -> None:
-    """An arrow head whose tip is at a place."""
+    """Draw an arrow head with its tip at a place, pointing along `step`."""
     across = QPointF(-step.y(), step.x())
     painter.drawPolygon(QPolygonF([tip, tip - step * size + across * size * 0.6,
                                    tip - step * size - across * size * 0.6]))  # fmt: skip

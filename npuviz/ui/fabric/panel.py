@@ -41,13 +41,13 @@ EMPTY_TEXT = (
 )
 PREPARING_TEXT = "Preparing to draw fabrics; this takes some seconds the first time, and never again."
 PATIENCE_SECONDS = 0.2
-"""So long the window waits for kernels that are compiled already."""
+"""How long the window waits for the kernels, which suffices if they are compiled already."""
 MAX_OFFERED_COLORS = 32
 _PLACE = re.compile(r"\D*?(-?\d+)\D+?(-?\d+)\D*")
 
 
 class FabricPanel(Panel):
-    """Feeds a FabricView from a machine with a fabric, which is asked only while it stands still."""
+    """Connects a FabricView with a machine that has a fabric, which is asked only while it does not run."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -167,7 +167,9 @@ class FabricPanel(Panel):
             super().keyPressEvent(event)
 
     def _choose_page(self) -> None:
-        """The fabric, once there is one and the kernels that paint it are compiled."""
+        """Show the fabric if the machine has one and the kernels are compiled, else the page that says why
+        not.
+        """
         self._is_warm = self._is_warm or (self._warming.is_asked and not self._warming.is_waiting)
         is_there = self.view.shape is not None
         self.show_page(0 if not is_there else 1 if self._is_warm else 2)
@@ -175,7 +177,7 @@ class FabricPanel(Panel):
     # -- the machine ------------------------------------------------------------------------------------
 
     def _fabric(self) -> HasFabric | None:
-        """The machine, if it has a fabric and stands still."""
+        """Return the machine if it has a fabric and does not run, else None."""
         session = self.model.session
         if session is None or self.model.is_running:
             return None
@@ -187,7 +189,7 @@ class FabricPanel(Panel):
         return take_frame(machine, area, wants, self.model.cycle) if machine is not None else None
 
     def _tell(self, column: int, row: int, word: np.void | None) -> str:
-        """The tooltip of a place."""
+        """Return the tooltip of an element, or of a word if given."""
         shape, machine = self.view.shape, self._fabric()
         if shape is None:
             return ""
@@ -209,7 +211,7 @@ class FabricPanel(Panel):
         self.context.selection.set(Selection(element=(column, row), word=word))
 
     def _go_to(self, text: str) -> None:
-        """Choose an element by its numbers, counted from the program's corner."""
+        """Select an element by column and row, counted from the program's corner, as typed by the user."""
         found = _PLACE.fullmatch(text)
         shape = self.view.shape
         if found is None or shape is None:
@@ -259,7 +261,7 @@ class FabricPanel(Panel):
         pop_up(menu, point)
 
     def _add_breakpoints(self, menu: QMenu, element: tuple[int, int]) -> None:
-        """Breakpoints on words that come to an element, for machines that know words."""
+        """Add entries that set breakpoints on words arriving at an element, if the machine has words."""
         shape = self.view.shape
         if (
             shape is None
@@ -274,7 +276,7 @@ class FabricPanel(Panel):
             inner.addAction(title, partial(self.add_word_breakpoint, element, color.id))
 
     def add_word_breakpoint(self, element: tuple[int, int], color: int = -1) -> None:
-        """Stop when a word, of one color or of any, comes to an element."""
+        """Set a breakpoint on words, of one color or of any (-1), that arrive at an element."""
         shape = self.view.shape
         if shape is None or self.model.is_running:
             return
@@ -310,7 +312,7 @@ class FabricPanel(Panel):
             self._stop_playing()
 
     def _follow_word(self) -> None:
-        """Keep the selected word in sight."""
+        """Keep the selected word visible, if the user wants it followed."""
         word, machine = self.view.marks.word, self._fabric()
         if word is None or machine is None or not self.bar.follow.isChecked():
             return
@@ -320,7 +322,9 @@ class FabricPanel(Panel):
             self.view.reveal(*place)
 
     def _to_hop(self, step: int) -> None:
-        """Go to the cycle at which the selected word went on, or came from."""
+        """Go back to the selected word's previous hop, or forward by the cycles of a hop until its path
+        ends.
+        """
         word, machine, cycle = self.view.marks.word, self._fabric(), self.model.cycle
         if word is None or machine is None:
             return
@@ -335,7 +339,7 @@ class FabricPanel(Panel):
 
 
 def _place_of_word(machine: HasFabric, word: int) -> tuple[int, int] | None:
-    """(column, row) of the element a word came to last."""
+    """Return (column, row) of the element that a word reached last, None if unknown."""
     if isinstance(machine, HasWordPaths):
         path = machine.word_path(word)
         if path is not None and path.hops:

@@ -1,4 +1,4 @@
-"""The part of a fabric's picture that is pixels: elements, links, routes and words when they are small."""
+"""Paint a fabric by pixels with kernels: elements, links, routes, and words if they are many or small."""
 
 from dataclasses import dataclass, replace
 
@@ -13,23 +13,25 @@ from npuviz.ui.fabric.style import FabricStyle
 from npuviz.ui.kit.colors import image_of, pixel
 
 GAP_FROM = 4.0
-"""Device pixels an element, from which on there is room between two of them."""
+"""Device pixels per element from which on there are gaps between elements."""
 LINKS_FROM = 10.0
-"""From so many on, links are drawn."""
+"""Device pixels per element from which on links are drawn."""
 HATCH_PERIOD = 8
 FINE_WORDS = 2500
-"""So many words in sight, if they are large enough, are drawn by the painter with smooth edges."""
+"""Most visible words that the painter draws with smooth edges, if they are large enough (FINE_FROM)."""
 FINE_FROM = 14.0
 WORD_SHARE = 0.11
 
 
 Shading = tuple[np.ndarray, np.ndarray]
-"""Values of the elements, and the table of styles that they choose from."""
+"""Values of the elements, and the table of styles that the values index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Where elements lie in an image: device pixels, one entry a column or row of the area."""
+    """Edges of elements in device pixels, an entry for each column or row of the area; `pitch` per
+    element.
+    """
 
     lefts: np.ndarray
     rights: np.ndarray
@@ -39,7 +41,7 @@ class Grid:
 
 
 def warm_up() -> None:
-    """Compile the kernels with the types that they are called with; cached on disk from then on."""
+    """Compile the kernels for the types they are called with, and cache them on disk."""
     image, bytes_ = np.zeros((4, 4), np.uint32), np.zeros((2, 2), np.uint8)
     style, four, two = np.zeros((3, 5), np.int64), np.zeros(4, np.int64), np.zeros(2, np.int64)
     kernels.paint_dense(image, bytes_, style, four, four + 1, four, four + 1, 0)
@@ -53,17 +55,17 @@ def warm_up() -> None:
 
 
 def draws_links(scale: float) -> bool:
-    """Whether there is room for links at so many device pixels an element."""
+    """Return whether there is room for links at `scale` device pixels per element."""
     return scale >= LINKS_FROM
 
 
 def draws_fine_words(scale: float, count: int) -> bool:
-    """Whether words are drawn by the painter instead of as pixels."""
+    """Return whether words are drawn by the painter, not as pixels, at `scale` device pixels per element."""
     return scale >= FINE_FROM and count <= FINE_WORDS
 
 
 class FabricRaster:
-    """Paints frames into one image that is used again and again.
+    """Paints frames into one image that is reused.
 
     largest  the largest load or fill level of the last picture, -1 for one of states
     """
@@ -83,9 +85,9 @@ class FabricRaster:
         height: int,
         ratio: float,
     ) -> QImage:
-        """The picture of width x height device pixels; it is valid until the next call.
+        """Paint a picture of width x height device pixels; it is valid until the next call.
 
-        camera counts in logical pixels, of which each has `ratio` device pixels.
+        camera  in logical pixels, each of which has `ratio` device pixels
         """
         if self._pixels.shape != (height, width):
             self._pixels = np.zeros((height, width), np.uint32)
@@ -153,7 +155,7 @@ class FabricRaster:
 
 
 def grid_of(camera: FabricCamera, area: Area) -> Grid:
-    """Where the elements of an area lie, in pixels of the camera."""
+    """Return the edges of the elements of an area, in pixels of the camera."""
     scale = camera.scale
     half = CELL_HALF if draws_links(scale) else 0.5 - 0.5 / scale
     edges: list[np.ndarray] = []
@@ -168,7 +170,7 @@ def grid_of(camera: FabricCamera, area: Area) -> Grid:
 def _covered(
     origin: float, first: int, count: int, scale: float, pixels: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Elements [from, to) of an area under each of `pixels` pixels, counted from its first; -1: none."""
+    """Return first and last + 1 element of an area under each of `pixels` pixels, from 0 on; -1: none."""
     edges = origin + np.arange(pixels + 1) / scale - first
     if scale < 1:
         # Every element belongs to the one pixel that holds its middle.

@@ -1,4 +1,4 @@
-"""Colours of a fabric as plain pixel numbers, taken from the theme once and not per element."""
+"""The colours of a fabric as plain pixel numbers, computed once per theme for the kernels."""
 
 import numpy as np
 from PySide6.QtGui import QColor
@@ -10,15 +10,15 @@ from npuviz.ui.theme.theme import Theme
 
 STYLE_COLUMNS = 5
 URGENT_ROLES = {"hazard": 2, "breakpoint": 1, "error": 2}
-"""One such element is seen among thousands: where many share a pixel, it has its colour."""
+"""Role -> urgency: a pixel shared by many elements gets the colour of the most urgent one."""
 QUIET_ROLES = frozenset({"idle", "off", "finished", "wait-empty"})
 WORK_SHARE, WAIT_SHARE = 0.62, 0.6
 FAINT_BELOW = 0.12
-"""Smaller shares fade into the background."""
+"""Shares below about this are blended with the colour of idle elements."""
 
 
 class FabricStyle:
-    """What the kernels and the painter need to know of the theme.
+    """The theme's colours in the form that the kernels and the painter use.
 
     states  (codes, 5) int64, heat (256, 5) int64: rows as `grid_kernels` reads them
     links   (256,) int64: colour of a link by its load
@@ -53,10 +53,10 @@ class FabricStyle:
         self._words = {color.id: theme.category_color(place) for place, color in enumerate(shape.colors)}
 
     def heat_color(self, share: float) -> QColor:
-        """Colour of a quantity: the more, the further from the background."""
+        """Return the colour of a share, 0..1: the larger, the further from the background."""
         theme = self.theme
         color = theme.heat_color(share if theme.is_dark else 1 - share)
-        # Dark violet on black and pale yellow on white look alike from nothing to a little.
+        # Without blending, small shares could not be told apart: dark violet on black, pale yellow on white.
         quiet = theme.color("idle")
         return quiet if share <= 0 else blended(quiet, color, min(1.0, 0.35 + share / FAINT_BELOW * 0.65))
 
@@ -70,7 +70,7 @@ class FabricStyle:
         return QColor(found) if found is not None else self.theme.color("text")
 
     def pixels_of_routes(self, colors: np.ndarray) -> np.ndarray:
-        """(n,) int64 pixels of words by their colors."""
+        """Return (n,) int64 pixels of words by their colors."""
         known, place = np.unique(colors, return_inverse=True)
         table = np.array([pixel(self.color_of_route(int(color))) for color in known], np.int64)
         return table[place.reshape(colors.shape)] if len(known) else np.zeros(colors.shape, np.int64)

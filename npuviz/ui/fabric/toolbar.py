@@ -1,4 +1,4 @@
-"""The line of controls over a fabric."""
+"""The tool bar of the fabric panel."""
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QLineEdit, QSizePolicy, QToolButton, QWidget
@@ -18,12 +18,12 @@ SPEEDS = (("1 / s", 1000), ("4 / s", 250), ("12 / s", 83), ("60 / s", 16))
 
 
 class FabricToolBar(QWidget):
-    """What is shown, what is followed, and a slow run.
+    """Controls for what is shown and followed, and for playing cycle by cycle.
 
-    changed         anything that is shown
-    play_toggled    True: go on cycle by cycle
-    fit_requested   True: the program, False: the selected element
-    place_entered   a text that names an element
+    changed         the user changed what is shown
+    play_toggled    True: play cycle by cycle, False: stop
+    fit_requested   show True: the program, False: the selected element
+    place_entered   the user typed the place of an element
     """
 
     changed = Signal()
@@ -68,7 +68,7 @@ class FabricToolBar(QWidget):
         return int(self.speed.currentData())
 
     def set_shape(self, shape: FabricShape, has_routes: bool, has_queues: bool, has_words: bool) -> None:
-        """Offer what a fabric has."""
+        """Offer the controls that fit a fabric: its colors, shades, and words."""
         self.words.setText(f"{shape.word.capitalize()}s")
         self.follow.setToolTip(f"Keep the selected {shape.word} in sight")
         kept = self.route.currentData()
@@ -90,7 +90,7 @@ class FabricToolBar(QWidget):
             self.shade.addItem(*_SHADES[2])
 
     def turn(self, combo: QComboBox, step: int) -> None:
-        """Choose the next entry, from the last on the first."""
+        """Choose the entry `step` places on; after the last comes the first."""
         if combo.count():
             combo.setCurrentIndex((combo.currentIndex() + step) % combo.count())
 

@@ -1,4 +1,4 @@
-"""The canvas of the fabric panel: pan, zoom, point, pick elements and words."""
+"""The canvas of the fabric panel: paints the fabric; pan, zoom, select elements and words."""
 
 import math
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from npuviz.ui.theme.theme import Theme
 PAN_PIXELS = 64
 PICK_PIXELS = 8.0
 MAX_PICKED = 20_000
-"""Among more words than this in sight nobody points at one."""
+"""With more visible words than this, single words cannot be selected."""
 READABLE_SCALE = 96.0
 _MOVES = {
     Qt.Key.Key_Up: (0, -1),
@@ -49,14 +49,15 @@ Tell = Callable[[int, int, np.void | None], str]
 
 
 class FabricView(CameraCanvas):
-    """Shows a fabric; asks for what is in sight when it is painted.
+    """Shows a fabric; asks the machine for the visible part when it is painted.
 
-    element_chosen  (column, row) was picked; word_chosen (identity, column, row) of a word
-    cleared         the empty background was picked
+    element_chosen  (column, row) of the element that the user picked
+    word_chosen     (id, column, row) of the word that the user picked
+    cleared         the user clicked the background
     menu_requested  (column, row) or None, and global position
-    frame_changed   other numbers are on show
-    shape  the fabric on show
-    frame  the numbers on show
+    frame_changed   another frame is shown
+    shape  the fabric that is shown
+    frame  the frame that is shown
     """
 
     keys_text = "Arrow keys choose an element, plus and minus zoom, F shows it, Home all"
@@ -99,7 +100,7 @@ class FabricView(CameraCanvas):
 
     @property
     def largest(self) -> int:
-        """The largest load or fill level on show, -1 while states are."""
+        """The largest load or fill level that is shown, -1 while states are."""
         return self._raster.largest
 
     @property
@@ -120,17 +121,17 @@ class FabricView(CameraCanvas):
         self.update()
 
     def refresh(self) -> None:
-        """The machine is in another state: ask again when it is painted."""
+        """Ask the machine again at the next paint, because its state has changed."""
         self._asked = None
         self._update_canvas()
 
     def forget(self) -> None:
-        """Show no old numbers: the machine they came from is gone."""
+        """Drop the frame, because its machine is closed."""
         self.frame = None
         self.refresh()
 
     def restyle(self) -> None:
-        """Take the colours of another theme."""
+        """Use the colours of another theme."""
         self._take_style()
         self.update()
 
@@ -139,32 +140,32 @@ class FabricView(CameraCanvas):
         self._word_marks = WordMarks()
 
     def set_wants(self, wants: FabricWants) -> None:
-        """Show other things."""
+        """Choose what is shown."""
         if wants != self.wants:
             self.wants = wants
             self.update()
 
     def set_marks(self, marks: FabricMarks) -> None:
-        """Mark other things; the way of the marked word is asked for."""
+        """Mark other elements or another word, whose path is asked for at the next paint."""
         if marks != self.marks:
             self.marks = marks
             self._update_canvas()
 
     def _update_canvas(self) -> None:
-        """Paint again, but not the rulers, whose numbers stay."""
+        """Paint the canvas again, without the rulers, which have not changed."""
         self.update(self.canvas.toRect())
 
     # -- camera -----------------------------------------------------------------------------------
 
     @property
     def canvas(self) -> QRectF:
-        """Where the grid is drawn, in pixels of the widget."""
+        """The rectangle in which the grid is drawn, in pixels of the widget."""
         return QRectF(
             RULER_LEFT, RULER_TOP, max(self.width() - RULER_LEFT, 1), max(self.height() - RULER_TOP, 1)
         )
 
     def fit_all(self) -> None:
-        """Show the program's part of the fabric; if it is in sight as a whole, everything."""
+        """Show the program's part of the fabric; if it is shown like that already, the whole fabric."""
         if self.shape is None:
             return
         size = self.canvas.size()
@@ -174,7 +175,7 @@ class FabricView(CameraCanvas):
         self.set_camera(whole if self.camera == program else program)
 
     def fit_selected(self) -> None:
-        """Show the marked element, large enough to be read; the program when none is marked."""
+        """Show the selected element, large enough to be read; the program if none is selected."""
         if self.shape is None or self.marks.selected is None:
             self.fit_all()
             return
@@ -185,7 +186,7 @@ class FabricView(CameraCanvas):
         self.set_camera(camera.centred_on(column + 0.5, row + 0.5, size.width(), size.height()))
 
     def reveal(self, column: int, row: int) -> None:
-        """Bring an element into view; nothing moves when it can be seen already."""
+        """Centre an element, unless it is visible already."""
         if self.shape is None:
             return
         size = self.canvas.size()
@@ -258,7 +259,7 @@ class FabricView(CameraCanvas):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     def _current(self) -> FabricFrame | None:
-        """The frame of what is in sight; an older one while nobody can answer."""
+        """Return the frame of the visible part; the last one while the machine cannot be asked."""
         assert self.shape is not None
         area = self.camera.visible(self.shape, self.canvas.width(), self.canvas.height())
         scale = self.camera.scale
@@ -277,7 +278,7 @@ class FabricView(CameraCanvas):
     # -- pointing ---------------------------------------------------------------------------------
 
     def element_at(self, spot: QPointF) -> tuple[int, int] | None:
-        """The element under a pixel of the widget, or None."""
+        """Return the element under a pixel of the widget, or None."""
         if self.shape is None or not self.canvas.contains(spot):
             return None
         x, y = self.camera.to_grid(spot.x() - RULER_LEFT, spot.y() - RULER_TOP)
@@ -285,7 +286,7 @@ class FabricView(CameraCanvas):
         return (column, row) if 0 <= column < self.shape.columns and 0 <= row < self.shape.rows else None
 
     def word_at(self, spot: QPointF) -> np.void | None:
-        """The word, a row of WORD_DTYPE, next to a pixel of the widget, or None."""
+        """Return the word, a row of WORD_DTYPE, next to a pixel of the widget, or None."""
         frame = self.frame
         if frame is None or frame.words is None or not 0 < len(frame.words) <= MAX_PICKED:
             return None
@@ -364,7 +365,7 @@ class FabricView(CameraCanvas):
             super().keyPressEvent(event)
 
     def _move_choice(self, columns: int, rows: int) -> None:
-        """Choose the neighbour of the marked element; at first the one in the middle."""
+        """Select the neighbour of the selected element; without one, the element in the middle."""
         assert self.shape is not None
         shape = self.shape
         if self.marks.selected is None:

@@ -1,1 +1,1 @@
-"""The operator graph: where the run is in the model."""
+"""The graph panel: draws the model's operators, with their progress in the run."""

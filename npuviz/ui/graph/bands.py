@@ -1,26 +1,30 @@
-"""Cuts a drawing that is much higher than wide into bands beside each other, so that it can be seen whole."""
+"""Cut a drawing that is much higher than wide into bands beside each other, so that it fits a panel."""
 
 import numpy as np
 
 Point = tuple[float, float]
 Routes = dict[tuple[int, int], list[Point]]
 MIN_ROWS = 16
-"""A drawing of fewer rows stays as it is."""
+"""Fewest rows of a drawing that is cut."""
 GUTTER = 76.0
-"""Room between two bands, where edges go up to the next one."""
+"""Width between two bands, where edges go up to the next one."""
 MARGIN = 14.0
 LANE, NUM_LANES = 6.0, 7
-"""Edges in a gutter are so far apart; later ones share the ways of earlier ones."""
+"""Distance of edges in a gutter, and after how many of them the lanes are reused."""
 
 
 def in_bands(
     centres: np.ndarray, routes: Routes, edges: list[tuple[int, int]], aspect: float, box: Point
 ) -> tuple[np.ndarray, Routes]:
-    """The same drawing with its rows in bands from left to right, as wide to high as `aspect` says.
+    """Arrange the rows of a drawing in bands from left to right; return new centres and routes.
 
-    centres  (boxes, 2) float64, rows are boxes of one y; box is the room of one, gaps included
-    Bands end where few edges cross. An edge to another band leaves its own at the bottom, and enters the
-    other one from above.
+    centres  (boxes, 2) float64; a row is all boxes of one y
+    aspect   wanted width divided by height
+    box      width and height of a box with its gaps
+
+    Bands end where few edges cross. An edge to another band leaves its band at the bottom and enters the
+    other
+    from above. Too few rows, or a drawing that is wide enough, are returned unchanged.
     """
     rows = np.unique(np.round(centres[:, 1], 1)) if len(centres) else np.zeros(0)
     if len(rows) < MIN_ROWS or aspect <= 0:
@@ -35,7 +39,7 @@ def in_bands(
 
 
 def _cuts(rows: np.ndarray, y: np.ndarray, edges: list[tuple[int, int]], count: int) -> np.ndarray:
-    """Heights between two rows: near equal parts, where the fewest edges cross."""
+    """Return the heights at which to cut: near equal parts, between the rows that the fewest edges cross."""
     between = (rows[:-1] + rows[1:]) / 2
     crossing = np.zeros(len(between), np.int64)
     for a, b in edges:
@@ -53,7 +57,7 @@ def _cuts(rows: np.ndarray, y: np.ndarray, edges: list[tuple[int, int]], count: 
 
 
 class _Bands:
-    """Moves boxes and bends of bands, and leads edges from one to the other."""
+    """Moves boxes and bends into bands, and routes edges from one band to another."""
 
     def __init__(
         self, centres: np.ndarray, routes: Routes, edges: list[tuple[int, int]], cuts: np.ndarray, box: Point
@@ -75,7 +79,7 @@ class _Bands:
             at += float(np.ptp(x)) + box[0] + GUTTER
 
     def moved(self) -> tuple[np.ndarray, Routes]:
-        """Centres and ways in their new places."""
+        """Return centres and routes in their new places."""
         centres = self._centres + np.array(self._shift)[self._band]
         routes: Routes = {}
         lane = 0
@@ -96,7 +100,9 @@ class _Bands:
     def _around(
         self, a: np.ndarray, b: np.ndarray, bends: list[Point], bands: tuple[int, int], lane: int
     ) -> list[Point]:
-        """Down to the end of the first band, up beside it, and down into the other one."""
+        """Return the bends of an edge between bands: down out of the first, up beside it, down into the
+        other.
+        """
         first, last = bands
         inside = [(int(np.searchsorted(self._cuts, bend[1])), bend) for bend in bends]
         leaving = [self._at(bend, first) for band, bend in inside if band == first]

@@ -1,4 +1,4 @@
-"""Which part of a drawing a widget shows: scale and offset, and what moves them."""
+"""The part of a drawing that a widget shows: scale and offset, and how to change them."""
 
 from dataclasses import dataclass
 
@@ -16,30 +16,32 @@ class GraphCamera:
     offset_y: float = 0.0
 
     def to_screen(self, x: float, y: float) -> tuple[float, float]:
-        """A point of the drawing in pixels of the widget."""
+        """Convert a point of the drawing into pixels of the widget."""
         return x * self.scale + self.offset_x, y * self.scale + self.offset_y
 
     def to_drawing(self, x: float, y: float) -> tuple[float, float]:
-        """A pixel of the widget as point of the drawing."""
+        """Convert a pixel of the widget into a point of the drawing."""
         return (x - self.offset_x) / self.scale, (y - self.offset_y) / self.scale
 
     def moved(self, dx: float, dy: float) -> "GraphCamera":
-        """Shift the drawing by pixels."""
+        """Return the camera with the drawing shifted by pixels."""
         return GraphCamera(self.scale, self.offset_x + dx, self.offset_y + dy)
 
     def zoomed(self, factor: float, x: float, y: float) -> "GraphCamera":
-        """Zoom so that the point under a pixel stays where it is."""
+        """Return the camera zoomed so that the point under a pixel stays where it is."""
         scale = min(MAX_SCALE, max(MIN_SCALE, self.scale * factor))
         at_x, at_y = self.to_drawing(x, y)
         return GraphCamera(scale, x - at_x * scale, y - at_y * scale)
 
     def centred_on(self, x: float, y: float, width: float, height: float) -> "GraphCamera":
-        """Put a point of the drawing into the middle of a widget of this size."""
+        """Return the camera with a point of the drawing in the middle of a widget of this size."""
         return GraphCamera(self.scale, width / 2 - x * self.scale, height / 2 - y * self.scale)
 
     def within(self, bounds: tuple[float, float, float, float], width: float, height: float) -> "GraphCamera":
-        """Shift so that a widget of this size shows nothing but a rectangle of the drawing and a margin; a
-        smaller rectangle (left, top, width, height) lies in its middle."""
+        """Return the camera shifted so that a widget of this size shows only a rectangle and a margin.
+
+        bounds  the rectangle (left, top, width, height) of the drawing; it is centred if it is smaller
+        """
         left, top, span_x, span_y = bounds
         return self.moved(
             _into(left * self.scale + self.offset_x, span_x * self.scale, width),
@@ -48,7 +50,7 @@ class GraphCamera:
 
 
 def _into(start: float, span: float, room: float) -> float:
-    """Pixels to shift a span by."""
+    """Return the pixels by which to shift a span so that it fills, or is centred in, the room."""
     if span <= room - 2 * MARGIN:
         return (room - span) / 2 - start
     return min(MARGIN - start, 0.0) + max(room - MARGIN - start - span, 0.0)
@@ -57,7 +59,9 @@ def _into(start: float, span: float, room: float) -> float:
 def fit(
     bounds: tuple[float, float, float, float], width: float, height: float, largest: float = 1.0
 ) -> GraphCamera:
-    """Show a rectangle (left, top, width, height) of the drawing completely, not larger than `largest`."""
+    """Return the camera that shows a whole rectangle (left, top, width, height) at a scale up to
+    `largest`.
+    """
     left, top, span_x, span_y = bounds
     room_x, room_y = max(1.0, width - 2 * MARGIN), max(1.0, height - 2 * MARGIN)
     scale = min(largest, room_x / max(1.0, span_x), room_y / max(1.0, span_y))

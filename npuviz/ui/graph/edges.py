@@ -1,4 +1,4 @@
-"""Draws the edges of an operator graph, and the shapes of the tensors on them."""
+"""Draw the edges of an operator graph, and the shapes of the tensors on them."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ class GraphEdgePainter:
         self._overlay = overlay
 
     def visible(self, camera: GraphCamera, width: int, height: int) -> np.ndarray:
-        """Edges that may touch a widget of this size."""
+        """Return the edges that may be visible in a widget of this size."""
         layout = self._picture.layout
         if not len(layout.source):
             return np.zeros(0, dtype=np.int64)
@@ -37,7 +37,7 @@ class GraphEdgePainter:
         return np.flatnonzero(inside)
 
     def paint_lines(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        """Straight lines, those that fall on the same pixels once."""
+        """Draw edges as straight lines; those on the same pixels only once."""
         layout = self._picture.layout
         ends = np.stack(
             [
@@ -54,7 +54,7 @@ class GraphEdgePainter:
         painter.drawLines([QLineF(a, b, c, d) for a, b, c, d in pixels.tolist()])
 
     def paint_ways(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        """Curves; those of the selection in the accent colour over the others."""
+        """Draw edges as curves; those of the selection in the accent colour over the others."""
         layout = self._picture.layout
         chosen = self._overlay.selected
         marked = layout.tensor[edges] == self._overlay.tensor if self._overlay.tensor >= 0 else False
@@ -117,9 +117,9 @@ class GraphEdgePainter:
         )
 
     def paint_shapes(self, painter: QPainter, camera: GraphCamera, edges: np.ndarray) -> None:
-        """Shapes of the tensors beside the edges; one label per tensor and source is enough.
+        """Write the shapes of the tensors beside the edges, once for each source and tensor.
 
-        A label that would cover another one is left out.
+        Labels that would cover another one are left out.
         """
         painter.setFont(self._theme.font_mono(SIZE_NOTE))
         metrics = painter.fontMetrics()

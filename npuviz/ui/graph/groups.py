@@ -1,4 +1,4 @@
-"""Groups of operators that a graph can fold: what their names say, or where paths part and meet again."""
+"""Find groups of operators that can be folded: by common names, or where paths part and meet again."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 from npuviz.program.graph import Graph
 
 LEAST = 3
-"""Operators from which on folding is worth while."""
+"""Fewest operators that are worth folding."""
 MOST_LEVELS = 16
-"""Groups in groups: no model has more, and a file's names may go as deep as they like."""
+"""Most levels of nested groups, because names in a file may have any number of parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Operators that can be drawn as one box; the first of them stands for all. nodes rise."""
+    """Operators that can be drawn as one box, in rising order; the first is the leader."""
 
     name: str
     nodes: tuple[int, ...]
@@ -27,12 +27,15 @@ class Group:
 
 
 def groups_of(graph: Graph) -> tuple[Group, ...]:
-    """Groups that lie in each other or apart, outer ones first; any of them can be boxes without a circle."""
+    """Return the groups of a graph, outer ones first; two groups are nested or disjoint.
+
+    Any of them can be drawn as boxes without creating a cycle between boxes.
+    """
     return tuple(_by_name(graph)) or _branches(graph)
 
 
 def outermost(folded: Collection[Group]) -> tuple[Group, ...]:
-    """The groups that lie in no other one of them: those whose boxes are drawn."""
+    """Return the groups that are inside no other folded one: those whose boxes are drawn."""
     inside: set[int] = set()
     found: list[Group] = []
     for group in sorted(folded, key=lambda group: -len(group.nodes)):
@@ -43,7 +46,7 @@ def outermost(folded: Collection[Group]) -> tuple[Group, ...]:
 
 
 def leaders_of(graph: Graph, folded: Collection[Group]) -> np.ndarray:
-    """(nodes,) int32: the operator whose box stands for each."""
+    """Return for each node the leader of its outermost folded group, else the node itself: (nodes,) int32."""
     found = np.arange(len(graph.nodes), dtype=np.int32)
     for group in outermost(folded):
         found[list(group.nodes)] = group.leader
@@ -51,7 +54,7 @@ def leaders_of(graph: Graph, folded: Collection[Group]) -> np.ndarray:
 
 
 def _by_name(graph: Graph) -> list[Group]:
-    """What names like /layer1/conv1/Conv or query.matmul have in common behind what all have."""
+    """Return groups of operators whose names, such as /layer1/conv1/Conv or query.matmul, begin alike."""
     names = [node.name for node in graph.nodes]
     separator = "/" if any("/" in name.strip("/") for name in names) else "."
     parts = [tuple(part for part in name.split(separator) if part) for name in names]
@@ -66,11 +69,13 @@ def _levels(
     begin: tuple[int, str],
     levels: int,
 ) -> list[Group]:
-    """Groups among `nodes`, each before those in it, so many levels deep.
+    """Return the groups among `nodes`, each followed by those inside it, up to `levels` deep.
 
-    begin  the part of their names from which on they differ, and what the groups' names begin with
-    Each level is checked for circles by itself: one that leaves the group around an inner box would be a
-    circle of outer boxes, which are checked before.
+    begin  index of the first part of the names to compare, and the text that the groups' names begin with
+
+    Each level is checked for cycles separately: a cycle that leaves the group around an inner box would also
+    be
+    a cycle of outer boxes, which were checked before.
     """
     depth, above = begin
     shared = depth
@@ -100,7 +105,7 @@ def _levels(
 
 
 def _branches(graph: Graph) -> tuple[Group, ...]:
-    """Stretches in which more than one tensor is under way: from where paths part to where they meet."""
+    """Return groups of consecutive operators between points at which only one tensor is live."""
     ends = {
         tensor.id: tensor.producer for tensor in graph.tensors if tensor.producer >= 0
     }  # tensor -> last node that reads it
@@ -125,7 +130,7 @@ def _branches(graph: Graph) -> tuple[Group, ...]:
 
 
 def _without_circles(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]:
-    """The groups without those that a path leaves and enters again."""
+    """Return the groups without those that a path leaves and enters again."""
     kept = list(groups)
     while kept:
         leader = leaders_of(graph, kept)
@@ -133,13 +138,13 @@ def _without_circles(graph: Graph, groups: Sequence[Group]) -> tuple[Group, ...]
         bad = [group for group in kept if group.leader in left]
         if not bad:
             break
-        # The largest is the likeliest to have the others' operators in between.
+        # The largest group is the most likely cause of a cycle.
         kept.remove(max(bad, key=lambda group: len(group.nodes)))
     return tuple(kept)
 
 
 def _in_circles(graph: Graph, leader: np.ndarray) -> set[int]:
-    """Leaders that wait for themselves, or for such ones, when boxes are taken as wholes."""
+    """Return the leaders whose boxes are in a cycle of boxes, or depend on one that is."""
     edges = {
         (int(leader[graph.tensors[index].producer]), int(leader[node.id]))
         for node in graph.nodes

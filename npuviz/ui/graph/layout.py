@@ -1,4 +1,4 @@
-"""Where the boxes and lines of an operator graph go: plain numbers, made off the window's thread."""
+"""Compute the places of boxes and edges of an operator graph, as arrays, outside the window's thread."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,23 +14,23 @@ TERMINAL_HEIGHT = 22.0
 COLUMN_GAP = 28.0
 ROW_GAP = 34.0
 SHAPE_GAP = 100.0
-"""Between columns of a graph that flows to the right: room for the shape of a tensor."""
+"""Width between columns of a graph that flows to the right, for the shape of a tensor."""
 Direction = Literal["down", "right"]
 FINE_LAYOUT_LIMIT = 1500
-"""Up to this many boxes the slower ranking (short edges) is affordable: 60 ms against 10 ms."""
+"""Most boxes for which the slower ranking with short edges is used: 60 ms instead of 10 ms."""
 FINE_ROUTING_LIMIT = 3000
 FLOW = -2
-"""First of the numbers that stand for flows where others are tensors."""
+"""Flow n of a graph has the number FLOW - n where other edges have a tensor id."""
 
 
 def longest_routed_span(num_boxes: int) -> int:
-    """Edges over more ranks than this do not take part in the layout: each rank costs a dummy box."""
+    """Return the most ranks that a routed edge may span: each rank costs the layout a dummy box."""
     return 48 if num_boxes <= FINE_ROUTING_LIMIT else 12
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """A graph input or output, drawn as a box of its own."""
+    """A graph input or output, drawn as a separate box."""
 
     tensor: int
     is_input: bool
@@ -43,11 +43,11 @@ class GraphLayout:
     x, y           (boxes,) float32 centres, y grows downwards
     source, sink   (edges,) int32 box ids; tensor (edges,) int32 tensor ids, `FLOW` - n for the graph's flow n
     path_start     (edges + 1,) int32 into path_points
-    path_points    (points, 2) float32: each edge's way from box border to box border
-    num_nodes      operators; box id == node id below it
+    path_points    (points, 2) float32: each edge's path from box border to box border
+    num_nodes      number of operators; smaller box ids are node ids
     is_banded      rows stand in bands from left to right
-    leader         (boxes,) int32: the box that is drawn for each; that of a folded group for its operators,
-                   which have no place themselves (x, y are NaN)
+    leader         (boxes,) int32: the box that is drawn for each; for operators of a folded group that of the
+                   leader, while their own x, y are NaN
     """
 
     x: np.ndarray
@@ -64,7 +64,7 @@ class GraphLayout:
     leader: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def drawn(self, box: int) -> int:
-        """The box that is drawn for one."""
+        """Return the box that is drawn for a box: itself, or the leader of its folded group."""
         return int(self.leader[box]) if 0 <= box < len(self.leader) else box
 
     @property
@@ -73,7 +73,7 @@ class GraphLayout:
         return len(self.x)
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """(left, top, width, height) around all boxes; zeros when there is none."""
+        """Return (left, top, width, height) around all boxes; zeros when there is none."""
         if not self.num_boxes:
             return (0.0, 0.0, 0.0, 0.0)
         left, right = (float(end(self.x)) for end in (np.nanmin, np.nanmax))
@@ -84,7 +84,7 @@ class GraphLayout:
         return (left, top, right - left, bottom - top)
 
     def path(self, edge: int) -> np.ndarray:
-        """(points, 2) float32 view of one edge's way."""
+        """Return an edge's path as a (points, 2) float32 view."""
         return self.path_points[self.path_start[edge] : self.path_start[edge + 1]]
 
 
@@ -93,14 +93,11 @@ def lay_out_graph(
 ) -> GraphLayout:
     """Arrange a graph so that data flow downwards or to the right.
 
-    aspect  width by height that a long drawing shall have: it is cut into bands; 0: in one piece
+    aspect  wanted width divided by height of a long drawing, which is cut into bands; 0: do not cut
+    leader  (nodes,) the operator whose box is drawn for each; None: each has its box
 
-    leader  (nodes,) the operator whose box stands for each, None: each for itself
-
-    A line of ranks for 20 000 operators takes well under a second.
-
-    The layout library holds the interpreter lock, so a caller on another thread still delays the
-    window by that time.
+    A chain of 20 000 operators takes well under a second. The layout library holds the interpreter lock, so a
+    caller on another thread still delays the window by that time.
     """
     source, sink, tensor, terminals = _edges_of(graph)
     num_boxes = len(graph.nodes) + len(terminals)
@@ -108,7 +105,7 @@ def lay_out_graph(
     if leader is not None:
         stands[: len(leader)] = leader
         source, sink, tensor = _between_groups(stands, source, sink, tensor)
-    # What is folded away takes no part: boxes that are drawn are counted anew.
+    # Only boxes that are drawn take part, renumbered.
     shown = np.unique(stands)
     number = {box: place for place, box in enumerate(shown.tolist())}
     boxes = source, sink
@@ -149,21 +146,23 @@ def lay_out_graph(
 def _between_groups(
     stands: np.ndarray, source: list[int], sink: list[int], tensor: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """The edges between the boxes that are drawn, each once."""
+    """Return the edges between boxes that are drawn, each once, as sources, sinks and tensors."""
     ends = zip(stands[source].tolist(), stands[sink].tolist(), tensor, strict=True)
     rows = list(dict.fromkeys(row for row in ends if row[0] != row[1]))
     return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
 
 
 def _turn(points: np.ndarray) -> np.ndarray:
-    """Exchange the axes: ranks become columns as far apart as boxes and their shape labels need."""
+    """Return the exchange the axes, so that ranks become columns with room for boxes and shape labels."""
     across = (NODE_WIDTH + SHAPE_GAP) / (NODE_HEIGHT + ROW_GAP)
     down = (NODE_HEIGHT + ROW_GAP / 2) / (NODE_WIDTH + COLUMN_GAP)
     return np.stack([points[:, 1] * across, points[:, 0] * down], axis=1)
 
 
 def _edges_of(graph: Graph) -> tuple[list[int], list[int], list[int], list[Terminal]]:
-    """(source box, sink box, tensor) per edge, and the terminals behind the operators."""
+    """Return source boxes, sink boxes and tensors of the edges, and the terminals, numbered after the
+    nodes.
+    """
     terminals: list[Terminal] = []
     producer = {t.id: t.producer for t in graph.tensors if t.producer >= 0}
     for index in graph.inputs:
@@ -191,7 +190,7 @@ def _edges_of(graph: Graph) -> tuple[list[int], list[int], list[int], list[Termi
 
 
 def _ranks(num_boxes: int, source: list[int], sink: list[int]) -> list[int]:
-    """Longest distance from a box without input, in edges that respect the order of the boxes."""
+    """Return the rank of each box: the length of the longest path to it from a box without inputs."""
     outgoing: list[list[int]] = [[] for _ in range(num_boxes)]
     waiting = [0] * num_boxes
     for a, b in zip(source, sink, strict=True):
@@ -210,7 +209,7 @@ def _ranks(num_boxes: int, source: list[int], sink: list[int]) -> list[int]:
 
 
 def _positions(num_boxes: int, source: list[int], sink: list[int]) -> tuple[np.ndarray, Routes]:
-    """Centres (boxes, 2) float64 and the bends of edges that pass other ranks, by (source, sink)."""
+    """Return centres (boxes, 2) float64, and {(source, sink): bends} of edges that span several ranks."""
     ranks = _ranks(num_boxes, source, sink)
     span = longest_routed_span(num_boxes)
     pairs = sorted({(a, b) for a, b in zip(source, sink, strict=True) if 0 < ranks[b] - ranks[a] <= span})
@@ -226,7 +225,7 @@ _Part = tuple[dict[int, tuple[float, float]], Routes]
 
 
 def _sugiyama(pairs: list[tuple[int, int]], num_boxes: int) -> list[_Part]:
-    """One (box centres, edge bends) per connected component."""
+    """Lay out the edges; return (box centres, edge bends) for each connected component."""
     try:
         import fast_sugiyama
     except ImportError:  # wheels are missing for some platforms
@@ -259,7 +258,7 @@ def _sugiyama(pairs: list[tuple[int, int]], num_boxes: int) -> list[_Part]:
 
 
 def _igraph(pairs: list[tuple[int, int]]) -> _Part:
-    """The same by igraph, which knows no bends of its own here."""
+    """Lay out the edges with igraph instead, as one component without bends."""
     import igraph
 
     boxes = sorted({box for pair in pairs for box in pair})
@@ -270,7 +269,7 @@ def _igraph(pairs: list[tuple[int, int]]) -> _Part:
 
 
 def _pack(num_boxes: int, parts: list[_Part]) -> tuple[np.ndarray, Routes]:
-    """Set components side by side, in rows of about the width of the widest or a square."""
+    """Place components side by side, in rows as wide as the widest component or a square of all."""
     centres = np.zeros((num_boxes, 2))
     routes: Routes = {}
     step_x, step_y = NODE_WIDTH + COLUMN_GAP, NODE_HEIGHT + ROW_GAP
@@ -306,7 +305,9 @@ def _paths(
     num_nodes: int,
     direction: Direction,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ways of all edges: from the border of the source box, through the bends, to the sink box."""
+    """Return path_start and path_points of all edges: from the source box's border over bends to the
+    sink's.
+    """
     starts = np.zeros(len(source) + 1, dtype=np.int32)
     points: list[tuple[float, float]] = []
     spots: list[tuple[float, float]] = [(float(x), float(y)) for x, y in centres.tolist()]

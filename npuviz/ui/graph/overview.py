@@ -1,4 +1,4 @@
-"""A small map of the whole graph in a corner of the view: what can be seen, and where the selection is."""
+"""A small map of the whole graph in a corner of the view, with the visible part and the selection."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from npuviz.ui.graph.picture import GraphPicture
 from npuviz.ui.theme.theme import GRID, Theme
 
 LARGEST = 132.0, 104.0
-"""Pixels of the map at most."""
+"""Largest width and height of the map in pixels."""
 SHARE = 0.26
-"""Part of the view that it may take in each direction."""
+"""Largest share of the view's width and height that the map takes."""
 MARGIN = 2.0 * GRID
 SMALLEST = 36.0
 CORNERS = 4
@@ -23,24 +23,24 @@ PADDING = NODE_WIDTH / 2
 
 @dataclass(frozen=True)
 class GraphOverview:
-    """Where the map lies in a view, and how the drawing is scaled into it.
+    """Place and scale of the map in a view.
 
-    area    pixels of the view that the map takes
-    camera  turns the drawing's points into pixels of the view, inside of the area
+    area    pixels of the view that the map covers
+    camera  converts the drawing's points into pixels of the view inside the area
     """
 
     area: QRectF
     camera: GraphCamera
 
     def to_drawing(self, spot: QPointF) -> tuple[float, float]:
-        """The point of the drawing under a pixel of the map."""
+        """Return the point of the drawing under a pixel of the map."""
         return self.camera.to_drawing(spot.x(), spot.y())
 
 
 def overview_of(
     picture: GraphPicture, camera: GraphCamera, width: float, height: float, corner: int = 0
 ) -> GraphOverview | None:
-    """The map for a view of this size; None where all can be seen, or where there is no room for it.
+    """Return the map for a view of this size; None if all is visible or there is no room.
 
     corner  0 lower right, 1 lower left, 2 upper right, 3 upper left
     """
@@ -64,7 +64,7 @@ def overview_of(
 def emptiest_corner(
     picture: GraphPicture, camera: GraphCamera, width: float, height: float, corner: int
 ) -> int:
-    """Where the map covers no box: `corner` while it does not, or while it does so everywhere."""
+    """Return a corner in which the map covers no box, `corner` if it is one, or if there is none."""
     for place in (corner, *(other for other in range(CORNERS) if other != corner)):
         overview = overview_of(picture, camera, width, height, place)
         if overview is None or not _covers_a_box(picture, camera, overview.area):
@@ -82,7 +82,7 @@ def _covers_a_box(picture: GraphPicture, camera: GraphCamera, area: QRectF) -> b
 
 
 class OverviewMarks:
-    """The map with the boxes as marks: drawn once, then copied."""
+    """Draws the map; boxes are drawn once as marks into a picture, which is then copied."""
 
     def __init__(self, theme: Theme, picture: GraphPicture, overview: GraphOverview, ratio: float) -> None:
         self.key = overview, theme.name
@@ -94,7 +94,7 @@ class OverviewMarks:
         wide, high = max(NODE_WIDTH * camera.scale, 1.5), max(NODE_HEIGHT * camera.scale, 1.0)
         x = picture.layout.x * camera.scale + camera.offset_x - area.left() - wide / 2
         y = picture.layout.y * camera.scale + camera.offset_y - area.top() - high / 2
-        # Boxes on the same pixel are one mark: a graph of thousands costs what the pixels cost.
+        # Boxes on the same pixel are drawn once, so that the cost depends on pixels, not on boxes.
         spots = np.stack([x, y], axis=1)
         places = np.unique(np.round(spots[~np.isnan(x)]), axis=0)
         painter = QPainter(self._marks)
@@ -103,7 +103,10 @@ class OverviewMarks:
         painter.end()
 
     def paint(self, painter: QPainter, seen: QRectF, chosen: int) -> None:
-        """Over a view: the map, a frame around what can be seen (in the drawing), a dot on the chosen box."""
+        """Draw the map over a view, a frame around the visible part, a dot on the chosen box.
+
+        seen  the visible rectangle of the drawing
+        """
         area, camera, theme = self._overview.area, self._overview.camera, self._theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         painter.drawPixmap(area.topLeft(), self._marks)

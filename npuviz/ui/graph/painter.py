@@ -1,4 +1,4 @@
-"""Draws an operator graph in as much detail as the scale allows, and only what can be seen."""
+"""Draw the visible part of an operator graph in as much detail as the scale allows."""
 
 import math
 
@@ -15,12 +15,12 @@ from npuviz.ui.kit.elided_label import elided
 from npuviz.ui.theme.theme import SIZE_BODY, SIZE_NOTE, Theme
 
 TEXT_SCALE = 0.68
-"""From this scale on labels can be read."""
+"""Smallest scale at which labels are drawn."""
 BOX_SCALE = 0.14
 """Below this scale boxes are plain blocks and edges straight lines."""
 SHAPE_SCALE = 0.8
 ROOM = 120
-"""Pixels an edge's label may reach beyond its way."""
+"""Pixels that an edge's label may reach beyond its path."""
 
 
 class GraphPainter:
@@ -62,7 +62,7 @@ class GraphPainter:
         layout = self._picture.layout
         left, top = camera.to_drawing(0, 0)
         right, bottom = camera.to_drawing(width, height)
-        # What is drawn anew for one box reaches 4 pixels beyond it, where a neighbour's outline may be.
+        # Repainting one box clears 4 pixels around it, where a neighbour's outline may be.
         room = 8 * max(1.0, 1 / camera.scale)
         half_x, half_y = NODE_WIDTH / 2 + room, NODE_HEIGHT / 2 + room
         inside = (layout.x > left - half_x) & (layout.x < right + half_x)
@@ -76,7 +76,7 @@ class GraphPainter:
         width, height = max(2.0, NODE_WIDTH * camera.scale), max(1.0, NODE_HEIGHT * camera.scale)
         x = (layout.x[boxes] * camera.scale + camera.offset_x).astype(np.int32)
         y = (layout.y[boxes] * camera.scale + camera.offset_y).astype(np.int32)
-        # Several boxes on one pixel: the first speaks for all.
+        # Of several boxes on one pixel only the first is drawn.
         _, kept = np.unique(np.stack([x // max(1, int(width / 2)), y], axis=1), axis=0, return_index=True)
         groups: dict[int, list[QRectF]] = {}
         for place in kept.tolist():
@@ -89,7 +89,7 @@ class GraphPainter:
             painter.drawRects(rects)
 
     def _paint_far_marks(self, painter: QPainter, camera: GraphCamera) -> None:
-        """Selected, active and found boxes stay visible however small they are."""
+        """Outline selected, active and found boxes, so that they stay visible however small they are."""
         marks = [(box, "accent") for box in self._overlay.found]
         marks += [(box, "cursor") for box in self._overlay.active]
         marks += [(self._overlay.selected, "accent")] if self._overlay.selected >= 0 else []
@@ -101,7 +101,7 @@ class GraphPainter:
             painter.drawRect(spot.adjusted(-room, -room, room, room))
 
     def _paint_legend(self, painter: QPainter, height: int) -> None:
-        """What the colours of the heat mean, with numbers."""
+        """Draw the legend of the heat colours with its numbers."""
         if self._overlay.heat is None:
             return
         theme = self._theme
@@ -114,7 +114,7 @@ class GraphPainter:
         bar = QRectF(box.left() + 8, box.top() + 5, box.width() - 16, 7)
         gradient = QLinearGradient(bar.topLeft(), bar.topRight())
         for step in range(9):
-            # Colours grow with the root of the cycles, so that short operators differ as well.
+            # Colours depend on the square root of the cycles, so that short operators differ, too.
             gradient.setColorAt((step / 8) ** 2, theme.heat_color(step / 8))
         painter.fillRect(bar, gradient)
         painter.setPen(theme.color("text-muted"))
@@ -125,7 +125,7 @@ class GraphPainter:
     # -- boxes ------------------------------------------------------------------------------------------
 
     def box_rect(self, camera: GraphCamera, box: int) -> QRectF:
-        """Where a box is in the widget."""
+        """Return the rectangle of a box in the widget."""
         layout = self._picture.layout
         x, y = camera.to_screen(float(layout.x[box]), float(layout.y[box]))
         height = (NODE_HEIGHT if box < layout.num_nodes else TERMINAL_HEIGHT) * camera.scale
@@ -172,7 +172,7 @@ class GraphPainter:
             self._paint_labels(painter, rect, camera.scale, box, is_dim)
 
     def _paint_stack(self, painter: QPainter, rect: QRectF, color: QColor, scale: float) -> None:
-        """A second box looks out from behind a group's."""
+        """Draw a second box behind that of a group."""
         offset = min(3.0, 4 * scale)
         behind = rect.translated(offset, offset)
         painter.setBrush(self._theme.color("surface"))
@@ -209,7 +209,7 @@ class GraphPainter:
     def _paint_progress(
         self, painter: QPainter, rect: QRectF, clip: QPainterPath, progress: float, active: bool, scale: float
     ) -> None:
-        """A bar along the lower border: full when every instruction has retired."""
+        """Draw a bar along the lower border, full when every instruction has retired."""
         height = max(2.0, 4 * scale)
         painter.save()
         painter.setClipPath(clip)
@@ -240,7 +240,7 @@ class GraphPainter:
         right = picture.badges.get(box, "")
         note = "  ".join(part for part in (right, state) if part)
         if painter.fontMetrics().horizontalAdvance(note) > room:
-            # A badge never covers the title; the outline of the box says the same.
+            # The badge is left out before it would cover the title.
             note = state
         painter.drawText(inner, _TOP_RIGHT, note)
         taken = painter.fontMetrics().horizontalAdvance(note) + 6 * scale if note else 0.0

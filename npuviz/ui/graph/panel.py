@@ -1,4 +1,4 @@
-"""The operator graph: where the run is in the model, and a way to pick operators and tensors."""
+"""The graph panel: operators and their progress in the run; selects operators and tensors."""
 
 from functools import partial
 from typing import Any, cast
@@ -28,11 +28,11 @@ NO_GRAPH = "Open a model to see its operators and how far the run has come."
 NO_OPERATORS = "This program has no operator graph; its instructions are in the Program panel."
 BUNDLE_ONLY = "A trace bundle holds no operator graph. Open the model it came from to see it."
 WIDE = 2.2
-"""A panel this much wider than high lays the graph out to the right, unless the user chose otherwise."""
+"""A panel this many times wider than high shows the graph flowing right, unless the user chose otherwise."""
 
 
 class GraphPanel(Panel):
-    """Lays the graph out on a thread of its own and shows state and selection over it."""
+    """Lays the graph out in a separate thread, and shows progress and selection over it."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -214,7 +214,7 @@ class GraphPanel(Panel):
             self.view.update()
 
     def _leaders(self) -> np.ndarray | None:
-        """(nodes,) the operator whose box stands for each; None while nothing is folded."""
+        """Return (nodes,) the operator whose box is drawn for each; None while nothing is folded."""
         picture = self.view.picture
         if picture is None or not self._folded:
             return None
@@ -224,7 +224,7 @@ class GraphPanel(Panel):
         self._fold(frozenset(self._groups if is_folded else ()))
 
     def _fold(self, folded: frozenset[Group]) -> None:
-        """Draw these groups as one box each, and all else as it is."""
+        """Draw these groups as one box each, and unfold all others."""
         if folded != self._folded:
             self._folded = folded
             self._start_layout()
@@ -232,7 +232,7 @@ class GraphPanel(Panel):
     # -- picking and searching ----------------------------------------------------------------------------
 
     def show_active(self) -> None:
-        """Bring the operator that is being worked on into view, unless the user looks around."""
+        """Bring an active operator into view if the user wants it followed."""
         active = self.view.overlay.active
         if active and self.bar.follow.isChecked():
             self.view.reveal(min(active))
@@ -248,7 +248,7 @@ class GraphPanel(Panel):
         picture = self.view.picture
         if picture is None:
             return
-        # Of a folded group the operator counts that was found in it, not the one that stands for it.
+        # In a folded group the search goes on after the operator that was found, not after the leader.
         chosen, drawn = self.context.selection.current.node, self.view.overlay.selected
         after = chosen if chosen is not None and picture.layout.drawn(chosen) == drawn else drawn
         box = picture.find(text, after, backward)
@@ -292,10 +292,10 @@ class GraphPanel(Panel):
         pop_up(menu, position)
 
     def _add_folding(self, menu: QMenu, box: int) -> None:
-        """What folds the group of an operator, or shows what is in it."""
+        """Add entries that fold or unfold the groups of an operator."""
         around = [group for group in self._groups if box in group.nodes]
         shown = next((place for place, group in enumerate(around) if group in self._folded), len(around))
-        # What is folded can be unfolded, and folded further: innermost first.
+        # Up to the group that is folded now, which can be unfolded; innermost first.
         for group in reversed(around[: shown + 1]):
             verb, others = (
                 ("Unfold", self._folded - {group})

@@ -1,4 +1,6 @@
-"""What a drawing of an operator graph shows: layout, labels, placement, and what lies over it; no colours."""
+"""The contents of a drawn operator graph, without colours: layout, labels, badges, and the changing
+overlay.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -37,7 +39,7 @@ class GraphPicture:
     folded: frozenset[int] = frozenset()
 
     def box_at(self, x: float, y: float) -> int:
-        """Box at a point of the drawing, -1 if there is none."""
+        """Return the box at a point of the drawing, -1 if there is none."""
         layout = self.layout
         if not layout.num_boxes:
             return -1
@@ -48,7 +50,7 @@ class GraphPicture:
         return int(found[0]) if len(found) else -1
 
     def edge_at(self, x: float, y: float, distance: float) -> int:
-        """Edge whose way passes within `distance` of a point, -1 if none does."""
+        """Return the edge that passes within `distance` of a point, -1 if none does."""
         points, starts = self.layout.path_points, self.layout.path_start
         if len(points) < 2:
             return -1
@@ -62,9 +64,9 @@ class GraphPicture:
         return int(np.searchsorted(starts, best, side="right")) - 1 if gap[best] <= distance else -1
 
     def neighbor(self, box: int, key: str) -> int:
-        """Box reached by an arrow key from a box; the box itself when there is none that way.
+        """Return the box that an arrow key leads to; the same box if there is none in that direction.
 
-        Along the flow the key follows an edge, across it goes to the next box of the same rank.
+        Along the flow a key follows an edge, across it goes to the next box of the same rank.
         """
         layout = self.layout
         if not 0 <= box < layout.num_boxes:
@@ -88,7 +90,9 @@ class GraphPicture:
         return int(candidates[np.argmin(gap)])
 
     def find(self, text: str, after: int, backward: bool = False) -> int:
-        """Next box whose title or name contains a text, in order of ids around the end; -1 if none."""
+        """Return the next box whose title or name contains a text, by id, starting over at the end; -1 if
+        none.
+        """
         wanted = text.casefold().strip()
         total = self.layout.num_boxes
         if not wanted:
@@ -102,13 +106,14 @@ class GraphPicture:
 
 @dataclass
 class GraphOverlay:
-    """What changes without a new picture.
+    """What is drawn over a picture and changes while it stays.
 
     progress     (nodes,) float in 0..1, -1 unknown; None: no machine state to show
-    active       nodes that are being worked on now
+    active       boxes of the operators that units work on now
     heat         (nodes,) float in 0..1 colouring the boxes instead of their types, or None
     heat_most    unit cycles that the brightest colour stands for
-    selected, hovered  boxes, -1 for none; tensor whose edges are marked, -1 for none
+    selected, hovered  boxes, -1 for none
+    tensor       tensor whose edges are marked, -1 for none
     found        boxes that match a search
     """
 
@@ -128,7 +133,7 @@ def make_picture(
     layout: GraphLayout,
     folded: Iterable[Group] = (),
 ) -> GraphPicture:
-    """Labels, badges and estimates of a laid-out program."""
+    """Make the picture of a laid-out program: labels, badges and estimates."""
     graph = program.graph
     uncertain = {u.group for u in description.units if u.estimated} if description else set()
     uncertain |= {u.name for u in description.units if u.estimated} if description else set()
@@ -150,7 +155,7 @@ def make_picture(
     for group in groups:
         leader, titles[group.leader] = group.leader, group.name
         subtitles[leader] = f"{len(group.nodes)} operators"
-        # A group has the colour of what most of it is, and is as sure as the least sure of it.
+        # A group has the colour of its commonest type, and is estimated if one of its operators is.
         op_types[leader] = Counter(op_types[node] for node in group.nodes).most_common(1)[0][0]
         places = {badges[node] for node in group.nodes if node in badges}
         badges.pop(leader, None)
@@ -180,12 +185,12 @@ def make_picture(
 
 
 def _group(place: str) -> str:
-    """Cores of one kind count as one place: `Core[0]` and `Core[1]` need no badge."""
+    """Return a place without its number: `Core[0]` and `Core[1]` count as one place."""
     return place.partition("[")[0]
 
 
 def _usual_place(program: Program) -> str:
-    """The place most operators have; only the others carry a badge."""
+    """Return the commonest place of operators; only operators elsewhere get a badge."""
     counts: dict[str, int] = {}
     for place in program.placement.values():
         counts[place] = counts.get(place, 0) + 1

@@ -1,4 +1,4 @@
-"""How far every operator is at a cycle: the part of its instructions that has retired."""
+"""Compute the progress of every operator at a cycle: the share of its instructions that have retired."""
 
 from collections.abc import Mapping
 
@@ -10,8 +10,9 @@ from npuviz.program.instruction import Listing
 class GraphProgress:
     """Counts retired instructions per node from one bound per unit.
 
-    A unit takes its instructions in rising order, so "every instruction of unit u below x has
-    retired" says it all. Made once per program; `fractions` costs a few array operations.
+    A unit takes its instructions in rising order, so one number x for each unit ("all its instructions below
+    x
+    have retired") suffices. Made once per program; `fractions` costs a few array operations.
     """
 
     def __init__(self, listing: Listing, num_nodes: int, units: list[int]) -> None:
@@ -33,7 +34,9 @@ class GraphProgress:
             np.add.at(self.total, self._node, self._below_end[unit] - self._below_first[unit])
 
     def retired(self, bounds: Mapping[int, int]) -> np.ndarray:
-        """(nodes,) int64 retired instructions; a unit without bound has retired none."""
+        """Return the retired instructions of each node, (nodes,) int64; a unit without bound has retired
+        none.
+        """
         done = np.zeros(self._num_nodes, dtype=np.int64)
         for unit, bound in bounds.items():
             if unit not in self._starts:
@@ -44,9 +47,9 @@ class GraphProgress:
         return done
 
     def fractions(self, bounds: Mapping[int, int], leader: np.ndarray | None = None) -> np.ndarray:
-        """(nodes,) float32 in 0..1; -1 for nodes without instructions.
+        """Return the progress of each node, (nodes,) float32 in 0..1; -1 for nodes without instructions.
 
-        leader  (nodes,) the node that stands for each: it is as far as all of its group
+        leader  (nodes,) the node whose box is drawn for each, which gets the progress of its whole group
         """
         done, total = self.retired(bounds), self.total
         if leader is not None:
@@ -54,7 +57,7 @@ class GraphProgress:
         return np.where(total > 0, done / np.maximum(1, total), -1.0).astype(np.float32)
 
     def _count(self, unit: int, index: np.ndarray) -> np.ndarray:
-        """Instructions of a unit below each index."""
+        """Count the instructions of a unit below each index."""
         starts, ends, before = self._starts[unit], self._ends[unit], self._before[unit]
         if not len(starts):
             return np.zeros(len(index), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The line of controls over the graph."""
+"""The tool bar of the graph panel."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
@@ -9,10 +9,10 @@ _DIRECTIONS: tuple[tuple[str, str], ...] = (("Auto", ""), ("Down", "down"), ("Ri
 
 
 class GraphToolBar(QWidget):
-    """Direction, what to show, follow, heat, and a word about the state.
+    """Controls for direction, fit, follow, heat and folding, and a status text.
 
-    direction_changed, heat_toggled, fold_toggled, follow_toggled  the user chose otherwise
-    fit_requested  True: everything, False: the selection
+    direction_changed, heat_toggled, fold_toggled, follow_toggled  the user changed that control
+    fit_requested  show True: everything, False: the selection
     """
 
     direction_changed = Signal()

@@ -1,4 +1,4 @@
-"""The canvas of the graph panel: pan, zoom, pick, move along edges."""
+"""The canvas of the graph panel: paints the graph; pan, zoom, select, move along edges."""
 
 import numpy as np
 from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
@@ -16,7 +16,7 @@ from npuviz.ui.theme.theme import Theme
 
 READABLE_SCALE = 0.85
 MAX_TOLD = 8
-"""So many operators under way are named to those who cannot see the graph."""
+"""Most active operators that the text for screen readers names."""
 _ARROWS = {
     Qt.Key.Key_Up: "up",
     Qt.Key.Key_Down: "down",
@@ -31,7 +31,7 @@ class GraphView(CameraCanvas):
     node_chosen    an operator was picked (-1: the empty background)
     tensor_chosen  an edge or terminal was picked
     menu_requested box (-1: none) and global position
-    picture  what is shown
+    picture  the picture that is shown
     """
 
     keys_text = "Arrow keys follow edges, F shows the selection, plus and minus zoom"
@@ -61,7 +61,7 @@ class GraphView(CameraCanvas):
         return "; ".join(told)
 
     def _box_text(self, box: int) -> str:
-        """A box in words, with how far it is."""
+        """Return title, name and progress of a box."""
         assert self.picture is not None
         named = f"{self.picture.titles[box]} {self.picture.subtitles[box]}".strip()
         progress = self.overlay.progress
@@ -72,7 +72,7 @@ class GraphView(CameraCanvas):
     # -- contents ---------------------------------------------------------------------------------
 
     def show_picture(self, picture: GraphPicture | None) -> None:
-        """Show another graph, placed so that its beginning can be read."""
+        """Show another graph, the whole of it if it is readable so, else its beginning."""
         self.picture = picture
         self._marks = None
         self._is_placed = False
@@ -94,7 +94,7 @@ class GraphView(CameraCanvas):
         self.set_camera(self._centred(camera, self.overlay.selected))
 
     def reveal(self, box: int) -> None:
-        """Bring a box into view; nothing moves when it can be seen already."""
+        """Centre a box, unless it is visible already."""
         if self.picture is None or not 0 <= box < self.picture.layout.num_boxes:
             return
         layout = self.picture.layout
@@ -123,13 +123,13 @@ class GraphView(CameraCanvas):
             self.update()
 
     def _place_overview(self) -> None:
-        """Let the map lie where it covers nothing, if there is such a corner."""
+        """Put the map into a corner where it covers no box, if there is one."""
         if self.picture is not None:
             view = self.picture, self.camera, self.width(), self.height()
             self._corner = emptiest_corner(*view, self._corner)
 
     def _place(self) -> None:
-        """First view: everything if it can be read, else the beginning at a readable scale."""
+        """Set the first view: the whole graph if it is readable, else its beginning at a readable scale."""
         if self.picture is None or self.width() < 20 or self.height() < 20:
             return
         self._is_placed = True
@@ -157,7 +157,7 @@ class GraphView(CameraCanvas):
         self.camera = camera
 
     def set_state(self, progress: np.ndarray, active: frozenset[int]) -> None:
-        """How far every node is and which are worked on; draws only the boxes that look different."""
+        """Set the progress of every node and the active boxes; repaint only boxes that changed."""
         overlay, picture = self.overlay, self.picture
         before, was_active = overlay.progress, overlay.active
         overlay.progress, overlay.active = progress, active
@@ -189,7 +189,7 @@ class GraphView(CameraCanvas):
             painter.drawLine(0, 0, self.width(), 0)
 
     def overview(self) -> GraphOverview | None:
-        """The map in the corner; None while all can be seen."""
+        """Return the map in the corner; None while the whole graph is visible."""
         if self.picture is None:
             return None
         return overview_of(self.picture, self.camera, self.width(), self.height(), self._corner)
@@ -209,7 +209,7 @@ class GraphView(CameraCanvas):
         return overview is not None and overview.area.contains(spot)
 
     def _look_at(self, spot: QPointF) -> None:
-        """Show what is under a pixel of the map."""
+        """Centre the view on the point under a pixel of the map."""
         overview = self.overview()
         if overview is not None:
             x, y = overview.to_drawing(spot)
@@ -258,7 +258,7 @@ class GraphView(CameraCanvas):
     # -- picking ------------------------------------------------------------------------------------
 
     def box_at(self, position: QPointF) -> int:
-        """Box at a pixel, -1 if there is none or the map lies over it."""
+        """Return the box at a pixel, -1 if there is none or the map covers it."""
         if self.picture is None or self._is_on_overview(position):
             return -1
         return self.picture.box_at(*self.camera.to_drawing(position.x(), position.y()))
@@ -275,7 +275,7 @@ class GraphView(CameraCanvas):
         if edge >= 0 and self.picture.layout.tensor[edge] >= 0:
             self.tensor_chosen.emit(int(self.picture.layout.tensor[edge]))
         elif edge >= 0:
-            # What is no tensor is known by who made it.
+            # An edge that is no tensor (a flow) selects its source.
             self.node_chosen.emit(int(self.picture.layout.source[edge]))
         else:
             self.node_chosen.emit(-1)
