@@ -1,1 +1,1 @@
-"""How far the values of a run are from the reference: a table, the depth of the model, a histogram."""
+"""The accuracy panel: errors of a run's tensors against the reference, as a table and two charts."""

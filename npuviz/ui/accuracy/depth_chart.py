@@ -1,4 +1,4 @@
-"""The errors of tensors along the depth of a model, as lines and dots over powers of two."""
+"""A chart of the tensors' errors along the depth of a model, on a scale of powers of two."""
 
 import math
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from npuviz.ui.theme.theme import GRID, Theme
 from npuviz.workbench.accuracy.rows import Row
 
 _TOP = 2.0
-"""Binary exponent of the upper edge; what is not finite lies on it."""
+"""Binary exponent of the upper edge, where values that are not finite are drawn."""
 _NAMED = 56
-"""Pixels between two named powers."""
+"""Wanted pixels between two labelled powers."""
 SERIES = (("end to end", "move-in"), ("own", "compute"), ("allowed", "guide"))
 
 
 class DepthChart(QWidget):
-    """Draws the errors; a click or an arrow key chooses a tensor.
+    """Draws the errors; a click or an arrow key selects a tensor.
 
-    row_chosen  its place among the rows
-    chosen      the place that is marked, -1 for none
+    row_chosen  number of the row of the selected tensor
+    chosen      number of the marked row, -1 for none
     """
 
     row_chosen = Signal(int)

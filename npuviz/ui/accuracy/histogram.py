@@ -1,4 +1,4 @@
-"""How many elements of a tensor are off by how much, as bars over powers of two."""
+"""A histogram of the errors of a tensor's elements, in bins of powers of two."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QMouseEvent, QPainter, QPaintEvent, QPen
@@ -14,7 +14,7 @@ _NAMED_EVERY = 4
 
 
 class ErrorHistogram(QWidget):
-    """Draws two rows of bars, end to end and own; each has the height of its most frequent error."""
+    """Draws two rows of bars, end to end and own; each is scaled to its most frequent error."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,7 +36,7 @@ class ErrorHistogram(QWidget):
         self.update()
 
     def text(self) -> str:
-        """What is drawn, in words."""
+        """Return what is drawn as text."""
         lines = [self._title or NONE]
         for name, spread in zip(("end to end", "own"), self._spreads, strict=True):
             if spread is not None:
@@ -45,7 +45,9 @@ class ErrorHistogram(QWidget):
         return "\n".join(lines)
 
     def _shown(self) -> range:
-        """Bins from the first to the last that holds anything; those of equal and tiny errors always."""
+        """Return the bins from the first used one on, at least the last ten, without those of equal and tiny
+        errors.
+        """
         used = [
             place
             for spread in self._spreads

@@ -1,4 +1,4 @@
-"""The accuracy panel: the run beside the reference, tensor by tensor, and tensors in narrower types."""
+"""The accuracy panel: errors against the reference, tensor by tensor, and effects of narrower types."""
 
 from typing import Any
 
@@ -43,14 +43,14 @@ AS_RUN = "As the machine has it"
 ROUNDING = "rounding tensors\u2026"
 NAME_WIDTH = 150
 SPARED = (TENSOR, COSINE, DEPTH, ALLOWED, OWN_SQNR)
-"""Columns that give way; the chart shows depth and what is allowed."""
+"""Columns that are hidden first for want of room; the chart shows depth and the allowed error, too."""
 CHART_ROOM = 620
-"""Pixels of the panel from which on there are charts beside the table."""
+"""Smallest width in pixels of a panel that shows charts beside the table."""
 END = 1 << 62
 
 
 class AccuracyPanel(Panel):
-    """A choice of two tables, and two charts about the first. The check is a verb of the session."""
+    """Shows one of two tables, and two charts about the first. The comparison is a verb of the session."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -253,7 +253,7 @@ class AccuracyPanel(Panel):
 
 
 def _verdict(check: CheckResult) -> str:
-    """The two verdicts in one line; what was not compared is counted."""
+    """Return the verdicts on outputs and operators, and the number of tensors not compared, in one line."""
     whole = check.end_to_end
     parts = [f"{'passed' if check.is_passed else 'FAILED'}: {check.num_tensors} tensors"]
     left_out = sum(map(len, check.not_compared.values()))

@@ -17,19 +17,19 @@ OPERATOR, WHOLE, SQNR, OWN, OWN_SQNR, ALLOWED, DEPTH, COSINE, TENSOR = range(9)
 
 
 def share_text(value: float) -> str:
-    """An error as a share of the largest magnitude."""
+    """Return the text of an error that is relative to the largest magnitude."""
     return f"{value:.2g}" if math.isfinite(value) else "not finite"
 
 
 def sqnr_text(spread: Spread) -> str:
-    """Signal to quantization noise ratio, in dB."""
+    """Return the text of a signal to quantization noise ratio in dB; "equal" without any error."""
     if spread.worst < 0:
         return "equal"
     return f"{spread.sqnr:.1f}" if math.isfinite(spread.sqnr) else "not finite"
 
 
 class AccuracyTable(RowModel[Row]):
-    """One row a tensor, in program order."""
+    """One row for each compared tensor, in program order."""
 
     titles = ("Operator", "End to end", "SQNR dB", "Own error", "Own SQNR", "Allowed", "Depth", "Cosine",
               "Tensor")  # fmt: skip
@@ -73,7 +73,7 @@ class AccuracyTable(RowModel[Row]):
 
 
 class RoundedTable(RowModel[Rounded]):
-    """One row a tensor: what the outputs become when this one alone is narrower."""
+    """One row for each tensor: the error of the outputs when only this tensor has a narrower type."""
 
     titles = ("Tensor", "Kind", "Its error", "SQNR dB", "Outputs off by")
     numbers = (2, 3, 4)

@@ -1,1 +1,1 @@
-"""The breakpoints of the session, and the line in which conditions are typed."""
+"""The breakpoints panel: breakpoints, bookmarks and branches of a session."""

@@ -1,4 +1,4 @@
-"""The bookmarks of a run as a list: where, what, and what somebody wrote about it."""
+"""The list of a run's bookmarks: cycles, slice, and the user's note."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +21,9 @@ NO_BOOKMARKS = (
 
 
 class BookmarkTable(RowModel[Bookmark]):
-    """Rows whose note can be written in place.
+    """One row for each bookmark; its note can be edited in place.
 
-    written  (bookmark, note) when the user changed a note
+    written  (bookmark, note) after the user edited a note
     """
 
     written = Signal(object, str)
@@ -55,9 +55,9 @@ class BookmarkTable(RowModel[Bookmark]):
 
 
 class BookmarkPage(QWidget):
-    """Shows a list of bookmarks and changes it.
+    """Shows a list of bookmarks and edits it.
 
-    go_to  what choosing a bookmark does
+    go_to  called with a bookmark that the user chose
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class BookmarkPage(QWidget):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the bookmarks as they are."""
+        """Show the present bookmarks."""
         self.table.show_rows(self._bookmarks.all, lambda row: row.place)
         self.view.setVisible(bool(self.table.rows))
         self._hint.setVisible(not self.table.rows)
 
     def edit(self, bookmark: Bookmark) -> None:
-        """Let the user write the note of a bookmark."""
+        """Let the user edit the note of a bookmark."""
         place = next((n for n, row in enumerate(self.table.rows) if row.place == bookmark.place), -1)
         if place >= 0:
             index = self.table.index(place, NOTE)
@@ -103,7 +103,7 @@ class BookmarkPage(QWidget):
             self.view.edit(index)
 
     def delete_selected(self) -> None:
-        """Forget the selected bookmarks."""
+        """Delete the selected bookmarks."""
         chosen = [self.table.rows[index.row()] for index in self.view.selectionModel().selectedRows()]
         self._bookmarks.replace_all(each for each in self._bookmarks.all if each not in chosen)
 

@@ -1,4 +1,4 @@
-"""The futures that writes replaced as a list: what was written, where they part, how far they are known."""
+"""The list of branches (futures that writes replaced): their writes, where they part, their known length."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NO_BRANCHES = (
 
 @dataclass(frozen=True, slots=True)
 class BranchRow:
-    """A branch, as it is shown."""
+    """The shown facts of a branch: cycles at which it parts from the present and up to which it is known."""
 
     id: int
     writes: str
@@ -32,7 +32,7 @@ class BranchRow:
 
 
 class BranchTable(RowModel[BranchRow]):
-    """One row a branch."""
+    """One row for each branch."""
 
     titles = ("Branch", "Written", "Parts at", "Known to")
     numbers = (NUMBER, PARTS, KNOWN)
@@ -47,7 +47,8 @@ class BranchTable(RowModel[BranchRow]):
 class BranchPage(QWidget):
     """Shows the branches of a session.
 
-    switch, compare  what choosing a branch, or comparing it with the present, does; given its number
+
+    switch, compare  called with the number of a branch to go to, or to compare with the present
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class BranchPage(QWidget):
         self.show_branches(None)
 
     def show_branches(self, session: Session | None) -> None:
-        """Show the branches of a session as they are; none of no session."""
+        """Show the present branches of a session; none without session."""
         rows = [
             BranchRow(
                 each.id,

@@ -1,4 +1,4 @@
-"""A line for breakpoint conditions: offers words, says what is wrong where it is wrong."""
+"""A line for breakpoint conditions: completes words, and marks errors where they are."""
 
 from collections.abc import Callable
 from html import escape
@@ -16,7 +16,7 @@ CHECK_MS = 250
 
 
 class _CompletingLine(QLineEdit):
-    """Completes the word at the end of the text: Tab takes the first one, Enter one that was chosen."""
+    """Completes the word at the end of the text: Tab takes the first proposal, Enter the chosen one."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -39,7 +39,7 @@ class _CompletingLine(QLineEdit):
         self._offered.setStringList(found)
         if found:
             self._completer.complete()
-            # Qt chooses the first word; Enter would take it instead of the condition that is already whole.
+            # Qt chooses the first word, and Enter would take it even if the condition is already complete.
             self._popup.setCurrentIndex(QModelIndex())
         else:
             self._popup.hide()
@@ -72,10 +72,10 @@ class _CompletingLine(QLineEdit):
 
 
 class ConditionLine(QWidget):
-    """A line, and below it what is wrong with the text.
+    """A line with an error message below it.
 
-    accepted  a text that `check` did not object to
-    check     raises ConditionError for a text that cannot be understood
+    accepted  a text for which `check` did not raise
+    check     raises ConditionError for a text that is no condition
     """
 
     accepted = Signal(str)
@@ -97,17 +97,17 @@ class ConditionLine(QWidget):
         fill(self, self.line, self.message, margins=(4, 2, 4, 2), spacing=2)
 
     def set_words(self, words: ConditionWords) -> None:
-        """Offer other names."""
+        """Use other words for completion."""
         self.line.words = words
 
     def set_text(self, text: str) -> None:
-        """Put a text into the line, ready to be changed or accepted."""
+        """Put a text into the line, focus it and check the text."""
         self.line.setText(text)
         self.line.setFocus(Qt.FocusReason.OtherFocusReason)
         self.validate()
 
     def validate(self) -> bool:
-        """Check the text and show what is wrong; returns whether it can be accepted."""
+        """Check the text and show the error, if any; return whether it can be accepted."""
         text = self.line.text().strip()
         if not text:
             self.message.hide()
@@ -122,7 +122,7 @@ class ConditionLine(QWidget):
         return True
 
     def _explain(self, error: ConditionError) -> str:
-        """The condition with its bad part marked, and the reason."""
+        """Return, as HTML, the condition with its wrong part marked, and the reason."""
         start, end = error.span
         color = self._theme.color("error").name()
         bad = escape(error.text[start:end]) or "\u2038"

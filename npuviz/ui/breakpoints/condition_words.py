@@ -1,4 +1,4 @@
-"""Which words may come next in a breakpoint condition, and examples that fit an open program."""
+"""Complete words in breakpoint conditions, and make example conditions for an open program."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ MAX_OFFERED = 200
 
 @dataclass(frozen=True)
 class ConditionWords:
-    """What conditions about one program and machine can say, and names for examples."""
+    """The names of one program and machine that conditions can use: for completion (`scope`) and examples."""
 
     operators: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class ConditionWords:
     scope: Scope | None = None
 
     def offers(self, text: str) -> tuple[int, list[str]]:
-        """(where the word under way begins, words it can become) at the end of a text."""
+        """Return (start of the last word of a text, words that it can be completed to)."""
         if self.scope is None:
             return len(text), []
         start, found = complete(text, self.scope)
@@ -40,7 +40,7 @@ def words_of(
     probes: Sequence[Probe],
     fabric: FabricShape | None = None,
 ) -> ConditionWords:
-    """The names of an open program."""
+    """Collect the names of an open program."""
     listing = program.listing
     entries = listing.entries if isinstance(listing, HasSource) else ()
     return ConditionWords(
@@ -54,7 +54,7 @@ def words_of(
 
 
 def examples(words: ConditionWords) -> list[str]:
-    """Conditions that can be set as they are."""
+    """Return example conditions that are valid for the program."""
     found = ["cycle == 1000", "instr 10"]
     if words.operators:
         found.append(f"op {words.operators[min(1, len(words.operators) - 1)]}")

@@ -1,4 +1,4 @@
-"""The breakpoints of the session: set, switch, delete, go to the last hit; beside them marks and branches."""
+"""The breakpoints panel: set, enable, delete breakpoints, go to their last hits; bookmarks and branches."""
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPoint
 from PySide6.QtGui import QGuiApplication, QKeySequence, Qt
@@ -36,7 +36,7 @@ NO_BREAKPOINTS = "Nothing stops the run yet. Click the gutter of the program, pr
 
 
 class BreakpointsPanel(Panel):
-    """A table, a line to add, and examples as long as there is nothing."""
+    """A table, a line to add breakpoints, and examples while there are none; further pages for the others."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -50,7 +50,7 @@ class BreakpointsPanel(Panel):
         self._examples_layout = QVBoxLayout(self._examples)
         self._examples_layout.setContentsMargins(12, 8, 12, 8)
         self._examples_layout.setSpacing(4)
-        # A low panel scrolls: squeezed lines cannot be read.
+        # In a low panel the examples scroll instead of being squeezed.
         self._examples_area = QScrollArea(self, widgetResizable=True)
         self._examples_area.setFrameShape(QScrollArea.Shape.NoFrame)
         self._examples_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -106,7 +106,7 @@ class BreakpointsPanel(Panel):
         if not self._tabs.isTabEnabled(0):
             self._tabs.setTabEnabled(0, True)
             self._tabs.setCurrentIndex(0)
-        # A recorded trace has nothing to stop, but may be marked.
+        # A recorded trace takes bookmarks, but no breakpoints.
         is_recorded = session is None and has_trace
         self._tabs.setTabToolTip(0, BUNDLE_ONLY if is_recorded else "")
         if session is None:
@@ -125,7 +125,7 @@ class BreakpointsPanel(Panel):
         for widget in (self.line, self._examples):
             widget.setEnabled(not running)
         if running:
-            # `refresh` enables them again, where there are any breakpoints.
+            # `refresh` enables them again if there are breakpoints.
             self._all.setEnabled(False)
             self._delete.setEnabled(False)
         else:
@@ -142,7 +142,7 @@ class BreakpointsPanel(Panel):
     # -- breakpoints ----------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Show the breakpoints as they are; postponed while the machine runs."""
+        """Show the present breakpoints; do nothing while the machine runs."""
         session = self.model.session
         if self.model.is_running:
             return
@@ -154,7 +154,9 @@ class BreakpointsPanel(Panel):
         self._delete.setEnabled(has_rows)
 
     def add(self, text: str) -> None:
-        """Set a breakpoint; a text that cannot be understood stays in the line with the reason."""
+        """Set a breakpoint; do nothing while the machine runs. Raises ConditionError if the text is no
+        condition.
+        """
         if self.model.session is None or self.model.is_running:
             return
         made = self.model.add_breakpoint(text)
@@ -174,7 +176,7 @@ class BreakpointsPanel(Panel):
         self.refresh()
 
     def edit_bookmark(self, bookmark: Bookmark) -> None:
-        """Let the user write the note of a bookmark; the window's command calls this."""
+        """Let the user edit the note of a bookmark; the window's command calls this."""
         self._tabs.setCurrentWidget(self.bookmarks)
         self.bookmarks.edit(bookmark)
 
@@ -191,11 +193,11 @@ class BreakpointsPanel(Panel):
     # -- branches -------------------------------------------------------------------------------------
 
     def switch_branch(self, branch: int) -> None:
-        """Go to where a future that a write has replaced was left."""
+        """Go to a branch, at the cycle where it was left."""
         self.model.perform(f"Going to branch {branch}", lambda session, p: session.switch(branch, p))
 
     def compare_branch(self, branch: int) -> None:
-        """Simulate such a future beside the present one, and tell how they differ."""
+        """Simulate a branch besides the present, and show how they differ."""
         found: list[Answer] = []
 
         def tell() -> None:
@@ -217,7 +219,7 @@ class BreakpointsPanel(Panel):
         self.context.requests.told.emit(text, answer.as_text(), title, show)
 
     def _show_branches(self, session: Session | None) -> None:
-        """Show the branches; tell of one that a write has just made."""
+        """Show the branches, and a message about one that a write has just made."""
         self.branches.show_branches(session)
         branches = session.branches if session is not None else ()
         if branches and len(branches) > self._num_branches and self.model.is_step:
@@ -233,7 +235,7 @@ class BreakpointsPanel(Panel):
         self._tabs.setCurrentWidget(page)
 
     def toggle_all(self) -> None:
-        """Enable all breakpoints; disable all when all are enabled."""
+        """Enable all breakpoints; disable all if all are enabled."""
         enable = not all(row.is_enabled for row in self.table.rows)
         for row in list(self.table.rows):
             self._set_enabled(row.id, enable)
@@ -294,7 +296,7 @@ class BreakpointsPanel(Panel):
 
 
 class _Lines(QWidget):
-    """Lines that are as high as they need to be at their width; a scroll area does not ask for that."""
+    """Wrapped lines that set their height for their width themselves, because a scroll area does not."""
 
     def event(self, event: QEvent) -> bool:
         done = super().event(event)

@@ -26,7 +26,7 @@ class BreakpointRow:
 
 
 def rows_of(breakpoints: BreakpointList | None, last_hits: Mapping[int, int]) -> list[BreakpointRow]:
-    """The rows of a session's breakpoints."""
+    """Return the rows of a session's breakpoints."""
     return [
         BreakpointRow(b.id, b.text, b.enabled, b.hits, last_hits.get(b.id, -1), bool(b.condition.probes))
         for b in (breakpoints.all if breakpoints else ())
@@ -34,9 +34,9 @@ def rows_of(breakpoints: BreakpointList | None, last_hits: Mapping[int, int]) ->
 
 
 class BreakpointTable(RowModel[BreakpointRow]):
-    """Rows that announce exactly what changed.
+    """The table model of breakpoints, which announces only rows that changed.
 
-    toggled  (breakpoint id, enabled) when the user ticks a box
+    toggled  (breakpoint id, enabled) when the user clicks a check box
     """
 
     toggled = Signal(int, bool)
@@ -45,7 +45,7 @@ class BreakpointTable(RowModel[BreakpointRow]):
     is_locked = False
 
     def update_rows(self, rows: list[BreakpointRow]) -> None:
-        """Show other rows."""
+        """Show these rows; remove only those that are gone."""
         kept = {row.id for row in rows}
         for place in range(len(self.rows) - 1, -1, -1):
             if self.rows[place].id not in kept:

@@ -1,1 +1,1 @@
-"""The causes panel: what holds the run up, what would help, and what each unit lost its cycles to."""
+"""The causes panel: the critical path by cause, what would shorten it, and lost cycles of units by cause."""

@@ -1,4 +1,4 @@
-"""The causes panel: the critical path by cause, its costliest parts, and what units lost their cycles to."""
+"""The causes panel: the critical path by cause, its costliest parts, and lost cycles of units by cause."""
 
 from typing import Any
 
@@ -32,13 +32,13 @@ PATH, OF_UNITS = "Critical path", "Units"
 MARK_TIP = "Mark the critical path in the timeline"
 NAME_WIDTH = 220
 TEXT_WIDTH = 176
-"""Pixels that a column of names or advice takes at most."""
+"""Largest width in pixels of a column of names or advice."""
 PATIENCE = 0.02
-"""Seconds that the window waits for the answer at once."""
+"""Seconds that the window waits for an answer."""
 
 
 class CausesPanel(Panel):
-    """A choice of two tables. Causes are followed in a thread of its own."""
+    """Shows one of two tables, which are computed in a separate thread."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)

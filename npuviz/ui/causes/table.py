@@ -1,4 +1,4 @@
-"""Parts of the critical path, and what units lost their cycles to, as rows of tables."""
+"""Table models: parts of the critical path, and cycles of units by cause."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ UNITS, WHAT, CAUSE, SHARE, CYCLES, TIMES, OPERATORS, LINES, FREE, HELPS = range(
 
 
 class CausesTable(RowModel[ShownCost]):
-    """The costliest first."""
+    """Parts of the critical path, the costliest first."""
 
     titles = ("Units", "Work or wait", "Cause", "Share", "Cycles", "Times", "Operators", "Lines",
               "If it took no time", "What would help")  # fmt: skip
@@ -66,7 +66,7 @@ class UnitRow:
 
 
 class UnitsTable(RowModel[UnitRow]):
-    """Shares of the run by cause; each row sums to 100 %."""
+    """One row for each unit: shares of the run by cause, which sum to 100 %."""
 
     titles = ("Unit", *(name.capitalize() for name in CAUSES))
     numbers = tuple(range(1, len(CAUSES) + 1))

@@ -1,1 +1,1 @@
-"""What another run of the model, or another run altogether, wins and loses."""
+"""The compare panel: differences between the open run and another one."""

@@ -1,4 +1,4 @@
-"""The compare panel: the run that is open beside another one, by cause, operator, line and unit."""
+"""The compare panel: differences between the open run and another one, by cause, operator, line and unit."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -45,7 +45,7 @@ ELSEWHERE = (
     ("Model or kernel \u2026", "a file, run as it is", "trace.compare_model"),
     ("Trace bundle \u2026", "a run that was recorded", "trace.compare_bundle"),
 )
-"""Title, sentence and command of what is chosen in a dialog."""
+"""Title, sentence and command of the offers that open a dialog."""
 WHATS = ("causes", "operators", "lines", "units")
 NOTE = "The other run runs beside this one, which stays at its cycle."
 NAME_WIDTH = 180
@@ -53,7 +53,7 @@ OFFER_WIDTH = 150
 
 
 class ComparePanel(Panel):
-    """A list of what there is to compare with, and the comparison. Other runs have a thread of their own."""
+    """A list of runs to compare with, and the comparison. Other runs are made in a separate thread."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -134,7 +134,7 @@ class ComparePanel(Panel):
         self._show_offers()
 
     def on_cycle_changed(self) -> None:
-        # What was compared is no longer the run that is open once a value was written.
+        # After a value was written the comparison is about a run that is no longer open.
         session = None if self.model.is_running else self.model.session
         if self._found is not None and session is not None and session.version != self._version:
             self._found = None
@@ -166,7 +166,7 @@ class ComparePanel(Panel):
     # -- asking ---------------------------------------------------------------------------------------
 
     def compare(self, path: Path, options: OpenOptions) -> None:
-        """Compare what is open with a file that is opened in this way."""
+        """Compare the open run with a file opened with these options."""
         title = options.preset if self.model.opened and path == self.model.opened.path else path.name
         self._compare(OtherRun(title or path.name, "", path, options))
 
@@ -262,7 +262,7 @@ class ComparePanel(Panel):
 
 
 def _summary(found: Mapping[str, Any], other: str) -> str:
-    """What the comparison comes to, the most important part first."""
+    """Return the result of a comparison in one line, the most important part first."""
     a, b = found["a"], found["b"]
     if found["is_equal"]:
         return f"The runs are equal: {format_count(a['cycles'])} cycles"

@@ -1,4 +1,4 @@
-"""Rows of a comparison, and of what there is to compare with, as tables."""
+"""Table models: the differences of two runs, and the runs to compare with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ WAITS_MEANS = "Time that the unit waited, summed over its tracks"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One cause, operator, line or unit in both runs, in cycles or nanoseconds.
+    """The cost of one cause, operator, line or unit in both runs, in cycles or nanoseconds.
 
-    waits  in both runs, None where it is no unit
+    waits  waiting time in both runs, None if the row is no unit
     """
 
     name: str
@@ -34,7 +34,7 @@ class Difference:
 
 
 def rows_of(found: Mapping[str, Any], what: str) -> list[Difference]:
-    """The rows of a table of `compare_runs`, those that changed most first."""
+    """Return the rows of a table of `compare_runs`, in its order: the largest change first."""
     name = what[:-1]
     if what == "units":
         return [
@@ -47,13 +47,13 @@ def rows_of(found: Mapping[str, Any], what: str) -> list[Difference]:
 
 
 def signed(value: float) -> str:
-    """A change with its sign: -1204.4 -> '\u22121 204'."""
+    """Return a change as text with its sign: -1204.4 -> '\u22121 204'."""
     whole = round(value)
     return f"{'+' if whole > 0 else MINUS if whole < 0 else ''}{format_count(abs(whole))}"
 
 
 class DifferenceTable(RowModel[Difference]):
-    """The largest change first, until the user sorts by another column."""
+    """The differences, the largest change first, until the user sorts by another column."""
 
     titles = ("", "Here", "There", "Change", "", "Waits here", "Waits there")
     numbers = (HERE, THERE, CHANGE, WAITS_HERE, WAITS_THERE)
@@ -93,7 +93,7 @@ class DifferenceTable(RowModel[Difference]):
 
 
 class ChangeBar(QStyledItemDelegate):
-    """A bar from the middle: to the left what the other run wins, to the right what it loses."""
+    """Draws a bar from the middle: to the left if the other run is faster, to the right if slower."""
 
     def __init__(self, theme: Theme, parent: Any) -> None:
         super().__init__(parent)
@@ -122,14 +122,14 @@ class ChangeBar(QStyledItemDelegate):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something to compare with: its title, a sentence about it."""
+    """A run to compare with: its title, a sentence about it."""
 
     title: str
     text: str
 
 
 class OfferTable(RowModel[Offer]):
-    """What there is to compare with."""
+    """The runs to compare with."""
 
     titles = ("Compare with", "")
 

@@ -1,1 +1,1 @@
-"""The console: the commands of the text debugger, on the session of the window."""
+"""The console panel: commands of the text debugger, or Python, on the session of the window."""

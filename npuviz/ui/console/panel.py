@@ -1,4 +1,4 @@
-"""The commands of the text debugger, or Python, on the session of the window."""
+"""The console panel: commands of the text debugger, or Python, on the session of the window."""
 
 import io
 import re
@@ -41,7 +41,7 @@ NOT_HERE = "error: close the file (Ctrl+W) or the window to end the session"
 
 
 class ConsolePanel(Panel):
-    """A line for commands, and what they answered. Commands run on the worker, one at a time."""
+    """A line for commands, and their output. Commands run on the worker thread, one at a time."""
 
     _answered = Signal(str)
 
@@ -103,7 +103,7 @@ class ConsolePanel(Panel):
 
     @property
     def is_python(self) -> bool:
-        """Whether lines are Python, not commands."""
+        """Whether lines are Python, not commands of the text debugger."""
         return self.language.currentText() == PYTHON
 
     def _language_changed(self) -> None:
@@ -120,7 +120,7 @@ class ConsolePanel(Panel):
         self._prompt.setText(("..." if is_continued else ">>>") if self.is_python else "\u203a")
 
     def _prompt_of(self) -> "PythonPrompt | None":
-        """The Python prompt on what is open, made when it is first used."""
+        """Return the Python prompt of the open session, made when first used; None if nothing is open."""
         if self._python is None and self.model.opened is not None:
             from npuviz.api.interpreter import PythonPrompt
 
@@ -128,14 +128,14 @@ class ConsolePanel(Panel):
         return self._python
 
     def _complete(self) -> bool:
-        """Write on the name before the caret as far as that is clear, or list how it may go on."""
+        """Complete the name before the caret as far as it is unambiguous, else list the completions."""
         text = self.line.text()[: self.line.cursorPosition()]
         prompt, found = self._prompt_of(), re.search(r"[A-Za-z_][\w.]*$", text)
         if prompt is None or found is None or self.model.is_running:
             return False
         name = found.group()
         names = prompt.completions(name)
-        # What the first and the last one in order have in common, all have.
+        # In sorted order, the common beginning of the first and the last is common to all.
         ends = zip(names[0], names[-1], strict=False) if names else ()
         common = "".join(a for a, _ in takewhile(lambda pair: pair[0] == pair[1], ends))
         if len(common) > len(name):
@@ -145,7 +145,7 @@ class ConsolePanel(Panel):
         return bool(names)
 
     def run_python(self, text: str) -> None:
-        """Run a line of Python; what it printed is appended when it has ended."""
+        """Run a line of Python; its output is appended when it has ended."""
         prompt = self._prompt_of()
         if prompt is None:
             return
@@ -163,7 +163,7 @@ class ConsolePanel(Panel):
     # -- commands -------------------------------------------------------------------------------------
 
     def execute(self, line: str) -> None:
-        """Do one command; its answer is appended when it has ended."""
+        """Run one command; its output is appended when it has ended."""
         self._append(f"\u203a {line}")
         if line.split()[0] in QUIT:
             self._append(NOT_HERE)

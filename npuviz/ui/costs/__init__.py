@@ -1,1 +1,1 @@
-"""What a run was spent on: a table of operators, instructions, kinds of work or units."""
+"""The costs panel: cycles of a run by operator, instruction, kind of work or unit."""

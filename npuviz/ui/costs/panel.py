@@ -1,4 +1,4 @@
-"""The costs panel: what the run was spent on, costliest first."""
+"""The costs panel: cycles of a run by operator, instruction, kind of work or unit, costliest first."""
 
 from typing import Any
 
@@ -30,11 +30,11 @@ TITLES: dict[Grouping, str] = {
 NAME_WIDTH = 180
 MAX_ROWS = 1000
 PATIENCE = 0.02
-"""Seconds that the window waits for the answer at once."""
+"""Seconds that the window waits for an answer."""
 
 
 class CostsPanel(Panel):
-    """A choice of what is listed, and the table. The trace is read in a thread of its own."""
+    """A choice of what is listed, and the table. The trace is read in a separate thread."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -152,13 +152,13 @@ class CostsPanel(Panel):
         return f"{types[key]} {names[key]}".strip() if key < len(names) else str(key)
 
     def unit_name(self, unit: int) -> str:
-        """Name of a unit; of a trace alone, what its tracks are called."""
+        """Return the name of a unit; for a trace without machine, derived from its tracks."""
         description, reader = self.model.description, self.model.reader
         assert reader is not None
         return description.units[unit].name if description is not None else unit_label(reader.schema, unit)
 
     def _compare(self, node: int) -> None:
-        """List the operators of the same type as one, that one chosen."""
+        """List the operators of the same type as `node`, and select `node`."""
         reader = self.model.reader
         if reader is None or not 0 <= node < len(reader.schema.node_types):
             return

@@ -1,4 +1,4 @@
-"""Costs as rows of a table that can be sorted by each column."""
+"""The table model of costs, sortable by each column."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ NAME, SHARE, CYCLES, BUSIEST, BUSY, WORK, WAITING = range(7)
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """One thing that took time; key -1 is the time in which nothing was under way.
+    """The costs of one operator, instruction, kind or unit; key -1 is the time in which no unit worked.
 
-    parts    how many things are put together in it
-    share, busy  parts of 1: of the run; of the cycles in which it was worked on, for the busiest unit
+    parts  how many things of the same name are added up in the row
+    share  0..1 of the run
+    busy   0..1 of the cycles in which the thing was worked on, for which its busiest unit was busy
     """
 
     key: int
@@ -35,7 +36,7 @@ class CostRow:
 
 
 class CostTable(RowModel[CostRow]):
-    """The costliest first, until the user sorts by another column."""
+    """The costs, the costliest first, until the user sorts by another column."""
 
     titles = ("", "Share", "Cycles", "Busiest unit", "Busy", "Unit cycles", "Waits")
     numbers = (SHARE, CYCLES, BUSY, WORK, WAITING)
@@ -82,7 +83,7 @@ class CostTable(RowModel[CostRow]):
 def rows_of(
     found: Costs, name: Callable[[int], str], unit_name: Callable[[int], str], limit: int
 ) -> list[CostRow]:
-    """The `limit` costliest rows, and the time in which nothing was under way."""
+    """Return the `limit` costliest rows, and one for the time in which no unit worked."""
     end = max(found.end, 1)
     rows = [
         CostRow(

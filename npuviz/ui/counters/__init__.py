@@ -1,1 +1,1 @@
-"""Counters of a run as a table: the value now, and lowest, mean and highest so far."""
+"""The counters panel: value now, lowest, mean and highest of each counter of a run."""

@@ -16,7 +16,7 @@ NONE = "This machine records no counters."
 
 
 class CountersPanel(Panel):
-    """A line that says which cycles are meant, and the table."""
+    """A line that names the range of cycles, and the table."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""Counters as rows of a table."""
+"""The table model of counters."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ NAME, NOW, LOWEST, MEAN, HIGHEST, LIMIT, MEASURE = range(7)
 
 @dataclass(frozen=True, slots=True)
 class CounterRow:
-    """A counter track: its value at the cursor, and what it was in a range of cycles; limit 0 is none."""
+    """A counter track: its value at the cursor, and its values in a range of cycles; limit 0: none."""
 
     track: int
     name: str
@@ -41,7 +41,7 @@ class CounterTable(RowModel[CounterRow]):
 
 
 def counter_rows(reader: TraceReader, cycle: int, window: tuple[int, int]) -> list[CounterRow]:
-    """All counters of a trace, with what they were in a window of cycles."""
+    """Return the rows of all counters of a trace: value at a cycle, and values in a window of cycles."""
     low, high = window
     rows: list[CounterRow] = []
     for track in reader.schema.tracks:

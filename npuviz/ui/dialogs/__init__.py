@@ -1,1 +1,1 @@
-"""Dialogs for choices; errors are never dialogs. May import widgets, bridge and theme. One file each."""
+"""Dialogs for choices; errors are never dialogs. May import kit, bridge and theme. One file each."""

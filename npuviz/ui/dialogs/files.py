@@ -1,4 +1,4 @@
-"""Asking for files: what to open, where to export to."""
+"""Ask the user for files to open, to save and to export to."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +17,16 @@ def ask_files_to_open(parent: QWidget, kinds: Mapping[str, str], folder: Path) -
 
 
 def ask_bundle_to_open(parent: QWidget, folder: Path) -> Path | None:
-    """Let the user pick the folder of a trace bundle."""
+    """Let the user pick the folder of a trace bundle; None when dismissed."""
     name = QFileDialog.getExistingDirectory(parent, "Open a trace bundle", str(folder))
     return Path(name) if name else None
 
 
 def ask_export(parent: QWidget, suffixes: Mapping[str, str], proposal: Path) -> tuple[str, Path] | None:
-    """Let the user pick a format and a file; `suffixes` is exporter name -> suffix."""
+    """Let the user pick a file; return (exporter, path), None when dismissed.
+
+    suffixes  exporter name -> suffix
+    """
     filters = {f"{name} (*{suffix})": name for name, suffix in suffixes.items()}
     file, chosen = QFileDialog.getSaveFileName(parent, "Export the trace", str(proposal), ";;".join(filters))
     if not file:
@@ -46,7 +49,7 @@ def ask_session_to_save(parent: QWidget, proposal: Path, suffix: str) -> Path | 
 
 
 def ask_file_like(parent: QWidget, name: str, folder: Path) -> Path | None:
-    """Let the user find a file of this name, or of any; None when dismissed."""
+    """Let the user pick the file of this name, or another one; None when dismissed."""
     found, _ = QFileDialog.getOpenFileName(
         parent, f"Where is {name}?", str(folder), f"{name} ({name});;All files (*)"
     )

@@ -1,4 +1,4 @@
-"""The documentation, read without a network: pages of Markdown as they come with npuviz."""
+"""The dialog that shows the documentation offline: the Markdown pages that come with npuviz."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ MARGIN, GAP, TABLE_PADDING = 16.0, 8.0, 5.0
 
 
 class ManualDialog(QDialog):
-    """A list of pages, which a search shortens to those that hold its words, and the page."""
+    """A list of pages, which a search reduces to those that contain its words, and the chosen page."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,7 +55,7 @@ class ManualDialog(QDialog):
         self.show_page(FIRST)
 
     def show_page(self, name: str) -> bool:
-        """Show the page of a file name; returns whether there is one in the list."""
+        """Show the page of a file name; return whether it is in the list."""
         for row in range(self.list.count()):
             if self.list.item(row).data(Qt.ItemDataRole.UserRole) == name:
                 self.list.setCurrentRow(row)
@@ -90,7 +90,7 @@ class ManualDialog(QDialog):
             self.page.find(words[0])
 
     def _space_out(self) -> None:
-        """Give paragraphs and headings room: Qt sets Markdown without any."""
+        """Add space above paragraphs and headings, which Qt's Markdown lacks."""
         document = self.page.document()
         document.setDocumentMargin(MARGIN)
         cursor, block = QTextCursor(document), document.begin()
@@ -100,7 +100,7 @@ class ManualDialog(QDialog):
             form = block.blockFormat()
             cursor.setPosition(block.position())
             form.setTopMargin(_room_above(block, cursor))
-            # A long line of code goes on below: nobody reads a page sideways.
+            # Long lines of code are wrapped, so that the page need not be scrolled sideways.
             form.setNonBreakableLines(False)
             cursor.setBlockFormat(form)
             self._fit_pictures(block)
@@ -112,7 +112,7 @@ class ManualDialog(QDialog):
         self.page.moveCursor(QTextCursor.MoveOperation.Start)
 
     def _fit_pictures(self, block: QTextBlock) -> None:
-        """Show pictures of a paragraph no wider than the page."""
+        """Scale pictures of a paragraph down to the width of the page."""
         room = self.page.viewport().width() - 2 * MARGIN
         pieces = block.begin()
         while not pieces.atEnd():
@@ -162,7 +162,7 @@ class ManualDialog(QDialog):
 
 
 def _room_above(block: QTextBlock, cursor: QTextCursor) -> float:
-    """Pixels above a block where the cursor stands."""
+    """Return the pixels of space above a block, at whose beginning the cursor is."""
     if block.textList() or cursor.currentTable():
         return 2.0
     if block.blockFormat().headingLevel():

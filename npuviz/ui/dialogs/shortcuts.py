@@ -1,4 +1,4 @@
-"""The sheet of all keys, made from the commands themselves."""
+"""The dialog that lists all keys, made from the commands."""
 
 from collections.abc import Sequence
 

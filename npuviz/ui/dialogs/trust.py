@@ -1,4 +1,4 @@
-"""Asking whether programs of a folder may run."""
+"""Ask the user whether programs of a folder may run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ def ask_to_run(parent: QWidget, path: Path, scripts: Sequence[Path]) -> Answer:
     box.setObjectName("dialog.trust")
     box.setIcon(QMessageBox.Icon.Warning)
     box.setWindowTitle("Run programs of this folder?")
-    # Names come from somebody's files.
+    # Plain text, because the names come from files.
     box.setTextFormat(Qt.TextFormat.PlainText)
     names = ", ".join(elide_middle(script.name, MAX_NAME) for script in scripts)
     box.setText(f"Opening {elide_middle(path.name, MAX_NAME)} runs {names}.")

@@ -70,14 +70,14 @@ class FloorplanPanel(Panel):
     # -- inside -----------------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        """Utilisation counts the selected range of cycles, or else everything since the start."""
+        """Show states, memory levels, and the utilisation over the selected cycles, or since the start."""
         description = self.model.description
         if description is None:
             return
         utilization, span = dict(self._busy), "since the start"
         selection = self.context.selection.current
         reader = self.model.reader
-        # The cycles of one slice are no range worth a utilisation.
+        # The cycles of a selected slice do not count as a range.
         if reader is not None and selection.cycles is not None and selection.track is None:
             first, last = selection.cycles
             span = f"in cycles {format_count(first)} \u2013 {format_count(last)}"

@@ -1,4 +1,4 @@
-"""The floorplan as a picture: units and memories to scale, what they do, how busy and how full they are."""
+"""The picture of the floorplan: units and memories to scale, their states, utilisation and fill levels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,19 +33,19 @@ ROLES = frozenset(get_args(Role))
 NARROW_PIXELS = 52
 BAR_HEIGHT = 4
 FEWEST = 4
-"""Letters beside an ellipsis that still tell something."""
+"""Fewest letters beside an ellipsis that are worth showing."""
 MAX_TOLD = 24
-"""So many boxes are named to those who cannot see the plan."""
+"""Most boxes that the text for screen readers names."""
 MANY_LINKS = 24
-"""From so many links on they are drawn as a bundle, without heads."""
+"""With more links than this they are drawn as a bundle, without heads."""
 
 
 @dataclass(frozen=True)
 class FloorplanData:
-    """What a floorplan shows beside its boxes, by unit and memory id.
+    """What a floorplan shows besides its boxes, by unit and memory id.
 
-    states       what each unit does now
-    utilization  busy part of a unit, 0..1; span is what it was counted over
+    states       state of each unit
+    utilization  busy share of a unit, 0..1, counted over `span`
     fills        (used bytes, size in bytes) of a memory
     estimated    units whose durations are assumptions
     """
@@ -59,9 +59,9 @@ class FloorplanData:
 
 
 class FloorplanView(Canvas):
-    """Draws boxes; a click tells which.
+    """Draws the boxes of a machine.
 
-    unit_chosen, memory_chosen  id of what was clicked
+    unit_chosen, memory_chosen  id of the unit or memory that was clicked
     """
 
     unit_chosen = Signal(int)
@@ -86,7 +86,7 @@ class FloorplanView(Canvas):
         return "; ".join([*chosen, *(self._box_text(box) for box in shown[:MAX_TOLD])])
 
     def _box_text(self, box: Box) -> str:
-        """A box in words: its name and what it does or holds."""
+        """Return the name of a box with its state or fill level."""
         state = self._data.states.get(box.unit) if box.unit >= 0 else None
         name = self._data.unit_names.get(box.unit, box.label)
         if box.memory in self._data.fills and box.memory >= 0:
@@ -113,7 +113,7 @@ class FloorplanView(Canvas):
     # -- geometry ---------------------------------------------------------------------------------------
 
     def area_of(self, box: Box) -> QRectF:
-        """Where a box is drawn: to scale, as large as fits, centred."""
+        """Return the rectangle of a box: to scale, as large as fits, centred."""
         left = min(b.x for b in self._boxes)
         top = min(b.y for b in self._boxes)
         width = max(b.x + b.width for b in self._boxes) - left
@@ -133,7 +133,7 @@ class FloorplanView(Canvas):
         )
 
     def box_at(self, point: QPointF) -> Box | None:
-        """The smallest box under a point: boxes may lie inside others."""
+        """Return the smallest box at a point, None if there is none; boxes may be inside others."""
         under = [box for box in self._boxes if self.area_of(box).contains(point)]
         return min(under, key=lambda box: box.width * box.height) if under else None
 
@@ -155,7 +155,7 @@ class FloorplanView(Canvas):
         painter.end()
 
     def _paint_frame(self, painter: QPainter, box: Box) -> None:
-        """A box that stands for a group of others."""
+        """Paint the frame and label of a box that encloses a group of others."""
         area = self.area_of(box)
         painter.setPen(QPen(self._theme.color("border"), 1))
         painter.setBrush(self._theme.color("canvas"))
@@ -175,7 +175,7 @@ class FloorplanView(Canvas):
                 self._paint_link(painter, self.area_of(source), self.area_of(sink))
 
     def _paint_link(self, painter: QPainter, source: QRectF, sink: QRectF) -> None:
-        """From the edge of one box to the nearest edge of the other."""
+        """Draw a link from the edge of one box to the nearest edge of the other."""
         start, end = _ends(source, sink)
         is_bundle = len(self._links) > MANY_LINKS
         color = self._theme.color("border" if is_bundle else "text-disabled")
@@ -218,7 +218,7 @@ class FloorplanView(Canvas):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         pen = QPen(theme.color("text" if is_chosen else "border"), 2 if is_chosen else 1)
         if box.unit in self._data.estimated:
-            # A dotted outline says that the model is not sure.
+            # A dotted outline marks estimated units.
             pen = QPen(theme.color("text" if is_chosen else "estimated"), 2 if is_chosen else 1.4)
             pen.setDashPattern([1.5, 2])
         painter.setPen(pen)
@@ -232,7 +232,7 @@ class FloorplanView(Canvas):
         self._paint_text(painter, box, state, inner, text_color)
 
     def _paint_bar(self, painter: QPainter, box: Box, inner: QRectF, text_color: QColor) -> None:
-        """Utilisation of a unit, or how full a memory is."""
+        """Paint a bar: the utilisation of a unit, or the fill level of a memory."""
         theme = self._theme
         fraction = self._data.utilization.get(box.unit, 0.0) if box.unit >= 0 else 0.0
         if box.memory >= 0:
@@ -269,7 +269,7 @@ class FloorplanView(Canvas):
             self._paint_lines(painter, lines, inner)
 
     def _paint_lines(self, painter: QPainter, lines: Sequence[str], inner: QRectF) -> None:
-        """Centred lines, as many as fit; a name that does not fit shrinks to its last word."""
+        """Paint centred lines, as many as fit; a name that does not fit is reduced to its last word."""
         line_height = 15
         shown = lines[: max(int(inner.height() / line_height), 1)]
         top = inner.top() + max((inner.height() - line_height * len(shown)) / 2, 0)
@@ -295,7 +295,7 @@ class FloorplanView(Canvas):
         return "" if box is None else self.tooltip(box)
 
     def tooltip(self, box: Box) -> str:
-        """What a box is and does, as lines of text."""
+        """Describe a box and its state in lines of text."""
         lines = [self._data.unit_names.get(box.unit, box.label)]
         state = self._data.states.get(box.unit) if box.unit >= 0 else None
         if state is not None:
@@ -316,13 +316,13 @@ class FloorplanView(Canvas):
 
 
 def _fitted(metrics: QFontMetrics, text: str, room: float, is_name: bool) -> str:
-    """A text as it fits, "" where next to nothing would be left; a name keeps at least its beginning."""
+    """Shorten a text to the room, to "" if too little would be left; a name keeps at least its beginning."""
 
     def fits(each: str) -> bool:
         return metrics.horizontalAdvance(each) <= room
 
     if not is_name:
-        # What is used says more than what there is: "5 KiB of 32 MiB" becomes "5 KiB".
+        # The used size is kept rather than the total: "5 KiB of 32 MiB" becomes "5 KiB".
         used = text.partition(" of ")[0]
         return text if fits(text) else fitting(used, fits, FEWEST)
     shown = fitting(text if fits(text) else text.split()[-1], fits, FEWEST)
@@ -333,7 +333,7 @@ def _fitted(metrics: QFontMetrics, text: str, room: float, is_name: bool) -> str
 
 
 def _ends(source: QRectF, sink: QRectF) -> tuple[QPointF, QPointF]:
-    """Where a straight link leaves one box and reaches another: level or upright where they overlap."""
+    """Return start and end of a link between two boxes: horizontal or vertical where they overlap."""
     top, bottom = max(source.top(), sink.top()), min(source.bottom(), sink.bottom())
     left, right = max(source.left(), sink.left()), min(source.right(), sink.right())
     if bottom > top:

@@ -1,1 +1,1 @@
-"""The hazards panel: what the hardware leaves to the programmer and went wrong."""
+"""The hazards panel: errors of the program that the hardware does not check."""

@@ -1,4 +1,4 @@
-"""The hazards panel: what the hardware leaves to the programmer and went wrong, by cycle."""
+"""The hazards panel: errors of the program that the hardware does not check, by cycle."""
 
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QLabel, QMenu, QVBoxLayout, QWidget
@@ -19,7 +19,7 @@ WIDTHS = (64, 110, 110, 110, 480)
 
 
 class HazardsPanel(Panel):
-    """Shows what the hazard watch knows."""
+    """Shows the findings of the hazard watch."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)

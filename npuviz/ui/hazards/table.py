@@ -1,4 +1,4 @@
-"""Hazards as rows of a table."""
+"""The table model of hazards."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ CYCLE, UNIT, INSTRUCTION, KIND, TEXT, MEND = range(6)
 
 
 class HazardTable(RowModel[Hazard]):
-    """Hazards by cycle; what comes later is appended."""
+    """One row for each hazard, by cycle; later ones are appended."""
 
     titles = ("Cycle", "Unit", "Instruction", "Kind", "What is wrong", "How to mend it")
     numbers = (CYCLE,)

@@ -1,1 +1,1 @@
-"""The log: assumptions, stops, failures, and how long work took."""
+"""The log panel: notes of the program, reasons of stops, failures, durations of work."""

@@ -1,4 +1,4 @@
-"""What the program assumes, why runs stopped, what failed, and how long work took."""
+"""The log panel: notes of the program, reasons of stops, failures, durations of work."""
 
 import time
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ NOTHING_YET = "Notes of the program, reasons for stopping and errors appear here
 WORTH_TELLING_SECONDS = 0.3
 WIDTHS = (24, 72, 92)
 QUIET_STOPS = (StopKind.UNTIL, StopKind.START, StopKind.EVENTS_FULL)
-"""Stops that only say that what was asked for happened: a log of single steps helps nobody."""
+"""Stops that are not logged, because they were asked for, such as the end of a step."""
 
 
 class LogPanel(Panel):
-    """Collects entries whether it can be seen or not."""
+    """Collects log entries, even while hidden, and shows them."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -134,7 +134,7 @@ class LogPanel(Panel):
     # -- entries --------------------------------------------------------------------------------------
 
     def add(self, entries: list[LogEntry]) -> None:
-        """Append entries; the view follows when its end was in sight."""
+        """Append entries; scroll to the end if that was visible."""
         bar = self.view.verticalScrollBar()
         was_at_end = bar.value() >= bar.maximum()
         self.table.add(entries)
@@ -153,7 +153,7 @@ class LogPanel(Panel):
             yield Found("log", entry.text, f"{entry.severity} {entry.code}", here, entry.cycle)
 
     def _stop_text(self, stop: StopReason) -> str:
-        """Which breakpoints hit, or what the machine says."""
+        """Return the reason of a stop: breakpoints that were hit, unit, and the machine's detail."""
         session = self.model.session
         points = [session.breakpoints.get(i) for i in stop.breakpoints] if session else []
         named = ", ".join(point.text for point in points if point is not None)

@@ -1,4 +1,4 @@
-"""What happened and what was assumed, as rows of a table."""
+"""The table model of the log."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,7 @@ MAX_ENTRIES = 5000
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One line. cycle and node are -1 where it is about none; details can be copied from its menu."""
+    """One line of the log. cycle and node are -1 for none; details can be copied from its menu."""
 
     severity: str
     code: str
@@ -33,14 +33,14 @@ class LogEntry:
 
 
 def entries_as_text(entries: list[LogEntry]) -> str:
-    """Lines for other programs, fields separated by tabs."""
+    """Return entries as lines of text, with fields separated by tabs."""
     return "".join(f"{e.severity}\t{e.cycle if e.cycle >= 0 else ''}\t{e.code}\t{e.text}\n" for e in entries)
 
 
 class LogTable(RowModel[LogEntry]):
-    """Entries in the order they came; the oldest go when there are too many.
+    """Entries in the order they came; the oldest are dropped beyond MAX_ENTRIES.
 
-    colors  colour role -> anything Qt takes as foreground; set by the panel for each theme
+    colors  colour role -> foreground for Qt; set by the panel for each theme
     """
 
     titles = ("", "Cycle", "What", "Message")
@@ -82,7 +82,7 @@ class LogTable(RowModel[LogEntry]):
 
 
 class LogFilter(QSortFilterProxyModel):
-    """Rows of the chosen severities that contain a text."""
+    """Filters the log by severity and text."""
 
     def __init__(self, table: LogTable, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -98,13 +98,13 @@ class LogFilter(QSortFilterProxyModel):
         self.endFilterChange()
 
     def show_text(self, text: str) -> None:
-        """Show only entries that contain a text; letter case does not count."""
+        """Show only entries that contain a text, ignoring case."""
         self.beginFilterChange()
         self._text = text.casefold().strip()
         self.endFilterChange()
 
     def entry(self, index: Index) -> LogEntry:
-        """The entry of a row of this model."""
+        """Return the entry of a row of this model."""
         return self._table.rows[self.mapToSource(index).row()]
 
     def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:

@@ -1,1 +1,1 @@
-"""The listing: instructions of one unit or of all, of any length."""
+"""The program panel: the listing of instructions of one unit or of all, of any length."""

@@ -1,4 +1,4 @@
-"""Facts about an open program that several panels ask for: units with code, opcodes, breakpoints."""
+"""Look up facts about a program: units with instructions, short names, opcode colours, breakpoints."""
 
 import re
 from collections.abc import Iterable
@@ -13,13 +13,15 @@ MAX_MARKED_RANGE = 10_000
 
 
 def units_with_code(program: Program, description: MachineDescription) -> list[Unit]:
-    """Units whose sequencer holds instructions, in natural order of their names."""
+    """Return the units that have instructions, in natural order of their names."""
     units = [unit for unit in description.units if program.listing.ranges_of_unit(unit.id)]
     return sorted(units, key=lambda unit: natural_key(unit.name))
 
 
 def short_names(units: Iterable[Unit]) -> dict[int, str]:
-    """Names of units without that of their group if they are all of one, else with its number only."""
+    """Return {unit id: short name}: without the group if all are of one, else with the group's number
+    only.
+    """
     found = list(units)
     groups = {unit.group for unit in found if unit.group}
     if len(groups) == 1:
@@ -37,12 +39,14 @@ def short_names(units: Iterable[Unit]) -> dict[int, str]:
 
 
 def opcode_roles(description: MachineDescription) -> dict[str, str]:
-    """Lower-case interval kind name, which is an opcode or a stall cause -> colour role."""
+    """Return {lower-case name of an interval kind, an opcode or stall cause: colour role}."""
     return {kind.name.casefold(): kind.role for kind in description.kinds}
 
 
 def instruction_of_breakpoint(text: str) -> tuple[int, int] | None:
-    """(first, end) of the instructions a condition like `instr 7` or `instr 7..9` names, else None."""
+    """Return (first, end) of the instructions that a condition like `instr 7` or `instr 7..9` names, else
+    None.
+    """
     found = _INSTRUCTION.match(text)
     if found is None:
         return None
@@ -51,7 +55,10 @@ def instruction_of_breakpoint(text: str) -> tuple[int, int] | None:
 
 
 def marked_instructions(breakpoints: Iterable[tuple[str, bool]]) -> dict[int, bool]:
-    """Instruction -> enabled, from (text, enabled) of all breakpoints; long ranges show their first part."""
+    """Return {instruction: enabled} from (text, enabled) of all breakpoints; long ranges are cut.
+
+    Of a range at most MAX_MARKED_RANGE instructions are marked.
+    """
     marks: dict[int, bool] = {}
     for text, enabled in breakpoints:
         span = instruction_of_breakpoint(text)

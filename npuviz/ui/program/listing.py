@@ -1,4 +1,4 @@
-"""Draws a listing of any length: only visible rows are decoded."""
+"""The widget that draws a listing of any length; only visible rows are decoded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from npuviz.ui.program.rows import Decoder, ListingRows
 from npuviz.ui.theme.theme import Theme
 
 MAX_SCROLL = 2_000_000_000
-"""Scroll bars count in 32 bits: longer listings scroll several rows a step."""
+"""Largest value of a scroll bar, which counts in 32 bits; longer listings scroll several rows a step."""
 
 
 @dataclass(frozen=True)
 class ListingMarks:
-    """What lies over the rows, by instruction index.
+    """Marks on the rows, by instruction index.
 
     counters      instruction -> names of the units whose next instruction it is
     breakpoints   instruction -> whether it is enabled
@@ -41,7 +41,7 @@ class ProgramListing(LineArea):
     chosen             the user picked an instruction
     breakpoint_toggled the gutter of an instruction was clicked
     menu_requested     instruction and global position of a context menu
-    rows  the rows shown
+    rows      the rows that are shown
     selected  instruction of the current row, -1 if none
     """
 
@@ -75,7 +75,7 @@ class ProgramListing(LineArea):
         return max(1, (self.viewport().height() - self._heading_height()) // self._theme.row_height)
 
     def show_rows(self, rows: ListingRows, decoder: Decoder | None, look: RowLook) -> None:
-        """Take other rows; keeps the selection, drops the scroll position."""
+        """Show other rows from the first on; keep the selection."""
         self.rows, self._decoder = rows, decoder
         self._painter.set_look(look)
         self._has_operators = bool(look.nodes)
@@ -84,7 +84,7 @@ class ProgramListing(LineArea):
         self.viewport().update()
 
     def set_marks(self, marks: ListingMarks) -> None:
-        """Draw other program counters and breakpoints."""
+        """Set program counters and breakpoints, and repaint the rows that changed."""
         if marks == self._marks:
             return
         before, self._marks = self._marks, marks
@@ -101,7 +101,7 @@ class ProgramListing(LineArea):
         self.viewport().update()
 
     def reveal(self, instruction: int) -> None:
-        """Scroll so that an instruction (or its successor here) can be seen; no move if it already is."""
+        """Scroll to an instruction, or the next one with a row, unless it is visible already."""
         row = self.rows.row_at_or_after(instruction)
         first, count = self.first_row, self.num_visible
         if not first <= row < first + count:
@@ -109,7 +109,7 @@ class ProgramListing(LineArea):
             self.viewport().update()
 
     def move_by(self, rows: int) -> None:
-        """Make a row above or below the current one current."""
+        """Move the current row by a number of rows."""
         if not len(self.rows):
             return
         row = self.rows.row_of(self.selected)
@@ -155,7 +155,7 @@ class ProgramListing(LineArea):
             painter.drawLine(0, 0, area.width(), 0)
 
     def _update_row(self, instruction: int) -> None:
-        """Draw the row of an instruction again, if it can be seen."""
+        """Repaint the row of an instruction if it is visible."""
         row = self.rows.row_of(instruction)
         if row is None or not 0 <= row - self.first_row <= self.num_visible + 1:
             return
@@ -164,7 +164,7 @@ class ProgramListing(LineArea):
         self.viewport().update(0, top, self.viewport().width(), height)
 
     def _heading_height(self) -> int:
-        """Pixels of the heading; a program without operators, such as a kernel, has none."""
+        """Return the height of the heading in pixels; 0 for a program without operators, such as a kernel."""
         return self._theme.row_height if self._has_operators else 0
 
     def _node_before(self, row: int) -> int:

@@ -1,4 +1,4 @@
-"""The listing: instructions of one unit or of all, with program counters and breakpoints."""
+"""The program panel: instructions of one unit or of all, with program counters and breakpoints."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from npuviz.workbench.selection import Selection, selected
 
 ALL_UNITS = -1
 MAX_LOOKED_AT = 256
-"""So many units are asked what they have in hand."""
+"""Most units whose instruction under way is looked up."""
 SLICE_SECONDS = 0.008
 NO_PROGRAM = "Open a model to read its instructions here, unit by unit."
 NO_LISTING = "A trace bundle holds no instructions. Open the model it came from to read them."
@@ -36,7 +36,7 @@ EMPTY_LISTING = "This program has no instructions."
 
 
 class ProgramPanel(Panel):
-    """Chooses a unit, shows its listing, keeps it in step with machine and selection."""
+    """Shows the listing of a chosen unit, and updates it with machine and selection."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -179,7 +179,7 @@ class ProgramPanel(Panel):
             self.listing.reveal(min(known))
 
     def _held(self) -> dict[int, int]:
-        """What units have in hand: to be looked at where nothing comes next."""
+        """Return {unit: instruction under way}, for units without a next instruction."""
         session = self.model.session
         if session is None or self.model.is_running:
             return {}
@@ -195,7 +195,7 @@ class ProgramPanel(Panel):
         )
 
     def toggle_breakpoint(self, instruction: int) -> None:
-        """Set `instr N`, or remove it if it is there; nothing while the machine runs."""
+        """Set the breakpoint `instr N`, or remove it if it is set; do nothing while the machine runs."""
         session = self.model.session
         if session is None or self.model.is_running:
             return
@@ -236,7 +236,9 @@ class ProgramPanel(Panel):
     # -- search -----------------------------------------------------------------------------------------
 
     def search(self, text: str, backward: bool = False) -> None:
-        """Look for the next or previous row with a text; the window stays alive meanwhile."""
+        """Search for the next or previous row with a text, in slices between which the window handles
+        events.
+        """
         if self._program is None:
             return
         rows = self.listing.rows

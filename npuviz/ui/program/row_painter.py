@@ -1,4 +1,4 @@
-"""Draws one row of a listing, and the heading over it."""
+"""Draw one row of a listing, and the heading over the rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,12 @@ MIN_NAME = 28
 
 @dataclass(frozen=True)
 class RowLook:
-    """nodes of the graph, unit id -> name, lower-case opcode -> colour role, whether to show units.
+    """Names and colours of the rows.
 
-    short_names  what stands in the rows, for the units that have instructions
+    nodes        nodes of the graph
+    unit_names   unit id -> name
+    roles        lower-case opcode -> colour role
+    short_names  unit id -> name in the rows, for units that have instructions
     """
 
     nodes: Sequence[Node] = ()
@@ -35,7 +38,7 @@ class RowLook:
 
 
 class RowPainter:
-    """Knows columns and colours of a listing."""
+    """Paints rows with the columns and colours of a listing."""
 
     def __init__(self, theme: Theme) -> None:
         self._theme = theme
@@ -48,9 +51,9 @@ class RowPainter:
         self.set_look(self._look)
 
     def set_look(self, look: RowLook) -> None:
-        """Use other names."""
+        """Use other names and colours."""
         self._look = look
-        # Measured once: these widths are the same for every row.
+        # These widths are the same for every row.
         self._number_width = self._mono_metrics.horizontalAdvance(number_sample(look.index_digits))
         names = (look.short_names or look.unit_names).values()
         self._unit_width = max((self._note_metrics.horizontalAdvance(name) for name in names), default=0)
@@ -98,7 +101,7 @@ class RowPainter:
         self._paint_text(painter, room, instruction, text_color, is_selected)
 
     def paint_heading(self, painter: QPainter, rect: QRect, instruction: Instruction) -> None:
-        """Name the operator of the first visible row."""
+        """Draw the heading, which names the operator of the first visible row."""
         theme = self._theme
         painter.fillRect(rect, theme.color("raised"))
         painter.setPen(theme.color("border"))
@@ -123,7 +126,7 @@ class RowPainter:
             painter.drawText(inner.adjusted(used, 0, 0, 0), _LEFT, _fit(painter, node.name, room))
 
     def tooltip(self, instruction: Instruction) -> str:
-        """A few lines about an instruction."""
+        """Describe an instruction in a few lines."""
         lines = [f"{format_count(instruction.index)}  {instruction.text}"]
         lines.append(f"unit: {self._look.unit_names.get(instruction.unit, 'unknown')}")
         if (node := self._node(instruction.node)) is not None:
@@ -173,13 +176,15 @@ class RowPainter:
     def _paint_group_name(
         self, painter: QPainter, rect: QRect, instruction: Instruction, right: int, left: int
     ) -> int:
-        """Where another operator begins its name stands at the right; returns what is left of the row."""
+        """Draw an operator's name at the right of its first row; return the right end of the room that is
+        left.
+        """
         node = self._node(instruction.node)
         if node is None:
             return right
         painter.setFont(self._note)
         painter.setPen(self._theme.color("text-muted"))
-        # The operands come first: the name of the operator takes what is left beside them.
+        # The name of the operator only gets the room that the operands leave.
         head = self._mono_metrics.horizontalAdvance(instruction.text)
         unit = min(self._unit_width, max(40, rect.width() // 4)) + 8 if self._look.shows_units else 0
         room = max(0, min((right - left) // 3, right - left - unit - head - 12))
@@ -219,7 +224,7 @@ class RowPainter:
             painter.drawText(inner, _LEFT, text)
 
     def _opcode_color(self, role: str) -> QColor:
-        # Data colours are made for areas: letters need more contrast.
+        # Data colours are chosen for areas; text needs more contrast.
         color = self._theme.color(role)
         return color.lighter(130) if self._theme.is_dark else color.darker(140)
 
@@ -232,7 +237,7 @@ class RowPainter:
 
 
 def number_sample(digits: int) -> str:
-    """A text as wide as the widest instruction number."""
+    """Return a text as wide as the widest instruction number of so many digits."""
     return format_count(10 ** max(0, digits - 1)).replace("1", "0")
 
 

@@ -1,4 +1,4 @@
-"""Rows of a listing that may hold hundreds of millions of instructions, and the search in them."""
+"""Map rows of a listing of up to hundreds of millions of instructions, decode them, and search them."""
 
 import time
 from bisect import bisect_left, bisect_right
@@ -26,20 +26,22 @@ class ListingRows:
         return int(self._first_rows[-1])
 
     def instruction_at(self, row: int) -> int:
-        """Instruction index of a row. Raises IndexError outside 0..len-1."""
+        """Return the instruction index of a row. Raises IndexError outside 0..len-1."""
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of a listing of {len(self)} rows")
         part = int(np.searchsorted(self._first_rows, np.int64(row), side="right")) - 1
         return int(self._starts[part] + row - self._first_rows[part])
 
     def instructions(self, first: int, count: int) -> np.ndarray:
-        """(n,) int64 instruction indices of the rows first..first+count-1 that exist."""
+        """Return the instruction indices, (n,) int64, of the rows first..first+count-1 that exist."""
         rows = np.arange(max(0, first), min(len(self), first + count), dtype=np.int64)
         parts = np.searchsorted(self._first_rows, rows, side="right") - 1
         return self._starts[parts] + rows - self._first_rows[parts] if len(rows) else rows
 
     def row_at_or_after(self, instruction: int) -> int:
-        """Row of an instruction, or of the next one that has a row; the last row if none follows."""
+        """Return the row of an instruction, or of the next one that has a row; the last row if none
+        follows.
+        """
         if not len(self):
             return 0
         part = int(np.searchsorted(self._ends, np.int64(instruction), side="right"))
@@ -49,7 +51,7 @@ class ListingRows:
         return int(self._first_rows[part]) + inside
 
     def row_of(self, instruction: int) -> int | None:
-        """Row of an instruction, None if it has none."""
+        """Return the row of an instruction, None if it has none."""
         if not len(self) or instruction < 0:
             return None
         row = self.row_at_or_after(instruction)
@@ -57,14 +59,14 @@ class ListingRows:
 
 
 class Decoder:
-    """Decodes instructions on demand and keeps the latest few thousand."""
+    """Decodes instructions on demand, and keeps up to DECODED_LIMIT of them."""
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._kept: dict[int, Instruction] = {}
 
     def describe(self, index: int) -> Instruction:
-        """One decoded instruction. Raises IndexError outside the listing."""
+        """Return one decoded instruction. Raises IndexError outside the listing."""
         found = self._kept.get(index)
         if found is None:
             if len(self._kept) >= DECODED_LIMIT:
@@ -74,7 +76,7 @@ class Decoder:
 
 
 def matching_nodes(graph: Graph, text: str) -> list[int]:
-    """Ids of the nodes whose name or type contains `text`, letter case ignored."""
+    """Return the ids of the nodes whose name or type contains `text`, ignoring case."""
     wanted = text.casefold().strip()
     if not wanted:
         return []
@@ -86,10 +88,10 @@ def matching_nodes(graph: Graph, text: str) -> list[int]:
 class ListingSearch:
     """Finds the next or previous row of a listing that matches a text.
 
-    The text is an instruction number, or words of operators (hits are the starts of their
-    instruction ranges, found without reading the listing), or part of a listing line. `opcodes` are
-    words that always mean listing lines. Work comes in slices: call `advance` until it returns
-    True; `row` is then the hit or None.
+    The text is an instruction number; or part of operators' names (hits are the starts of their instruction
+    ranges, found without reading the listing); or part of a listing line. `opcodes` are words that always
+    mean
+    listing lines. Call `advance` until it returns True; `row` is then the hit or None.
     """
 
     def __init__(
@@ -114,7 +116,7 @@ class ListingSearch:
         self._order = self._rows_in_order()
 
     def advance(self, seconds: float) -> bool:
-        """Search for about `seconds`; returns whether the search has ended."""
+        """Search for about `seconds`; return whether the search has ended."""
         if not self._wanted or not len(self._rows):
             return True
         if self._wanted.isdigit():
@@ -139,7 +141,7 @@ class ListingSearch:
         return True
 
     def _node_hit(self) -> int | None:
-        """The start of a range of a wanted node that is nearest in the direction of search."""
+        """Return the nearest row, in the direction of search, at which a range of a matching node begins."""
         starts: set[int] = set()
         for node in self._nodes:
             for first, end in self._listing.ranges_of_node(node):
@@ -155,7 +157,7 @@ class ListingSearch:
         return ordered[place % len(ordered)]
 
     def _rows_in_order(self) -> Iterator[int]:
-        """All rows once, from the neighbour of the start row, around the end."""
+        """Yield all rows once, from the neighbour of the start row on, continuing at the other end."""
         total = len(self._rows)
         step = -1 if self._backward else 1
         for offset in range(1, total + 1):

@@ -1,1 +1,1 @@
-"""What bytes were made from and who uses them, as trees to walk."""
+"""The provenance panel: a tree of what selected bytes were made from, and of their users."""

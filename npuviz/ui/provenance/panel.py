@@ -1,4 +1,4 @@
-"""The provenance panel: what the selected bytes were made from, step by step, and who uses them."""
+"""The provenance panel: a tree of what the selected bytes were made from, and of their users."""
 
 import time
 from typing import Any
@@ -25,13 +25,13 @@ NOT_FOLLOWED = "The run has gone on since it was followed."
 FOLLOWING = "following who made what\u2026"
 WIDTHS = (190, 64, 104, 104)
 THROUGH_ROOM = 620
-"""Pixels of the tree from which on it also tells through which memory things went."""
+"""Smallest width in pixels of a panel with the column "Through" (the memory of each use)."""
 QUICK_SECONDS = 0.15
-"""What took no longer is followed anew at each stop without being asked."""
+"""If following took no longer than this, it is repeated at each stop without being asked."""
 
 
 class ProvenancePanel(Panel):
-    """A tree below a line that says what it is about. Following a run is a verb of the session."""
+    """A tree, and above it a line that names its subject. Following a run is a verb of the session."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -79,7 +79,7 @@ class ProvenancePanel(Panel):
             self._show()
 
     def on_selection_changed(self, selection: Selection) -> None:
-        # What is picked in the tree is looked at in other panels; the tree stays.
+        # A selection made in the tree is shown by other panels, while the tree stays.
         place = self._place(selection)
         if selection != self._chosen and place is not None:
             self._about = place
@@ -126,7 +126,9 @@ class ProvenancePanel(Panel):
             self.summary.setText(FOLLOWING if self._is_asked else NOT_FOLLOWED)
 
     def _follow(self) -> None:
-        """Ask for it as a verb: the machine may have to go where the run is known to, and back."""
+        """Follow the run as a verb, because the machine may have to go to the end of the known run, and
+        back.
+        """
         self._is_asked = True
 
         def work(session: Session, _progress: Progress) -> None:
@@ -139,7 +141,9 @@ class ProvenancePanel(Panel):
         self.model.perform("Following who made what", work)
 
     def _place(self, selection: Selection) -> tuple[str, int, int] | None:
-        """What is asked about: ("memory", id, address) or ("instruction", index, 0)."""
+        """Return the subject of a selection: ("memory", id, address) or ("instruction", index, 0), else
+        None.
+        """
         program = self.model.program
         if selection.memory is not None:
             return "memory", selection.memory.memory, selection.memory.address

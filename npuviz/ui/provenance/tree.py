@@ -1,4 +1,4 @@
-"""The model of the provenance tree: steps, below each what it used or who uses it, asked when unfolded."""
+"""The model of the provenance tree: below each step its sources or its users, found when it is unfolded."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ Index = QModelIndex | QPersistentModelIndex
 TITLES = ("Step", "Cycle", "Unit", "Operator", "Through")
 CYCLE, THROUGH = 1, 4
 MOST_CHILDREN = 200
-"""Below one step; the others are counted."""
+"""Most lines below one step; the others are only counted."""
 _NOWHERE = QModelIndex()
 
 
@@ -20,7 +20,7 @@ _NOWHERE = QModelIndex()
 class Item:
     """A line of the tree.
 
-    is_source  it is above what it was made from; else above who uses it
+    is_source  its children are what it was made from; else its users
     """
 
     texts: tuple[str, str, str, str, str]
@@ -51,7 +51,7 @@ def _numbered(parent: Item, children: list[Item]) -> list[Item]:
 
 
 class ProvenanceTree(QAbstractItemModel):
-    """Two branches: what made the present content of some bytes, and who uses it."""
+    """The tree with two branches: what made the present content of some bytes, and who uses it."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -59,7 +59,10 @@ class ProvenanceTree(QAbstractItemModel):
         self._top = _plain("")
 
     def show(self, found: Provenance | None, writer: Step | None, readers: tuple[Step, ...]) -> None:
-        """Replace everything: the writer with what it used below it, and who uses that; None: nothing."""
+        """Show the writer, with its sources below it, and the readers; `found` None: nothing.
+
+        writer  None: nothing has written the bytes
+        """
         self.beginResetModel()
         self._found, self._top = found, _plain("")
         if found is not None:
@@ -75,7 +78,7 @@ class ProvenanceTree(QAbstractItemModel):
         self.endResetModel()
 
     def item(self, index: Index) -> Item:
-        """The line at an index; the invisible one above all for none."""
+        """Return the line at an index; the invisible root for an invalid one."""
         return index.internalPointer() if index.isValid() else self._top
 
     # ---- Qt

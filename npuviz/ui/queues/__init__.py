@@ -1,1 +1,1 @@
-"""The queues panel: how full every queue is, and what waits in it."""
+"""The queues panel: fill level and entries of every queue."""

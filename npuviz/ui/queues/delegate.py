@@ -1,4 +1,4 @@
-"""Draws bars and histories inside the queue table."""
+"""Draw bars and histories in the queue table."""
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPen, QPolygonF
@@ -22,7 +22,7 @@ NUMBER_WIDTH = 74
 
 
 class QueueDelegate(QStyledItemDelegate):
-    """Occupancy as a bar with its numbers, history as a small curve; a thin bar before changed rows."""
+    """Draws the occupancy as a bar with numbers, the history as a curve, a thin bar before changed rows."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
@@ -59,7 +59,9 @@ class QueueDelegate(QStyledItemDelegate):
     def _group(
         self, painter: QPainter, option: QStyleOptionViewItem, index: Index, group: QueueGroup
     ) -> None:
-        """The name in bold; the fills of its queues side by side while they are folded."""
+        """Draw a group's name in bold, and, while it is folded, the fill levels of its queues side by
+        side.
+        """
         painter.save()
         area = QRectF(option.rect)
         painter.fillRect(area, self._theme.color("raised"))
@@ -89,7 +91,7 @@ class QueueDelegate(QStyledItemDelegate):
         for number, fraction in enumerate(group.fractions):
             slot = QRectF(area.left() + number * step, area.top(), step - 1, area.height())
             painter.fillRect(slot, self._theme.color("canvas"))
-            # What holds anything can be seen, however little it is.
+            # A queue that is not empty is always visible.
             high = max(slot.height() * fraction, 2.0) if fraction > 0 else 0.0
             color = self._theme.heat_color(0.3 + 0.65 * fraction)
             painter.fillRect(QRectF(slot.left(), slot.bottom() - high, slot.width(), high), color)
@@ -104,8 +106,8 @@ class QueueDelegate(QStyledItemDelegate):
         if bar.width() < 12:
             return
         painter.fillRect(bar, theme.color("canvas"))
-        # The darkest end of the scale cannot be told from the background.
-        # What has no capacity is never full.
+        # The darkest end of the scale is not used, because it looks like the background.
+        # A queue without limit is never full.
         color = theme.heat_color(0.3 + 0.65 * state.fraction if state.capacity else 0.5)
         painter.fillRect(QRectF(bar.left(), bar.top(), bar.width() * state.fraction, bar.height()), color)
         if 1 < state.capacity <= bar.width() / 6:

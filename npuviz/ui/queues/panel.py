@@ -1,4 +1,4 @@
-"""The queues panel: how full every queue is, what waits in it, and how it came to that."""
+"""The queues panel: fill level, entries and history of every queue."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,20 +27,20 @@ EMPTY_TEXT = "Queues show how many entries wait at every unit and which come nex
 HISTORY_POINTS = 96
 MIN_HISTORY_PIXELS = 56
 GROUPED_FROM = 8
-"""So many queues of units in several groups are shown in groups."""
+"""Fewest queues, of units in several groups, that are shown in groups."""
 FOLDED_FROM = 24
-"""So many queues start with their groups folded."""
+"""Fewest queues whose groups begin folded."""
 ENTRY, OPERATOR = 1, 3
 """Column of the entries' texts."""
 NAME_PIXELS = 104, 200
-"""Least and most of the column of names."""
+"""Smallest and largest width of the column of names."""
 NARROW_PIXELS = 640
 HISTORY_SHARE = 0.02
 MIN_HISTORY_CYCLES = 200
 
 
 class QueuesPanel(Panel):
-    """Table of queues beside the entries of the chosen one."""
+    """The table of queues beside the entries of the chosen one."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -91,7 +91,7 @@ class QueuesPanel(Panel):
         orientation = Qt.Orientation.Vertical if is_narrow else Qt.Orientation.Horizontal
         if orientation != self._splitter.orientation():
             self._splitter.setOrientation(orientation)
-            # Below each other queues need more rows, side by side entries as much width.
+            # One above the other, the queues get more height; side by side, both get the same width.
             self._splitter.setSizes([3000, 2000] if is_narrow else [2500, 2500])
 
     # -- hooks ----------------------------------------------------------------------------------------
@@ -163,13 +163,13 @@ class QueuesPanel(Panel):
             return
         for place, queue in enumerate(self._queues):
             if queue.unit == unit:
-                # What was selected elsewhere must not be replaced by the unit of this queue.
+                # The selection of another panel must not be replaced by the unit of this queue.
                 self._choose(place)
                 self._is_wanted = True
                 return
 
     def _unit_of(self, selection: Selection) -> int | None:
-        """The unit that is selected, or that the selected track or instruction belongs to."""
+        """Return the selected unit, or that of the selected track or instruction; None if there is none."""
         description, program = self.model.description, self.model.program
         if selection.unit is not None:
             return selection.unit
@@ -202,18 +202,18 @@ class QueuesPanel(Panel):
         return History(low, high, limit, (cycle - first) / (2 * half))
 
     def _chosen(self) -> int | None:
-        """Place of the chosen queue."""
+        """Return the number of the chosen queue, None if none is."""
         rows = self.view.selectionModel().selectedRows()
         return self.table.place_at(rows[0].row()) if rows else None
 
     def _choose(self, place: int) -> None:
-        """Select a queue here and nothing elsewhere."""
+        """Select a queue in the table without changing the selection of the window."""
         self._is_following = True
         self.view.selectRow(self.table.row_of(place))
         self._is_following = False
 
     def _choose_by_itself(self) -> None:
-        """Until somebody asks for a queue, show one that holds something, and stay as long as it does."""
+        """Choose a queue with entries, unless the chosen one has entries or all are empty."""
         states, chosen = self.table.states, self._chosen()
         if chosen is not None and (states[chosen].entries or not any(state.entries for state in states)):
             return
@@ -246,7 +246,7 @@ class QueuesPanel(Panel):
             self.context.selection.set(selected(unit=unit))
 
     def _add_actions(self, menu: QMenu, index: QModelIndex) -> None:
-        """What can be done with the queue under the pointer."""
+        """Add entries for the queue under the pointer."""
         place = self.table.place_at(index.row()) if index.isValid() else None
         if place is not None:
             ThingMenu(self.context, menu).add_queue(self._queues[place], self.table.states[place].occupancy)

@@ -1,4 +1,4 @@
-"""The queues of a machine as a table: one row a queue, in groups where there are many."""
+"""The table model of a machine's queues: one row for each queue, in groups if there are many."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,14 +19,16 @@ HISTORY_ROLE = Qt.ItemDataRole.UserRole + 2
 
 UNKNOWN = -1
 OTHERS = "Others"
-"""Head of the queues of units that belong to no group."""
+"""Name of the group of queues of units without group."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """A queue now. `is_changed`: its entries became others with the last step. capacity 0 = unlimited.
+    """A queue now.
 
-    peak  the most entries there have been, UNKNOWN where the machine does not count them
+    capacity    0: unlimited
+    peak        the most entries so far, UNKNOWN if the machine does not count them
+    is_changed  the last step changed its entries
     """
 
     id: int
@@ -41,25 +43,27 @@ class QueueState:
 
     @property
     def fraction(self) -> float:
-        """Part of the capacity in use, of the peak where the capacity is unlimited; 0..1."""
+        """Used share of the capacity, or of the peak if the capacity is unlimited; 0..1."""
         limit = self.capacity or max(self.peak, self.occupancy)
         return min(self.occupancy / limit, 1.0) if limit else 0.0
 
     @property
     def peak_text(self) -> str:
-        """The most entries there have been, a dash where nobody counts them."""
+        """Text of the most entries so far, a dash if unknown."""
         return format_count(self.peak) if self.peak != UNKNOWN else "\u2013"
 
     @property
     def text(self) -> str:
-        """Entries of capacity."""
+        """Text of entries and capacity."""
         limit = format_count(self.capacity) if self.capacity else "\u221e"
         return f"{format_count(self.occupancy)} / {limit}"
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A counter around the cursor: smallest and largest value of each point; `cursor` is its place, 0..1."""
+    """A counter around the cursor: smallest and largest value of each point; `cursor` is its position,
+    0..1.
+    """
 
     low: np.ndarray
     high: np.ndarray
@@ -68,14 +72,14 @@ class History:
 
     @property
     def text(self) -> str:
-        """The curve in words."""
+        """Text of the curve's range."""
         low, high = int(self.low.min(initial=0)), int(self.high.max(initial=0))
         return f"{format_count(low)} to {format_count(high)} entries around the cursor"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueGroup:
-    """The head of a group of queues: how many entries they hold together, and each one's fill, 0..1."""
+    """The head of a group of queues: their entries together, and the fill level of each, 0..1."""
 
     name: str
     fractions: tuple[float, ...]
@@ -86,12 +90,12 @@ class QueueGroup:
 
     @property
     def text(self) -> str:
-        """Entries of all of its queues, and how many of those hold any."""
+        """Text of the entries of all its queues, and of how many of these are not empty."""
         return f"{format_count(self.occupancy)} in {self.num_busy} of {len(self.fractions)}"
 
 
 def group_of(states: Sequence[QueueState], name: str, is_folded: bool) -> QueueGroup:
-    """The head of a group."""
+    """Make the head of a group."""
     return QueueGroup(
         name,
         tuple(state.fraction for state in states),
@@ -103,10 +107,10 @@ def group_of(states: Sequence[QueueState], name: str, is_folded: bool) -> QueueG
 
 
 class QueueTable(RowModel[int | QueueGroup]):
-    """One row a queue, under a head for each group if there are several. Only what changed is announced.
+    """One row for each queue, under a head for each group if there are several; announces only changes.
 
-    states      all queues, those in folded groups too; rows are places in it
-    history_of  gives the history of a queue by its place, None where nothing is recorded
+    states      all queues, also in folded groups; rows are indices of it
+    history_of  returns the history of a queue by its index, None if nothing is recorded
     """
 
     titles = ("Queue", "Entries / capacity", "Peak", "History", "Head")
@@ -120,14 +124,14 @@ class QueueTable(RowModel[int | QueueGroup]):
         self._history_of = history_of
 
     def set_groups(self, groups: Sequence[str], folded: Iterable[str] = ()) -> None:
-        """Name of the group of each queue to come; empty: no groups. Comes before other queues do."""
+        """Set the group of each queue before other queues are shown; empty: no groups."""
         self.beginResetModel()
         self._groups, self._folded = tuple(groups), set(folded)
         self.states, self.rows = (), []
         self.endResetModel()
 
     def set_states(self, states: Sequence[QueueState]) -> None:
-        """Show these queues; other queues than before reset the table."""
+        """Show the states of queues; if these are other queues than before, reset the table."""
         fresh = tuple(states)
         if [s.id for s in fresh] != [s.id for s in self.states]:
             self.beginResetModel()
@@ -165,12 +169,12 @@ class QueueTable(RowModel[int | QueueGroup]):
             self.endResetModel()
 
     def place_at(self, row: int) -> int | None:
-        """Place in `states` of a row, None for the head of a group."""
+        """Return the index in `states` of a row, None for the head of a group."""
         found = self.rows[row] if 0 <= row < len(self.rows) else None
         return found if isinstance(found, int) else None
 
     def row_of(self, place: int) -> int:
-        """Row of a queue, or of the head of its folded group; -1 while it is not there."""
+        """Return the row of a queue, or of the head of its folded group; -1 if there is none."""
         if place in self.rows:
             return self.rows.index(place)
         name = self._groups[place] if place < len(self._groups) else None
@@ -180,7 +184,7 @@ class QueueTable(RowModel[int | QueueGroup]):
         return next(heads, -1)
 
     def refresh_history(self) -> None:
-        """The cursor moved: only the history column is another."""
+        """Announce the history column as changed, because the cursor moved."""
         if self.rows:
             self.dataChanged.emit(self.index(0, HISTORY), self.index(len(self.rows) - 1, HISTORY))
 
@@ -211,7 +215,7 @@ class QueueTable(RowModel[int | QueueGroup]):
         return self._history_of(row) if role == HISTORY_ROLE and isinstance(row, int) else None
 
     def _label(self, place: int) -> str:
-        """Name of a queue, without that of its group where this stands above it."""
+        """Return the name of a queue, without that of its group if it has a head."""
         state = self.states[place]
         label, indent = state.name, ""
         if len(self._groups) == len(self.states):

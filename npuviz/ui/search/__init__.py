@@ -1,1 +1,1 @@
-"""Search over everything that a run consists of."""
+"""The search panel: finds a text in everything that a run consists of."""

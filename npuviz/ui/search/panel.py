@@ -1,4 +1,4 @@
-"""The search panel: where a text stands in operators, tensors, units, log, hazards and instructions."""
+"""The search panel: finds a text in operators, tensors, units, log, hazards and instructions."""
 
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from npuviz.workbench.finding.run_search import Found, RunSearch
 
 SLICE_SECONDS = 0.008
 TYPING_MS = 150
-"""A search begins when nothing has been typed for so long."""
+"""Milliseconds without typing after which a search begins."""
 NOTHING_OPEN = (
     "Finds a text in operators, tensors, units, the log, hazards and instructions. Open a model to begin."
 )
@@ -29,7 +29,7 @@ SORT, CYCLE, NAME, TEXT = range(4)
 
 
 class FoundTable(RowModel[Found]):
-    """What was found, and when that happened."""
+    """One row for each hit, with its cycle if it has one."""
 
     titles = ("Sort", "Cycle", "Name", "Text")
     numbers = (CYCLE,)
@@ -53,7 +53,7 @@ class FoundTable(RowModel[Found]):
 
 
 class SearchPanel(Panel):
-    """Searches while it is typed; choosing a find selects it everywhere."""
+    """Searches while the user types; choosing a hit selects it in all panels."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -122,7 +122,7 @@ class SearchPanel(Panel):
     # -- searching ------------------------------------------------------------------------------------
 
     def search(self) -> None:
-        """Look for the text of the field now."""
+        """Search for the text of the field now."""
         self._soon.stop()
         log = [found for source in self.context.log_lines for found in source()]
         self._search = RunSearch(
@@ -137,7 +137,7 @@ class SearchPanel(Panel):
         self._tell()
 
     def stop(self) -> None:
-        """Look no further; what was found stays."""
+        """Stop searching; the hits so far stay."""
         self._soon.stop()
         self._slice.stop()
         if self._search is not None and not self._search.is_done:
@@ -148,7 +148,7 @@ class SearchPanel(Panel):
             )
 
     def _escape(self) -> None:
-        """One thing after the other: look no further, back to the field, empty it, back to where one was."""
+        """Do the first that applies: stop searching, focus the field, clear it, focus the earlier widget."""
         before = self._before
         if not self.is_filled:
             self.stop()
@@ -161,7 +161,7 @@ class SearchPanel(Panel):
             before.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _remember(self, old: QWidget | None, new: QWidget | None) -> None:
-        """Keep what had the focus before something in here got it."""
+        """Remember the widget that had the focus before this panel got it."""
         if old is not None and new is not None and self.isAncestorOf(new) and not self.isAncestorOf(old):
             self._before = old
 
@@ -169,7 +169,7 @@ class SearchPanel(Panel):
         self._soon.start()
 
     def _enter(self) -> None:
-        """Search at once, or go down to what was found."""
+        """Search at once, or focus the hits if the search has begun already."""
         if self._soon.isActive() or self._search is None:
             self.search()
         elif self.table.rows:

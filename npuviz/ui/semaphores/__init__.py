@@ -1,1 +1,1 @@
-"""The semaphores panel: what they count, and who waits for what."""
+"""The semaphores panel: values of semaphores, and the units that wait for them."""

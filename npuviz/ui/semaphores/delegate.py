@@ -1,4 +1,4 @@
-"""Draws how far a wait for a semaphore has come."""
+"""Draw the progress of waits in the table of semaphores."""
 
 from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter
@@ -14,7 +14,7 @@ BAR_HEIGHT = 2
 
 
 class SemaphoreDelegate(QStyledItemDelegate):
-    """A bar under the condition, a thin bar before changed rows; rows nobody waits for are muted."""
+    """Draws a bar under the condition, and a thin bar before changed rows; mutes rows without a wait."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()

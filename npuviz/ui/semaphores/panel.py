@@ -1,4 +1,4 @@
-"""The semaphores panel: what they count, who updates them, and who waits for what."""
+"""The semaphores panel: values of semaphores, units that wait for them, and units that update them."""
 
 from PySide6.QtCore import QModelIndex
 from PySide6.QtWidgets import QHeaderView
@@ -19,7 +19,7 @@ WIDTHS = (112, 52, 88, 80, 104, 92, 104)
 
 
 class SemaphoresPanel(Panel):
-    """A line that says how many are waited for, and a table."""
+    """A line that says how many semaphores are waited for, and the table."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -35,7 +35,7 @@ class SemaphoresPanel(Panel):
         fit_columns(self.view, WIDTHS[0], spare=(UPDATER, USE, INSTRUCTION))
         header = self.view.horizontalHeader()
         for place, width in enumerate(WIDTHS[1:], 1):
-            # What they hold changes at every step: the columns stay where they are.
+            # The contents change at every step, so the columns have fixed widths.
             header.setSectionResizeMode(place, QHeaderView.ResizeMode.Interactive)
             header.resizeSection(place, width)
         add_copying(self.view, (self, "semaphores"))
@@ -83,7 +83,7 @@ class SemaphoresPanel(Panel):
         self.view.setEnabled(not running)
 
     def on_selection_changed(self, selection: Selection) -> None:
-        """Mark the wait of the instruction, or of the unit, that is selected elsewhere."""
+        """Mark the wait of the selected instruction, or else of the selected unit."""
         if self.view.hasFocus():
             return
         for place, row in enumerate(self.table.rows):

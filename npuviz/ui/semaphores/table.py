@@ -1,4 +1,4 @@
-"""Semaphores as rows of a table: those somebody waits for first, one row a waiting unit."""
+"""The table model of semaphores: those with waits first, one row for each waiting unit."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ SIGNS = {">=": "\u2265", "<=": "\u2264", "!=": "\u2260", "==": "="}
 
 @dataclass(frozen=True, slots=True)
 class SemaphoreRow:
-    """A semaphore and one wait for it; `wait` is None where nobody waits.
+    """A semaphore and one wait for it, None if no unit waits.
 
-    unit, instruction, updater  texts for people: who waits, with what, and who changed it last
-    is_changed                  the last step changed it
+    unit, instruction, updater  texts: which unit waits with which instruction, and which changed it last
+    is_changed                  the last step changed the semaphore
     """
 
     state: SemaphoreState
@@ -33,12 +33,12 @@ class SemaphoreRow:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Tells rows apart from step to step: semaphore and waiting unit."""
+        """Semaphore and waiting unit, which identify the row from step to step."""
         return self.state.id, self.wait.unit if self.wait else -1
 
     @property
     def to_go(self) -> int:
-        """How much is missing until the wait ends; 0 if nothing is, or where no sum can end it."""
+        """Difference of the value to one that ends the wait; 0 if it is met, or for other comparisons."""
         if self.wait is None:
             return 0
         distance = self.wait.needed - self.state.value
@@ -47,14 +47,16 @@ class SemaphoreRow:
 
     @property
     def fraction(self) -> float:
-        """How far a wait for at least some value has come, 0..1; negative for other waits."""
+        """Value as a share of the needed one, 0..1, for waits for at least, or exactly, a value; else
+        negative.
+        """
         if self.wait is None or self.wait.comparison not in (">=", ">", "==") or self.wait.needed <= 0:
             return -1.0
         return min(max(self.state.value / self.wait.needed, 0.0), 1.0)
 
     @property
     def needed(self) -> str:
-        """The condition and how far it is."""
+        """Text of the condition and of how much is missing."""
         if self.wait is None:
             return ""
         text = f"{SIGNS.get(self.wait.comparison, self.wait.comparison)} {format_count(self.wait.needed)}"
@@ -69,11 +71,11 @@ def rows_of(
     has_moved: bool = True,
     marks_changes: bool = True,
 ) -> list[SemaphoreRow]:
-    """Rows in the order in which they are read: waited for, then the others, each by id.
+    """Return the rows: semaphores with waits, then the others, each by id.
 
-    before     the rows of the last time, to tell what changed
-    has_moved  False if the machine is still where it was: then marks stay
-    marks_changes  False after a run, or when `before` is not the state before the last step: no marks
+    before         the previous rows, to find changes
+    has_moved      False if the machine is still at the same cycle: keep the marks
+    marks_changes  False after a run, or if `before` is not the state before the last step: set no marks
     """
     has_groups = len({state.group for state in states}) > 1
     old = {row.state.id: row for row in before}
@@ -98,7 +100,7 @@ def rows_of(
             replace(
                 row,
                 wait=wait,
-                # Its own group is named before it already.
+                # A unit of the semaphore's group is named without the group.
                 unit=unit_name(wait.unit).removeprefix(f"{state.group}."),
                 instruction=instruction_text(wait.instruction),
             )
@@ -109,23 +111,23 @@ def rows_of(
 
 
 def _name(state: SemaphoreState, has_groups: bool) -> str:
-    """Its name, with that of its group where there are several; machines may give either."""
+    """Return a semaphore's name, with its group if there are several; machines may include it or not."""
     own = state.name.removeprefix(f"{state.group}.") if state.group else state.name
     return f"{state.group}.{own}" if has_groups and state.group else own
 
 
 class SemaphoreTable(RowModel[SemaphoreRow]):
-    """One row a semaphore and waiting unit. Only what changed is announced."""
+    """One row for each semaphore and waiting unit; announces only changes."""
 
     titles = ("Semaphore", "Value", "Waited for", "Who waits", "With", "Updated by", "Last change by")
     numbers = (VALUE,)
 
     def set_rows(self, rows: Sequence[SemaphoreRow]) -> None:
-        """Show these; other semaphores or another order reset the table."""
+        """Show these rows; other semaphores or another order reset the table."""
         self.show_rows(rows, lambda row: row.key)
 
     def place_of(self, key: tuple[int, int]) -> int:
-        """Row number of a key, -1 if it is not shown."""
+        """Return the row number of a key, -1 if it is not shown."""
         return next((place for place, row in enumerate(self.rows) if row.key == key), -1)
 
     def text(self, row: SemaphoreRow, column: int) -> str:

@@ -1,1 +1,1 @@
-"""The source panel: program text of an element, breakpoints in the gutter, variables."""
+"""The source panel: program text with current line, breakpoints and costs, and variables of an element."""

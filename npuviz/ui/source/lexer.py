@@ -1,4 +1,4 @@
-"""Splits lines of a program text into coloured pieces, by lists of words; no grammar is needed for that."""
+"""Split lines of a program text into pieces to be coloured, by patterns and lists of words."""
 
 import re
 from collections.abc import Mapping
@@ -19,10 +19,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a highlighter must know.
+    """What the lexer knows of a language.
 
-    keywords, types  words; `comment` begins a comment up to the end of the line
-    builtin          pattern of names that belong to the language, "" for none
+    keywords, types  words
+    comment          text that begins a comment up to the end of the line
+    builtin          pattern of built-in names, "" for none
     """
 
     keywords: frozenset[str]
@@ -77,7 +78,7 @@ _STRING = r"\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
 
 
 class Lexer:
-    """Colours the lines of one language."""
+    """Splits lines of one language."""
 
     def __init__(self, language: str, file_name: str = "") -> None:
         suffix = f".{file_name.rpartition('.')[2]}"
@@ -92,7 +93,7 @@ class Lexer:
         self._pattern = re.compile("|".join(parts))
 
     def pieces(self, line: str) -> list[Piece]:
-        """The pieces of a line that are something, from left to right."""
+        """Return the pieces of a line that are coloured or are names, from left to right."""
         found: list[Piece] = []
         for match in self._pattern.finditer(line):
             kind = match.lastgroup or "other"
@@ -106,7 +107,7 @@ class Lexer:
         return found
 
     def name_at(self, line: str, column: int) -> str:
-        """The name at a character of a line, "" where there is none; comments have none."""
+        """Return the name at a character of a line, "" for none, as in a comment."""
         for piece in self.pieces(line):
             if piece.start <= column < piece.end:
                 return line[piece.start : piece.end] if piece.kind == "name" else ""

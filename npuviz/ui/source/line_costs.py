@@ -1,4 +1,4 @@
-"""What each line of a program's text cost: its share of the run, the work on it, and waiting for its sake."""
+"""Compute the costs of each line of a program's text: share of the run, work, and waiting because of it."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,13 @@ SHOWN_REASONS = 3
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
-    """Of all instructions of a line.
+    """Costs of all instructions of a line.
 
-    share    of the run's cycles, 0 to 1: each cycle goes in equal parts to all that is under way in it
-    work     cycles that units worked on it, summed over units; waiting  that they waited for its sake
+    share    0..1 of the run's cycles, each of which is divided equally among everything under way in it
+    work     cycles that units worked on the line, summed over units
+    waiting  cycles that units waited because of it, summed over units
     unit     id of the unit that worked longest on it, -1 without work
-    reasons  why units waited at it, most cycles first
+    reasons  why units waited at the line, most cycles first
     """
 
     share: float
@@ -28,7 +29,7 @@ class LineCost:
 
 
 def line_costs(reader: TraceReader, listing: HasSource) -> dict[tuple[int, int], LineCost]:
-    """(file, line) -> what it cost, of all lines that instructions of the trace come from."""
+    """Return {(file, line): costs} of all lines that instructions of the trace come from."""
     found = costs(reader, "instruction")
     sums: dict[tuple[int, int], list[float]] = {}
     units: dict[tuple[int, int], dict[int, int]] = {}

@@ -1,4 +1,4 @@
-"""Loops around the line on show: a box with the iteration of each, to be changed by hand."""
+"""A bar with the iterations of the loops around the current line, which the user can change."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from npuviz.program.source import LoopTurn
 from npuviz.ui.kit.parts import fill, line, muted_label
 
 MOST_LOOPS = 4
-"""Shown side by side; the innermost ones of more."""
+"""Most loops that are shown; of more the innermost ones."""
 
 
 class LoopBar(QWidget):
-    """One box a loop, outermost first.
+    """One box for each loop, outermost first.
 
-    chosen  (variable, iteration from 1) that the user asks for
+    chosen  (variable, iteration from 1) that the user wants to go to
     """
 
     chosen = Signal(str, int)
@@ -40,7 +40,7 @@ class LoopBar(QWidget):
         return made
 
     def show_loops(self, loops: Sequence[LoopTurn]) -> None:
-        """Show these loops, outermost first; without any, nothing."""
+        """Show these loops, outermost first; hide the bar without any."""
         self._loops = tuple(loops[-MOST_LOOPS:])
         self.setVisible(bool(self._loops))
         for number, (name, box, value) in enumerate(zip(self.names, self.boxes, self.values, strict=True)):

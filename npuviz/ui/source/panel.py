@@ -1,4 +1,4 @@
-"""The source panel: the program text of an element, where it is, its breakpoints and its variables."""
+"""The source panel: program text with current line, breakpoints and costs, and variables of an element."""
 
 from functools import partial
 from html import escape
@@ -66,7 +66,9 @@ STEPS = (
 
 
 class SourcePanel(Panel):
-    """Shows where the selected element is; the machine is asked only while it stands still."""
+    """Shows the line and variables of the selected element or unit; asks the machine only when it is
+    stopped.
+    """
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -145,7 +147,7 @@ class SourcePanel(Panel):
         if session is not None and not self.model.is_running and isinstance(session.machine, HasFabric):
             self._shape = session.machine.fabric
         self.show_page(self._listing is not None)
-        # Machines whose elements call no functions have lines, but no variables.
+        # Machines without frames have lines, but no variables.
         has_frames = session is not None and isinstance(session.machine, HasFrames)
         self._lower.setVisible(has_frames or self._shape is not None)
         with QSignalBlocker(self.files):
@@ -171,7 +173,9 @@ class SourcePanel(Panel):
         return not self._job.is_waiting
 
     def _ask_heat(self) -> None:
-        """Ask what the lines have cost so far; not of machines with elements, whose traces are too long."""
+        """Compute the costs of the lines so far; not for machines with elements, whose traces are too
+        long.
+        """
         reader, listing = self.model.reader, self._listing
         if reader is None or listing is None or self._shape is not None or reader.end_cycle == self._heat_end:
             return
@@ -184,7 +188,7 @@ class SourcePanel(Panel):
         self._refresh_marks()
 
     def _unit(self) -> int | None:
-        """The unit that is selected, or does what is selected."""
+        """Return the selected unit, or that of the selected instruction, or None."""
         selection, program = self.context.selection.current, self.model.program
         if selection.unit is None and selection.instruction is not None and program is not None:
             is_known = 0 <= selection.instruction < len(program.listing)
@@ -225,7 +229,7 @@ class SourcePanel(Panel):
         restore_sizes(self._splitter, state.get("sizes"))
 
     def _select_who_stopped(self) -> None:
-        """Select the unit that reached a breakpoint where another one is on show."""
+        """Select the instruction that reached a breakpoint, if another unit is shown."""
         stop, session = self.model.stop, self.model.session
         if (
             stop is None
@@ -243,16 +247,16 @@ class SourcePanel(Panel):
 
     @property
     def place(self) -> ElementPlace | None:
-        """Where the element on show is."""
+        """Place, frames and variables of the shown element."""
         return self._place
 
     @property
     def file(self) -> int:
-        """The file on show, -1 for none."""
+        """Number of the shown file, -1 for none."""
         return self._file
 
     def _first_file(self) -> int:
-        """The file with code that the user wrote, the largest one of several."""
+        """Return the file of the user (not of a library) with the most lines of code."""
         assert self._listing is not None
         sources = self._listing.sources
         own = [n for n, source in enumerate(sources) if not source.library] or [0]
@@ -266,7 +270,7 @@ class SourcePanel(Panel):
         place = self.files.findData(file)
         with QSignalBlocker(self.files):
             if place < 0:
-                # Files of libraries are listed once somebody came into one.
+                # Files of libraries are listed only after the program has entered one.
                 self.files.addItem(f"{source.name} (library)", file)
                 place = self.files.count() - 1
             self.files.setCurrentIndex(place)
@@ -294,7 +298,7 @@ class SourcePanel(Panel):
         self._refresh_marks()
 
     def _span_titles(self) -> None:
-        """Give titles of scopes the width of the table."""
+        """Let titles of scopes span all columns of the table."""
         self.table.clearSpans()
         for number, row in enumerate(self.variables.rows):
             if row.variable is None:
@@ -329,7 +333,7 @@ class SourcePanel(Panel):
         self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen, heat, tips))
 
     def _tip(self, line: int, cost: LineCost) -> str:
-        """What the share of a line is made of."""
+        """Return the tooltip of a line's share of the run."""
         units = self.model.description.units if self.model.description is not None else ()
         name = next((each.name for each in units if each.id == cost.unit), "no unit")
         return (
@@ -339,7 +343,7 @@ class SourcePanel(Panel):
         )
 
     def _reason_text(self, reason: Reason) -> str:
-        """Why units waited at a line."""
+        """Return a text of why units waited at a line."""
         source, listing = reason.source, self._listing
         if source is None or listing is None:
             return f"{format_count(reason.cycles)} cycles: {reason.what}"
@@ -347,14 +351,14 @@ class SourcePanel(Panel):
         return f"{format_count(reason.cycles)} cycles: {reason.what}, of line {name}"
 
     def _tell(self, name: str) -> str:
-        """The value of a name under the pointer."""
+        """Return name, type and value of a variable under the pointer, "" if unknown."""
         variable = self._place.variable(name) if self._place is not None else None
         return f"{variable.name}: {variable.type} = {variable.value}" if variable is not None else ""
 
     # -- from the user ----------------------------------------------------------------------------------
 
     def _turn_chosen(self, variable: str, turn: int) -> None:
-        """Go to an iteration of a loop around the unit on show."""
+        """Go to an iteration of a loop around the shown unit's instruction."""
         place = self._place
         if place is not None and place.frames and not self.model.is_running:
             self.model.go_to_turn(variable, turn, place.frames[0][0].instruction)
@@ -381,9 +385,9 @@ class SourcePanel(Panel):
         )
 
     def toggle_breakpoint(self, line: int, is_here: bool = False) -> None:
-        """Set a breakpoint on a line, or the next one with code, or remove those that are there.
+        """Set a breakpoint on a line, or the next one with code; if there are some already, remove them.
 
-        is_here  only for the element on show
+        is_here  only for the shown element
         """
         session, listing = self.model.session, self._listing
         if session is None or listing is None or self.model.is_running:
@@ -404,7 +408,7 @@ class SourcePanel(Panel):
         self._refresh_marks()
 
     def _at(self) -> str:
-        """The element on show as conditions write it."""
+        """Return the shown element in the syntax of conditions: "column,row"."""
         shape = self._shape
         if shape is None or self._element is None:
             return ""
@@ -412,7 +416,7 @@ class SourcePanel(Panel):
         return f"{column - shape.program.column},{row - shape.program.row}"
 
     def search(self, text: str, backward: bool = False) -> None:
-        """Go to the next or previous line that holds a text."""
+        """Go to the next or previous line that contains a text."""
         count = self.text.num_lines
         start = self._chosen[1] if self._chosen[0] == self._file else 0
         step = -1 if backward else 1
@@ -436,7 +440,9 @@ class SourcePanel(Panel):
             menu.addSeparator()
 
     def _bytes_of(self, variable: FrameVariable) -> MemoryRange | None:
-        """Where a variable lies; None for one in a register, or where the element has not just one memory."""
+        """Return the bytes of a variable; None if it is in a register, or the element has not exactly one
+        memory.
+        """
         description, place = self.model.description, self._place
         if description is None or place is None or variable.address < 0:
             return None
@@ -464,7 +470,7 @@ class SourcePanel(Panel):
         pop_up(menu, position)
 
     def _entries_at(self, line: int) -> list[Entry]:
-        """Tasks and functions that begin on a line of the file on show."""
+        """Return the tasks and functions that begin on a line of the shown file."""
         entries = self._listing.entries if self._listing is not None else ()
         return [e for e in entries if (e.place.file, e.place.line) == (self._file, line)][:MAX_ENTRIES]
 

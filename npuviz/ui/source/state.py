@@ -1,4 +1,4 @@
-"""What the source view shows of a machine that stands still: places, variables, breakpoints."""
+"""Read from a stopped machine what the source panel shows: places, variables, breakpoints."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,11 +15,12 @@ _LINE = re.compile(r'line\s+"?(?P<place>[^"]+?)"?(?:\s+at\s+(?P<column>\d+)\s*,\
 
 @dataclass(frozen=True, slots=True)
 class ElementPlace:
-    """Where an element is in its program.
+    """The place of an element in its program.
 
-    element   row * columns + column; label is its name
-    frames    calls under way, innermost first, with their places
-    variables global variables
+    element    row * columns + column
+    label      its name
+    frames     calls under way, innermost first, with their places
+    variables  global variables
     """
 
     element: int
@@ -29,18 +30,18 @@ class ElementPlace:
 
     @property
     def place(self) -> Place | None:
-        """Where it is now."""
+        """The place of the innermost call, None if unknown."""
         return self.frames[0][1] if self.frames else None
 
     def variable(self, name: str) -> FrameVariable | None:
-        """The variable that a name means in the innermost call."""
+        """Return the variable that a name means in the innermost call, or the global one, or None."""
         scopes = [*(frame.variables for frame, _place in self.frames[:1]), self.variables]
         return next((v for scope in scopes for v in scope if v.name.rpartition(".")[2] == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class LineMark:
-    """A breakpoint on a line: its id, whether it is enabled, and 1 + the element it is for, 0 for all."""
+    """A breakpoint on a line; `element` is 1 + the element it is for, 0 for all."""
 
     breakpoint: int
     is_enabled: bool
@@ -48,7 +49,7 @@ class LineMark:
 
 
 def element_place(machine: Machine, element: int) -> ElementPlace:
-    """Ask a machine, which must stand still, where an element is."""
+    """Ask a machine, which must not be running, for the place of an element."""
     label = f"element {element}"
     if isinstance(machine, HasFabric):
         row, column = divmod(element, machine.fabric.columns)
@@ -61,7 +62,7 @@ def element_place(machine: Machine, element: int) -> ElementPlace:
 
 
 def unit_place(machine: Machine, unit: int | None) -> ElementPlace | None:
-    """Where a unit is in the text; the unit that began last if this one is nowhere, None if all are."""
+    """Return the place of a unit; if it has none, of the unit that began last; None if no unit has one."""
     listing = machine.program.listing
     found = [
         (state.unit == unit, state.since, -state.unit, state.instruction, place)
@@ -77,7 +78,7 @@ def unit_place(machine: Machine, unit: int | None) -> ElementPlace | None:
 
 
 def place_of(listing: object, instruction: int) -> Place | None:
-    """Place of an instruction, None for one that has none or is none."""
+    """Return the place of an instruction, None if it has none or the number is no instruction."""
     if not isinstance(listing, HasSource) or instruction < 0:
         return None
     try:
@@ -87,7 +88,7 @@ def place_of(listing: object, instruction: int) -> Place | None:
 
 
 def line_condition(listing: HasSource, file: int, line: int, at: str = "") -> str:
-    """Text of a breakpoint on a line; `at` is "column,row" for one element."""
+    """Return the condition of a breakpoint on a line; `at` is "column,row" for one element."""
     text = f"line {quoted(f'{listing.sources[file].name}:{line}')}"
     return f"{text} at {at}" if at else text
 
@@ -95,7 +96,7 @@ def line_condition(listing: HasSource, file: int, line: int, at: str = "") -> st
 def line_marks(
     listing: HasSource, points: Iterable[tuple[int, str, bool]], shape: FabricShape | None
 ) -> dict[tuple[int, int], list[LineMark]]:
-    """(file, line) -> breakpoints there; points are (id, text, enabled)."""
+    """Return {(file, line): breakpoints on it}; points are (id, text, enabled)."""
     files = {file.name: number for number, file in enumerate(listing.sources)}
     found: dict[tuple[int, int], list[LineMark]] = {}
     for number, text, is_enabled in points:
@@ -114,5 +115,5 @@ def line_marks(
 
 
 def next_line_with_code(lines: Sequence[int], line: int) -> int | None:
-    """The line itself if it has code, else the next one that has, None behind the last."""
+    """Return the line if it has code, else the next one that has, None after the last."""
     return next((each for each in lines if each >= line), None)

@@ -1,4 +1,6 @@
-"""Draws a program text: gutter with breakpoints, where calls are, line numbers, coloured words."""
+"""The widget that draws a program text: breakpoints, current lines of calls, numbers, costs, coloured
+words.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,13 +40,15 @@ _ROLES: Mapping[PieceKind, str] = {
 
 @dataclass(frozen=True)
 class SourceMarks:
-    """What lies over the lines, by line number from 1.
+    """Marks on the lines, by line number from 1.
 
-    current      the line where the element is, 0 for none; callers are lines of outer calls
+    current      the line of the innermost call, 0 for none
+    callers      lines of outer calls
     breakpoints  line -> (enabled, for the shown element or for all)
     code         lines that instructions come from
     chosen       the line that is selected, 0 for none
-    heat         line -> its share of the run, 0 to 1;  tips  line -> what its share is made of
+    heat         line -> its share of the run, 0..1
+    tips         line -> text that explains its share
     """
 
     current: int = 0
@@ -57,12 +61,12 @@ class SourceMarks:
 
 
 class SourceText(LineArea):
-    """One text at a time; only visible lines are drawn.
+    """Shows one text; only visible lines are drawn.
 
     chosen              a line was picked
     breakpoint_toggled  the gutter of a line was clicked, or F9 pressed on it
     menu_requested      line and global position
-    marks  what is marked
+    marks  the marks that are shown
     """
 
     chosen = Signal(int)
@@ -93,7 +97,7 @@ class SourceText(LineArea):
         self.viewport().update()
 
     def set_marks(self, marks: SourceMarks) -> None:
-        """Mark other lines."""
+        """Set the marks."""
         if marks != self.marks:
             moves = bool(marks.heat) != bool(self.marks.heat)
             self.marks = marks
@@ -104,14 +108,14 @@ class SourceText(LineArea):
             self.viewport().update()
 
     def reveal(self, line: int) -> None:
-        """Bring a line into view, with room around it; nothing moves when it is well in sight."""
+        """Scroll to a line, with some lines around it, unless it is visible like that already."""
         first, count = self.verticalScrollBar().value() + 1, self._num_visible
         margin = min(3, count // 4)
         if not first + (margin if first > 1 else 0) <= line < first + count - margin:
             self.verticalScrollBar().setValue(max(0, line - 1 - count // 3))
 
     def text_of(self, line: int) -> str:
-        """A line, "" outside."""
+        """Return the text of a line, "" outside the text."""
         return self._lines[line - 1] if 1 <= line <= len(self._lines) else ""
 
     # -- geometry -----------------------------------------------------------------------------------
@@ -129,7 +133,7 @@ class SourceText(LineArea):
         return GUTTER + ARROW + round(self._metrics().horizontalAdvance("0") * digits) + 12 + share
 
     def _share_width(self) -> int:
-        """Pixels of the column with the lines' shares."""
+        """Return the width of the column with the lines' shares in pixels."""
         return round(self._metrics().horizontalAdvance("100%")) + 12
 
     def line_at(self, y: float) -> int | None:
@@ -137,7 +141,7 @@ class SourceText(LineArea):
         return line if line <= len(self._lines) else None
 
     def line_box(self, line: int) -> QRect:
-        """Where a line is drawn, in pixels of the viewport."""
+        """Return the rectangle of a line, in pixels of the viewport."""
         top = (line - 1 - self.verticalScrollBar().value()) * LINE_HEIGHT
         return QRect(0, top, self.viewport().width(), LINE_HEIGHT)
 
@@ -180,7 +184,7 @@ class SourceText(LineArea):
             painter.drawLine(rest.bottomLeft(), rest.bottomRight())
 
     def _margin(self, painter: QPainter, line: int, box: QRect, left: int) -> None:
-        """Breakpoint, arrow and number."""
+        """Draw breakpoint, arrow and number of a line."""
         marks = self.marks
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         point = marks.breakpoints.get(line)
@@ -206,7 +210,7 @@ class SourceText(LineArea):
         painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(line))
 
     def _share(self, painter: QPainter, line: int, box: QRect, left: int) -> int:
-        """The share of a line, warmer the larger it is; gives the width of its column."""
+        """Draw the share of a line, tinted more the larger it is; return the width of the column."""
         if not self.marks.heat:
             return 0
         width, share = self._share_width(), self.marks.heat.get(line, 0.0)

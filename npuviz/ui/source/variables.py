@@ -1,4 +1,4 @@
-"""Variables of an element by name and type, calls first; what changed in the last step is marked."""
+"""The table model of an element's variables, those of calls first; changes of the last step are marked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ class VariableRow:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The same for the same variable at another cycle."""
+        """Scope and name, which identify the variable at every cycle."""
         return self.scope, self.variable.name if self.variable is not None else ""
 
 
 class VariableTable(RowModel[VariableRow]):
-    """Rows of one element; `show_place` keeps what changed since the last time for the same element.
+    """The variables of one element; `show_place` marks changes since its last call for the same element.
 
-    changed  (scope, name) of variables with another value than at the cycle shown before
+    changed  (scope, name) of the variables whose value differs from that at the cycle shown before
     """
 
     titles = ("Name", "Value", "Type", "Address")
@@ -45,11 +45,11 @@ class VariableTable(RowModel[VariableRow]):
         self._text = ""
 
     def set_filter(self, text: str) -> None:
-        """Show only variables whose names hold a text; takes effect with the next `show_place`."""
+        """Show only variables whose names contain a text, from the next `show_place` on."""
         self._text = text.casefold()
 
     def show_place(self, place: ElementPlace | None, cycle: int, marks_changes: bool = True) -> None:
-        """Show an element as it is at a cycle; None: nothing."""
+        """Show the variables of an element at a cycle; None: nothing."""
         marked = self.changed
         rows: list[VariableRow] = []
         if place is not None:

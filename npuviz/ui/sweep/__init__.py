@@ -1,1 +1,1 @@
-"""The sweep panel: runs of a design space, and which of them none beats."""
+"""The sweep panel: runs of a design space, their Pareto front, and the effect of every axis."""

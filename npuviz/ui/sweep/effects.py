@@ -1,4 +1,6 @@
-"""What every axis of a sweep does to a column: a row per axis, a dot per level, relative to the average."""
+"""A chart of the effects of a sweep's axes on a column: a row per axis, a dot per level, against the
+average.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,10 +19,10 @@ TOP = 15 * GRID
 
 
 class SweepEffects(QWidget):
-    """Draws effects, the strongest first; a click on a row chooses its axis.
+    """Draws the effects, the strongest first; a click on a row selects its axis.
 
     axis_chosen  name of the axis
-    effects  what is shown
+    effects      the effects that are shown
     """
 
     axis_chosen = Signal(str)
@@ -45,7 +47,7 @@ class SweepEffects(QWidget):
         self.update()
 
     def _span(self) -> tuple[float, float, float]:
-        """(first pixel, last pixel, largest factor either way)."""
+        """Return (first pixel, last pixel, largest factor in either direction)."""
         factors = [f for each in self.effects for f in each.factors if math.isfinite(f)]
         extreme = max(1.02, *(max(factor, 1 / factor) for factor in factors))
         left = min(40.0 * GRID, self.width() * 0.36)
@@ -108,7 +110,7 @@ class SweepEffects(QWidget):
         painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, f"\u00d7{effect.spread:.2f}")
 
     def _draw_levels(self, painter: QPainter, effect: Effect, base: float) -> None:
-        """Names of levels under their dots, where there is room: the outermost first."""
+        """Draw the names of levels under their dots where there is room, the outermost first."""
         metrics = painter.fontMetrics()
         pairs = [(self._at(f), str(level)) for f, level in zip(effect.factors, effect.levels, strict=True)
                  if math.isfinite(f)]  # fmt: skip
@@ -122,7 +124,7 @@ class SweepEffects(QWidget):
                 taken.append((x - half, x + half))
 
     def effect_at(self, y: float) -> Effect | None:
-        """The row at a height."""
+        """Return the effect whose row is at a height, or None."""
         index = int((y - TOP) // ROW)
         return self.effects[index] if 0 <= index < len(self.effects) else None
 

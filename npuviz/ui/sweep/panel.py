@@ -1,4 +1,4 @@
-"""The sweep panel: runs of a design space, which of them none beats, and what every axis changes."""
+"""The sweep panel: runs of a design space, their Pareto front, and the effect of every axis."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ MAX_LEGEND = 8
 
 
 class SweepPanel(Panel):
-    """Feeds the figures and the table from the results that are open."""
+    """Shows the open results in a scatter plot, a chart of effects and a table."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)
@@ -103,7 +103,7 @@ class SweepPanel(Panel):
                 box.setCurrentIndex(index)
 
     def open_run(self, run: int) -> None:
-        """Open a run's model with its settings, in place of the results."""
+        """Open a run's model with its settings instead of the results."""
         if self._results is None or not 0 <= run < len(self._results):
             return
         chosen = self._results.runs[run]
@@ -157,7 +157,9 @@ class SweepPanel(Panel):
     def _colors(
         self, results: SweepResults, rows: list[int]
     ) -> tuple[dict[int, QColor], list[tuple[str, QColor]]]:
-        """Colours by level of the chosen axis, and a legend: shades for numbers, categories for names."""
+        """Return {run: colour} by level of the chosen axis, and a legend: shades for numbers, else
+        categories.
+        """
         name = self.color_box.currentText()
         if name not in results.axes:
             return {}, []

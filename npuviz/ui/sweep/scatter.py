@@ -1,4 +1,4 @@
-"""Runs of a sweep as dots: one column across, one upwards, and the front of those that none beats."""
+"""A scatter plot of a sweep's runs over two columns, with the Pareto front."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,15 +12,15 @@ from npuviz.ui.theme.theme import GRID, Theme
 from npuviz.workbench.sweep.figures import Scale, number_text, ticks
 
 REACH = 9.0
-"""Pixels within which the pointer means a dot."""
+"""Distance in pixels within which the pointer is at a dot."""
 
 
 class SweepScatter(QWidget):
-    """Draws dots; a click chooses a run, a double click or Enter opens it, arrow keys go to neighbours.
+    """Draws dots; a click selects a run, a double click or Enter opens it, arrow keys go to neighbours.
 
     run_chosen, run_opened  number of the run
-    rows  runs that are drawn
-    chosen  the run that is marked, -1 for none
+    rows    runs that are drawn
+    chosen  the marked run, -1 for none
     """
 
     run_chosen = Signal(int)
@@ -59,8 +59,13 @@ class SweepScatter(QWidget):
     ) -> None:
         """Show runs.
 
-        names  of the columns across and upwards; xs, ys  float64 values of all runs; rows  those to draw
-        front  the best of them, by x; colors  by run; legend  what the colours mean
+
+        names   names of the columns across and upwards
+        rows    runs to draw
+        xs, ys  float64 values of all runs
+        front   the runs of the Pareto front, by x
+        colors  run -> colour
+        legend  (text, colour) pairs
         """
         self._names = names
         self.rows = [row for row in rows if np.isfinite(xs[row]) and np.isfinite(ys[row])]
@@ -191,7 +196,7 @@ class SweepScatter(QWidget):
     # --- hands ----------------------------------------------------------------------------------------------
 
     def row_at(self, place: QPointF) -> int:
-        """The run under a point, -1 for none."""
+        """Return the run at a point, -1 for none."""
         if not self.rows:
             return -1
         x_scale, y_scale = self._scales()

@@ -1,4 +1,4 @@
-"""Runs of a sweep as rows of a table that can be sorted by any column."""
+"""The table model of a sweep's runs, sortable by each column."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from npuviz.workbench.sweep.results import DONE, SweepResults
 
 
 class SweepTable(RowModel[int]):
-    """Best, axes, columns, and what went wrong."""
+    """One row for each run: whether it is best, its levels, its columns, and its result or error."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -35,11 +35,11 @@ class SweepTable(RowModel[int]):
         self.endResetModel()
 
     def run_of(self, index: Index) -> int:
-        """Number of the run of a row, -1 for none."""
+        """Return the number of the run of a row, -1 for none."""
         return self.rows[index.row()] if index.isValid() and index.row() < len(self.rows) else -1
 
     def row_of(self, run: int) -> int:
-        """Row that shows a run, -1 for none."""
+        """Return the row of a run, -1 for none."""
         return self.rows.index(run) if run in self.rows else -1
 
     def tooltip(self, row: int, column: int) -> str | None:

@@ -1,1 +1,1 @@
-"""Preferences: everything that can be chosen on one page, with search."""
+"""The preferences dialog: all preferences on one page, with search."""

@@ -1,4 +1,4 @@
-"""The preferences: looks, memory and keys on one page, found by typing."""
+"""The preferences dialog: looks, memory and keys on one page, with search."""
 
 from functools import partial
 
@@ -37,9 +37,9 @@ SYSTEM_FONT = "that of the system"
 
 
 class PreferencesDialog(QDialog):
-    """Every change counts at once, unless its line says from when on.
+    """Applies every change at once, unless its line says when it takes effect.
 
-    changed  a preference or the keys of a command are others now
+    changed  a preference or the keys of a command changed
     """
 
     changed = Signal()
@@ -115,12 +115,12 @@ class PreferencesDialog(QDialog):
             box.addItem(title, known)
         box.setCurrentIndex(max(box.findData(value), 0))
         box.currentIndexChanged.connect(lambda _place: self._choose(preference, box.currentData()))
-        # A wheel over a page must not change what it passes.
+        # Scrolling the page with the wheel must not change the values under the pointer.
         box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         return box
 
     def editor(self, preference: Preference) -> QWidget:
-        """What changes a preference."""
+        """Return the widget that edits a preference."""
         return next(widgets[1] for known, widgets in self._lines if known == preference)
 
     def _choose(self, preference: Preference, value: object) -> None:

@@ -1,4 +1,4 @@
-"""The keys of all commands as a table in which they can be changed."""
+"""The table of the keys of all commands, in which they can be edited."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TITLE, KEYS, WHERE = range(3)
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A command with its keys, and another command that has one of them, "" if none has."""
+    """A command with its keys; `rival` is another command with one of them, "" if there is none."""
 
     id: str
     title: str
@@ -29,7 +29,7 @@ class KeyRow:
 
 
 def key_rows(commands: Sequence[Command], keymap: Keymap, text: str) -> list[KeyRow]:
-    """The commands whose title, menu or keys hold every word of a search."""
+    """Return the commands whose title, menu or keys contain every word of a search."""
     owners: dict[str, list[Command]] = {}
     for command in commands:
         for key in command.shortcuts:
@@ -48,9 +48,9 @@ def key_rows(commands: Sequence[Command], keymap: Keymap, text: str) -> list[Key
 
 
 class KeysTable(RowModel[KeyRow]):
-    """Rows whose keys can be changed in place.
+    """One row for each command; its keys can be edited in place.
 
-    chosen  (command id, keys) when the user pressed some; "" takes all away
+    chosen  (command id, keys) after the user pressed new keys; "" removes them
     """
 
     chosen = Signal(str, str)
@@ -87,7 +87,7 @@ class KeysTable(RowModel[KeyRow]):
 
 
 class KeyDelegate(QStyledItemDelegate):
-    """Takes the keys that are pressed."""
+    """Edits keys by recording the keys that are pressed."""
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QKeySequenceEdit(parent, maximumSequenceLength=2, clearButtonEnabled=True)
@@ -96,7 +96,7 @@ class KeyDelegate(QStyledItemDelegate):
 
     def _finish(self, editor: QKeySequenceEdit) -> Callable[[], None]:
         def finish() -> None:
-            # It comes again when the editor loses the focus because it is closed.
+            # The signal is emitted again when the closed editor loses the focus.
             editor.blockSignals(True)
             self.commitData.emit(editor)
             self.closeEditor.emit(editor)

@@ -1,1 +1,1 @@
-"""Choosing what a model runs on: machine, preset, dimensions and settings, and what that costs."""
+"""The dialog "Run on": choose machine, preset, dimensions and settings for a model, and measure the costs."""

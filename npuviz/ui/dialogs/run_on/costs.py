@@ -1,4 +1,4 @@
-"""What choices of machine and settings cost: runs of them, side by side."""
+"""Measure the costs of choices of machine and settings by running them, and list them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ UNMEASURED = "Unknown until it is measured: that compiles the model and runs it 
 
 
 class CostTable(RowModel[Measured]):
-    """One row a choice that was tried."""
+    """One row for each measured choice."""
 
     titles = ("Choice", "Cycles", "Time", "Compiling", "Instructions", "Remarks")
     numbers = (1, 2, 3, 4)
@@ -47,7 +47,7 @@ class CostTable(RowModel[Measured]):
 
 
 def choice_text(options: OpenOptions) -> str:
-    """A choice in a few words."""
+    """Return a choice as text: target, preset, description file, settings."""
     parts = [options.target, options.preset or "default"]
     if options.config is not None:
         parts.append(options.config.name)
@@ -55,9 +55,9 @@ def choice_text(options: OpenOptions) -> str:
 
 
 class CostsView(QWidget):
-    """Measures choices when asked to, one after the other, and can be stopped.
+    """Measures choices one after the other, and can be stopped.
 
-    asked  the user wants figures: False of the present choice, True of all presets
+    asked  the user wants to measure: False the present choice, True all presets
     """
 
     asked = Signal(bool)
@@ -92,23 +92,23 @@ class CostsView(QWidget):
         return self._worker.is_busy
 
     def measure(self, path: Path, choices: Sequence[OpenOptions]) -> None:
-        """Run these choices of a model; each result becomes or replaces a row."""
+        """Run these choices of a model; each result adds or replaces a row."""
         for options in choices:
             title = f"Measuring {choice_text(options)}"
             self._worker.start(title, _work(path, options), self._add)
 
     def cancel(self) -> None:
-        """Stop what is being measured, and what waits."""
+        """Stop the measurement under way, and drop the waiting ones."""
         self._worker.cancel_all()
 
     def clear(self) -> None:
-        """Another model: what was measured says nothing any more."""
+        """Stop measuring and remove all rows, because another model was chosen."""
         self._worker.cancel_all()
         self.table.reset([])
         self.view.hide()
 
     def shut_down(self) -> None:
-        """Stop measuring."""
+        """Stop measuring for good."""
         self._worker.shut_down()
 
     def _add(self, measured: Measured) -> None:

@@ -38,17 +38,17 @@ from npuviz.workbench.opening import OpenOptions
 
 SIZE = (860, 720)
 PATIENCE_SECONDS = 0.05
-"""What takes longer to read is shown when it is there."""
+"""Longest time the dialog waits for the model's dimensions; later ones are shown when they arrive."""
 DEFAULT_PRESET = "the first preset, or what a compiled file was made for"
 NO_MACHINE = "No machine takes this file."
 
 
 class RunOnDialog(QDialog):
-    """Shows what the choice means while it is made.
+    """Lets the user choose, and shows the resulting settings at once.
 
     chosen     path and options, when the user accepts
-    ask_file   lets the user pick a model, None when dismissed
-    last_time  what is known of an earlier run of a choice, "" if nothing
+    ask_file   lets the user pick a model; returns None when dismissed
+    last_time  returns a text about an earlier run with a choice, "" if unknown
     """
 
     chosen = Signal(Path, object)
@@ -142,7 +142,7 @@ class RunOnDialog(QDialog):
 
     @property
     def options(self) -> OpenOptions:
-        """How the model would be opened now."""
+        """The options with which the model would be opened now."""
         text = self.config.text().strip()
         return replace(
             self._options,
@@ -153,7 +153,7 @@ class RunOnDialog(QDialog):
         )
 
     def show_model(self, path: Path, options: OpenOptions) -> None:
-        """Begin with a model and how it is opened now."""
+        """Show a model with the options that the user begins with."""
         self._options = options
         self._targets = targets_for(path)
         self._wanted = dict(options.settings)
@@ -180,7 +180,7 @@ class RunOnDialog(QDialog):
                 self._take_dimensions()
 
     def offer_comparison(self, compare: Callable[[Path, OpenOptions], None]) -> None:
-        """Offer to compare the choice with what is open; `compare` is called when that is wanted."""
+        """Show a button that compares the choice with the open run by calling `compare`."""
 
         def chosen() -> None:
             path, options = Path(self.path.text()), self.options
@@ -207,14 +207,14 @@ class RunOnDialog(QDialog):
         return self._targets[place] if 0 <= place < len(self._targets) else None
 
     def _machine_changed(self, _place: int) -> None:
-        # Settings of another machine mean nothing here; dimensions of the model do.
+        # Settings of the previous machine are dropped, dimensions of the model are kept.
         self._wanted = {name: text for name, text in self._wanted.items() if name in self._dimensions}
         self.config.clear()
         self._fill_presets("")
         self._refresh()
 
     def _refresh(self, *_changed: object) -> None:
-        """Ask the target what the choice means, and say why it would be refused."""
+        """Ask the target for the settings that the choice leads to, and show why it would be refused."""
         target, options, path = self._target, self.options, Path(self.path.text())
         preset = options.preset
         self.preset_text.setText(target.presets.get(preset, DEFAULT_PRESET) if target else "")
@@ -237,7 +237,7 @@ class RunOnDialog(QDialog):
         self._show_rows()
 
     def _missing(self) -> str:
-        """Which settings the user has still to give, "" if none."""
+        """Return a text that names the settings still needed from the user, "" if none."""
         names = [each.name for each in self._settings if each.is_needed and each.name not in self._wanted]
         return f"Still needed: {', '.join(names)} (type a value in the table)." if names else ""
 
@@ -248,7 +248,7 @@ class RunOnDialog(QDialog):
             return ()
 
     def _rows(self) -> list[SettingRow]:
-        # What a row shows beside a change is the value without it.
+        # Beside a changed setting its row shows the value without the change.
         target, path, options = self._target, Path(self.path.text()), self.options
         usual = {each.name: each for each in self._settings}
         if self._wanted and isinstance(target, HasSettings):
@@ -275,7 +275,7 @@ class RunOnDialog(QDialog):
         )
 
     def _choose_missing(self) -> bool:
-        """Go to the first setting that the user has still to give; False if there is none."""
+        """Focus the first setting still needed from the user; return False if there is none."""
         rows = enumerate(self.table.rows)
         place = next((number for number, row in rows if row.setting.is_needed and not row.wanted), -1)
         if place >= 0:
@@ -339,7 +339,7 @@ class RunOnDialog(QDialog):
         super().keyPressEvent(event)
 
     def done(self, result: int) -> None:
-        """Close, whichever way; nothing is measured any more."""
+        """Stop measuring and close the dialog."""
         self._job.shut_down()
         self.costs.shut_down()
         super().done(result)

@@ -1,4 +1,4 @@
-"""The settings of a machine as a table in which they can be changed."""
+"""The table of a machine's settings, in which they can be edited."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ ESTIMATE_MARK = "\u2248 "
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting, what the user wants instead ("" for nothing), and whether it is a dimension of the model."""
+    """A setting, the user's value for it ("" for none), and whether it is a dimension of the model."""
 
     setting: Setting
     wanted: str = ""
@@ -27,14 +27,14 @@ class SettingRow:
 
     @property
     def value(self) -> str:
-        """What will be used."""
+        """The value that will be used."""
         return self.wanted or self.setting.value
 
 
 class SettingsTable(RowModel[SettingRow]):
-    """Rows that can be changed in the second column; an empty text takes the change back.
+    """One row for each setting; its value can be edited, an empty text restores the default.
 
-    edited  (name, wanted text) when the user changed a row
+    edited  (name, wanted text) after the user edited a row
     """
 
     edited = Signal(str, str)
@@ -87,7 +87,7 @@ class SettingsTable(RowModel[SettingRow]):
 
 
 class WordDelegate(QStyledItemDelegate):
-    """Offers the words of a setting that takes no others."""
+    """Edits a setting that takes only certain words by a box that offers them."""
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         model = index.model()
@@ -108,7 +108,7 @@ class WordDelegate(QStyledItemDelegate):
 def rows_of(
     settings: Sequence[Setting], dimensions: Sequence[str], wanted: Mapping[str, str]
 ) -> list[SettingRow]:
-    """Dimensions of the model first, then the settings, with what the user wants of each."""
+    """Return the rows: dimensions of the model, then the settings, each with the user's value."""
     named = {setting.name for setting in settings}
     sized = [Setting(name, "1", DIMENSION) for name in dimensions if name not in named]
     return [
@@ -118,7 +118,7 @@ def rows_of(
 
 
 def summary_of(rows: Sequence[SettingRow]) -> str:
-    """How many figures are documented, assumed and changed, in a few words."""
+    """Return a text of how many figures are documented, assumed and changed."""
     figures = [row for row in rows if row.setting.source and not row.is_dimension]
     assumed = sum(row.setting.is_assumed for row in figures)
     changed = sum(bool(row.wanted) for row in rows)
