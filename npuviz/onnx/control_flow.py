@@ -1,7 +1,9 @@
-"""Control flow that the inputs of a run decide.
+"""Replaces control flow that depends on the inputs by the operators that one run executes.
 
-A chip's program has neither branches nor loops over operators. So the model runs once in ONNX Runtime: the
-branches of `If` that this run takes and the turns of a `Loop` that it makes are written in place of these
+A chip's program has neither branches nor loops over operators. So the model runs once in ONNX Runtime, and
+the
+branches of `If` that this run takes and the iterations of `Loop` that it executes are written in place of
+these
 operators, and the assumptions name them.
 """
 
@@ -22,10 +24,12 @@ from npuviz.onnx.shape_inference import fixed_shapes, run_inputs
 
 
 def decide(draft: Draft, given: Given) -> bool:
-    """Write out what a run with these inputs takes of the main graph's control flow, in place.
+    """Replace the control flow of the main graph, in place, by the branches and iterations of a run with
+    these inputs.
 
-    Returns whether anything changed; a model that cannot run, or whose loops end by a condition of their
-    own, stays as it is.
+    Returns whether anything changed; a model that cannot run, or whose loops end by a computed condition,
+    stays as
+    it is.
     """
     deciders = [name for node in draft.proto.graph.node for name in _deciders(node)]
     unknown = [name for name in dict.fromkeys(deciders) if name not in draft.weights]
@@ -41,14 +45,18 @@ def decide(draft: Draft, given: Given) -> bool:
 
 
 def _deciders(node: onnx.NodeProto) -> list[str]:
-    """Tensors that say what an operator of control flow does."""
+    """Return the tensors that control an If (condition) or Loop (trip count, condition); none for other
+    operators."""
     if node.domain not in ("", "ai.onnx") or node.op_type not in ("If", "Loop"):
         return []
     return [name for name in node.input[: 1 if node.op_type == "If" else 2] if name]
 
 
 def _observed(draft: Draft, names: list[str], given: Given) -> dict[str, int]:
-    """The numbers that a run has. Raises FormatError when it fails."""
+    """Run the model and return the value of each named tensor that is a single integer or bool.
+
+    Raises FormatError if the run fails.
+    """
     if not names:
         return {}
     assumed = list(draft.assumptions)
@@ -85,7 +93,7 @@ def _take_branches(draft: Draft, numbers: Mapping[str, int]) -> bool:
 
 
 def _inlined(body: onnx.GraphProto, node: onnx.NodeProto, name: str) -> list[onnx.NodeProto]:
-    """The nodes of a branch, its results under the names that the operator gave them."""
+    """Return the nodes of a branch, with its results under the output names of the If."""
     names = {"": ""}
     made: list[onnx.NodeProto] = []
     for tensor in body.initializer:

@@ -1,8 +1,8 @@
-"""An ONNX file taken apart: a light ModelProto without weights, and the weights as arrays.
+"""Splits an ONNX file into a light ModelProto without weights, and the weights as arrays.
 
-Every library call that serialises the model (checker, shape inference) then costs what the structure
-costs, and the 2 GiB limit of protobuf never meets the weights. Weights of an external-data file are
-mapped, not read.
+Library calls that serialise the model (checker, shape inference) then take time for the structure only, and
+the 2 GiB limit of protobuf does not apply to the weights. Weights of an external-data file are mapped, not
+read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +33,8 @@ OLDEST_OPSET = 7
 # Weights up to this size stay in the light model, where shape inference can read their values.
 KEPT_WEIGHT_BYTES = 1024
 _MISREAD_DEFAULTS: Mapping[tuple[str, str], Mapping[str, int]] = {("", "STFT"): {"onesided": 1}}
-"""(domain, operator) -> attributes whose default ONNX's shape inference takes for another: of STFT it assumes
-all frequencies, where ONNX's own text, its evaluator and ONNX Runtime have half of them."""
+"""(domain, operator) -> attributes whose default ONNX's shape inference gets wrong: for STFT it assumes all
+frequencies, while the standard, its evaluator and ONNX Runtime make half of them."""
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Draft:
 
     proto        the structure; weights above KEPT_WEIGHT_BYTES appear as graph inputs only
     weights      initialiser name -> array, in the order of the file; small ones are also in `proto`
-    assumptions  what had to be assumed, one sentence each
+    assumptions  assumptions made while reading, one sentence each
     """
 
     path: Path
@@ -56,18 +56,19 @@ _SORTED = (
     "nodes of the file stand before what they read, which ONNX forbids and runtimes take: they were sorted"
 )
 OF_A_RUN = " of a run with these inputs"
-"""How an assumption ends that another run's inputs may break."""
+"""End of assumptions that hold for the inputs of one run only."""
 _ASSUMED_ONE = "is open in the model: 1 assumed"
 
 
 def is_of_one_run(assumptions: Iterable[str]) -> bool:
-    """Whether shapes, branches or turns are those that one run's inputs make."""
+    """Return whether shapes, branches or iterations are those of one run's inputs."""
     return any(OF_A_RUN in text for text in assumptions)
 
 
 def other_shape(found: Sequence[int], expected: Sequence[int], assumptions: Iterable[str]) -> str:
-    """What to say of a result whose shape is not that of the graph: where values decide about sizes, those of
-    the machine are rounded otherwise than the reference's."""
+    """Write the message about a result of another shape than the graph's; where values determine sizes, it
+    says
+    that rounding on the machine may have led to other sizes."""
     text = f"the result has shape {tuple(found)}, expected {tuple(expected)}"
     if not is_of_one_run(assumptions):
         return text
@@ -75,12 +76,12 @@ def other_shape(found: Sequence[int], expected: Sequence[int], assumptions: Iter
 
 
 def assumed_one(dimension: str) -> str:
-    """The assumption about a dimension that nobody set."""
+    """Write the assumption about a dimension that was not set."""
     return f"dimension {dimension} {_ASSUMED_ONE}, set it with --set {dimension}=N"
 
 
 def open_hint(assumptions: Sequence[str]) -> str:
-    """What to do where a model does not run: set the dimensions that were assumed; "" if there are none."""
+    """Write the hint for a model that does not run: set the assumed dimensions; "" if none were assumed."""
     names = [text.split()[1] for text in assumptions if _ASSUMED_ONE in text]
     if not names:
         return ""
@@ -88,19 +89,19 @@ def open_hint(assumptions: Sequence[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first non-empty line of an error's text, bounded in length."""
+    """Return the first non-empty line of an error's text, at most 200 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[0] if lines else type(error).__name__
     return text if len(text) <= 200 else text[:199] + "\u2026"
 
 
 def is_kept(array: np.ndarray) -> bool:
-    """Whether a weight stays in the structure: it is small, or text, which has no bytes of its own."""
+    """Return whether a weight stays in the structure: it is small, or text, which numpy holds as objects."""
     return array.nbytes <= KEPT_WEIGHT_BYTES or array.dtype.hasobject
 
 
 def declare_weight(graph: onnx.GraphProto, name: str, array: np.ndarray) -> None:
-    """Tell a light model of a weight: with its values if it is small, else as an input."""
+    """Declare a weight in a light model: with its values if it is small, else as an input."""
     if is_kept(array):
         graph.initializer.append(onnx.numpy_helper.from_array(np.array(array), name))
     else:
@@ -141,7 +142,7 @@ def read_draft(path: Path) -> Draft:
 
 
 def _write_defaults(nodes: Iterable[onnx.NodeProto]) -> None:
-    """Write down defaults that ONNX's own shape inference takes for others, bodies of loops included."""
+    """Write out defaults that ONNX's shape inference gets wrong, also in subgraphs."""
     for node in nodes:
         given = {attribute.name for attribute in node.attribute}
         for name, value in _MISREAD_DEFAULTS.get((node.domain, node.op_type), {}).items():
@@ -152,7 +153,8 @@ def _write_defaults(nodes: Iterable[onnx.NodeProto]) -> None:
 
 
 def _check_texts(path: Path, message: Message, where: str) -> None:
-    """Refuse text that is not UTF-8, which the protocol's library gives as bytes and others trip over."""
+    """Raise FormatError for text that is not UTF-8, which protobuf returns as bytes that other libraries
+    reject."""
     for kind, value in message.ListFields():
         if kind.type == kind.TYPE_STRING:
             for text in (value,) if isinstance(value, str | bytes) else value:
@@ -166,7 +168,7 @@ def _check_texts(path: Path, message: Message, where: str) -> None:
 
 
 def _check_structure(proto: onnx.ModelProto) -> None:
-    """The library's check, lenient in one thing: graph outputs may leave their shape to inference."""
+    """Check the model with the library's checker, except that graph outputs may lack a shape."""
     checked = proto
     if any(_lacks_shape(value) for value in proto.graph.output):
         checked = onnx.ModelProto()
@@ -204,7 +206,7 @@ def _check_versions(path: Path, proto: onnx.ModelProto) -> None:
 
 
 def _modernise(path: Path, proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Convert only what is so old that its operators broadcast in another way and no runtime has them."""
+    """Convert a model whose operator set is older than OLDEST_OPSET, when operators broadcast differently."""
     if not any(item.domain in ("", "ai.onnx") and item.version < OLDEST_OPSET for item in proto.opset_import):
         return proto
     with reading(path, f"conversion to opset {OLDEST_OPSET}"):

@@ -1,4 +1,4 @@
-"""What a lowering says when it cannot."""
+"""The exception with which a lowering refuses an operator."""
 
 from npuviz.program.program import HostReason
 
@@ -15,7 +15,7 @@ class CannotLower(Exception):
 
 
 def host_reason(error: Exception) -> HostReason:
-    """Why an operator goes to the Host, from what its lowering raised."""
+    """Convert the exception of a lowering to the reason why the operator goes to the Host."""
     if isinstance(error, CannotLower):
         return error.reason
     return HostReason(str(error) or type(error).__name__)

@@ -1,4 +1,4 @@
-"""From a draft with known shapes to the operator graph."""
+"""Builds the operator graph from a draft with known shapes."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ from npuviz.program.tensor import Tensor, TensorKind
 
 
 def make_graph(draft: Draft, shapes: Mapping[str, TypeAndShape], known: Mapping[str, np.ndarray]) -> Graph:
-    """The graph of a draft.
+    """Build the graph of a draft.
 
     Tensors come in the order: inputs, initialisers as stored, node outputs. `known` holds values of
     node outputs that are constant although a node makes them.
@@ -50,7 +50,7 @@ def make_graph(draft: Draft, shapes: Mapping[str, TypeAndShape], known: Mapping[
 
 
 class _Builder:
-    """Numbers tensors while nodes are read in order."""
+    """Assigns ids to tensors while nodes are read in order."""
 
     def __init__(self, draft: Draft, shapes: Mapping[str, TypeAndShape], outputs: frozenset[str]) -> None:
         self._draft = draft
@@ -71,7 +71,7 @@ class _Builder:
         return self.ids[name]
 
     def require(self, name: str, where: str) -> int:
-        """Id of a tensor that must exist by now."""
+        """Return the id of a tensor. Raises FormatError if nothing before has produced it."""
         if name not in self.ids:
             raise FormatError(
                 self._draft.path, field=where, found=f"{name!r}, which nothing before it produces"
@@ -87,7 +87,7 @@ class _Builder:
         if captured:
             attributes["captured_inputs"] = len(captured)
             inputs += [self.ids[item] for item in captured]
-        # An output without a known shape is one that nothing reads: as good as absent.
+        # An output without a known shape is read by nothing: it counts as absent.
         stored = [item if item in self._shapes else "" for item in node.output]
         while stored and not stored[-1]:
             stored.pop()
@@ -101,12 +101,12 @@ class _Builder:
 
 
 def _domain(name: str) -> str:
-    """The standard domain has two names."""
+    """Return the name of a domain, "" for both names of the standard's domain."""
     return "" if name == "ai.onnx" else name
 
 
 def _captured(node: onnx.NodeProto) -> set[str]:
-    """Names that the subgraphs of a node read from outside of them."""
+    """Return the outer names that the subgraphs of a node read."""
     found: set[str] = set()
     for graph in subgraphs(node):
         inner = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
@@ -118,7 +118,7 @@ def _captured(node: onnx.NodeProto) -> set[str]:
 
 
 def _plain(draft: Draft, attribute: onnx.AttributeProto) -> Any:
-    """The value of an attribute without protobuf types."""
+    """Convert the value of an attribute to plain Python and numpy types; graphs become serialised bytes."""
     kind = attribute.type
     if kind == AttributeProto.TENSOR:
         return numpy_helper.to_array(attribute.t)

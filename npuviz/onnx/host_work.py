@@ -1,7 +1,9 @@
-"""What an operator on the Host costs: operations, bytes and calls, and the time a processor takes for them.
+"""Estimates the cost of an operator on the Host: operations, bytes and calls, and the time they take.
 
-A model of one core of a general processor that runs an inference runtime: each operator is called once, those
-inside a Loop or Scan once a turn; arithmetic and memory overlap, and the slower of both counts.
+The model is one core of a general processor that runs an inference runtime: each operator is called once,
+those
+inside a Loop or Scan once per iteration; arithmetic and memory accesses overlap, and the slower of both
+counts.
 """
 
 import math
@@ -15,18 +17,18 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 
 _VIEWS = frozenset(("Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"))
-"""Operators that move nothing: their result is the same memory under another shape, or a few numbers."""
+"""Operators that move no data: the result is the same memory under another shape, or a few numbers."""
 
 _SAME_MEMORY = _VIEWS - {"Shape", "Size"}
 
 _PICKING = frozenset(("Gather", "GatherElements", "GatherND", "Slice", "Compress", "TopK"))
-"""Operators that read of their first input no more than they write, but for TopK."""
+"""Operators that read only as many bytes of their first input as they write (TopK reads all of it)."""
 
 _PRODUCTS = frozenset(("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "FusedMatMul"))
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"))
 
 _ATTENTION: Mapping[str, int] = {"Attention": 4, "GroupQueryAttention": 3, "MultiHeadAttention": 6}
-"""Operators that multiply queries with keys and their shares with values -> the input with earlier keys."""
+"""Attention operators -> position of the input with earlier keys."""
 
 _CONTROL = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
@@ -37,14 +39,16 @@ _FUNCTIONS = frozenset(
      "Tanh")
 )  # fmt: skip
 FUNCTION_OPERATIONS = 10
-"""Assumed: operations of a function without an instruction of its own (a polynomial and its preparation)."""
+"""Assumed: operations of a function that processors have no instruction for (a polynomial and its
+preparation)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
     """Arithmetic operations (a multiply-add is two), bytes read and written, operators called.
 
-    held_bytes, turns  what each of several turns reads again: from memory, where no cache holds it
+    held_bytes, turns  bytes that each of several iterations reads again (from memory, if they exceed the
+    cache)
     """
 
     operations: int
@@ -55,16 +59,17 @@ class HostWork:
 
     @property
     def text(self) -> str:
-        """As the program list shows it."""
+        """The work as text for the program list."""
         calls = f", {self.calls:,} operators called" if self.calls != 1 else ""
         return f"{self.operations:,} operations, {self.num_bytes:,} bytes{calls}"
 
 
 def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = None) -> HostWork:
-    """What a node asks of the Host.
+    """Estimate the work of a node on the Host.
 
-    bytes_of  of a tensor as memory holds it; else those of its type in the graph
-    An If counts its longer branch; a Loop its trip count, or what its results show of it, else one turn.
+    bytes_of  tensor -> bytes in memory; None: by its type in the graph
+    An If counts its longer branch, a Loop its trip count, or the number of gathered results, else one
+    iteration.
     """
 
     def declared(tensor: int) -> int:
@@ -92,7 +97,7 @@ def host_work(graph: Graph, node: Node, bytes_of: Callable[[int], int] | None = 
 
 
 def keeps_order(graph: Graph, node: Node) -> bool:
-    """Whether a Transpose moves axes of one index only, so that its elements stay where they are."""
+    """Return whether a Transpose moves axes of size 1 only, so that elements keep their order in memory."""
     if node.op_type != "Transpose" or node.domain not in ("", "ai.onnx"):
         return False
     shape = graph.tensors[node.inputs[0]].shape
@@ -102,12 +107,12 @@ def keeps_order(graph: Graph, node: Node) -> bool:
 
 
 def gives_same_memory(graph: Graph, node: Node) -> bool:
-    """Whether a node gives what it reads, all of it in its order: only the shape is another."""
+    """Return whether a node returns its input's elements in the same order, under another shape."""
     return node.op_type in _SAME_MEMORY or keeps_order(graph, node)
 
 
 def _moved(node: Node, size: Callable[[int], int]) -> int:
-    """Bytes read and written."""
+    """Return the bytes that a node reads and writes."""
     written = sum(size(index) for index in node.outputs if index >= 0)
     if node.op_type in _VIEWS:
         return 0
@@ -118,7 +123,9 @@ def _moved(node: Node, size: Callable[[int], int]) -> int:
 
 
 def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, int]:
-    """Weights of the state that each step of a recurrent operator reads, and its steps of all directions."""
+    """Return the bytes of the weights that each step of a recurrent operator reads again, and the number of
+    steps in
+    all directions; (0, 1) for other operators."""
     names = [*node.inputs, -1, -1, -1]
     again = names[2] if node.op_type in _RECURRENT else -1
     sizes: tuple[int, ...] = graph.tensors[again].shape if again >= 0 else ()
@@ -129,7 +136,7 @@ def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, in
 
 
 def _kept_in_place(graph: Graph, node: Node, size: Callable[[int], int]) -> int:
-    """Bytes that an attention does not write: rows of a cache of fixed length stay where they lie."""
+    """Return the bytes of a cache of fixed length that an attention operator need not write again."""
     first = _ATTENTION.get(node.op_type, 0)
     kept = 0
     for past, present in (
@@ -143,7 +150,7 @@ def _kept_in_place(graph: Graph, node: Node, size: Callable[[int], int]) -> int:
 
 
 def _keys(graph: Graph, node: Node) -> int:
-    """Rows of keys that an attention multiplies its queries with."""
+    """Return the number of keys that an attention operator multiplies its queries with."""
     present = node.outputs[1] if len(node.outputs) > 1 else -1
     if present >= 0 and len(graph.tensors[present].shape) == 4:
         return graph.tensors[present].shape[2]
@@ -153,7 +160,7 @@ def _keys(graph: Graph, node: Node) -> int:
 
 
 def _operations(graph: Graph, node: Node) -> int:
-    """Operations of a node without subgraphs."""
+    """Return the operations of a node without subgraphs."""
     tensors = graph.tensors
     shapes = [tensors[index].shape for index in node.inputs if index >= 0]
     made = max((tensors[index].num_elements for index in node.outputs if index >= 0), default=0)
@@ -183,7 +190,7 @@ def _operations(graph: Graph, node: Node) -> int:
 
 
 def _turns(graph: Graph, node: Node) -> int:
-    """How often the body of a node runs."""
+    """Return how often the body of a node runs."""
     tensors = graph.tensors
     if node.op_type == "Scan":
         sizes = [tensors[index].shape for index in node.inputs if index >= 0]
@@ -196,12 +203,14 @@ def _turns(graph: Graph, node: Node) -> int:
     carried = len(node.inputs) - 2 - int(node.attributes.get("captured_inputs", 0))
     scanned = [tensors[index].shape[:1] for index in node.outputs[carried:] if index >= 0]
     shown = max((shape[0] for shape in scanned if shape), default=0)
-    # A trip count without end says nothing; what the results have gathered does.
+    # A trip count of 2**31 or more stands for "unlimited"; the number of gathered results is then the best
+    # estimate.
     return max(1, shown or (given if 0 < given < 1 << 31 else 1))
 
 
 def _body_work(body: onnx.GraphProto, known: Mapping[str, int], state: int) -> tuple[int, int]:
-    """Operators called and operations of one turn; `state` elements where a size is not known."""
+    """Return the calls and operations of one iteration of a body; `state` is used for unknown numbers of
+    elements."""
     sizes = dict(known) | {each.name: int(np.prod(each.dims)) for each in body.initializer}
     calls = operations = 0
     for node in body.node:
@@ -219,13 +228,13 @@ def _body_work(body: onnx.GraphProto, known: Mapping[str, int], state: int) -> t
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What runs Host operators.
+    """A processor that runs Host operators.
 
-    name         as it is sold
-    call_ns      from the accelerator to it and back
-    operator_ns  more for each further operator that it calls on the way
+    name         of the product
+    call_ns      time for a call from the accelerator and back
+    operator_ns  additional time for each further operator of a call
     operations_per_ns, bytes_per_ns  of one core
-    cache_bytes  that its last cache holds; what is larger comes from memory again each time
+    cache_bytes  size of the last-level cache; larger data is read from memory in each iteration
     """
 
     name: str
@@ -236,7 +245,7 @@ class Processor:
     cache_bytes: int = 1 << 62
 
     def nanoseconds(self, work: HostWork) -> float:
-        """Time of one Host call."""
+        """Return the time of one Host call."""
         again = (work.turns - 1) * work.held_bytes if work.held_bytes > self.cache_bytes else 0
         moved = work.num_bytes + again
         busy = max(work.operations / self.operations_per_ns, moved / self.bytes_per_ns)

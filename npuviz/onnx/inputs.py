@@ -1,4 +1,4 @@
-"""The graph's inputs: what the user gave, and seeded random numbers for the rest."""
+"""Provides the graph's inputs: arrays of the user, and seeded random numbers for the others."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,28 +13,28 @@ from npuviz.program.tensor import Tensor
 
 _ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
 DRAWN_AT_ONCE = 1 << 20
-"""Elements; random numbers are twice as wide as most tensors."""
+"""Elements drawn at a time, since random numbers are twice as wide as most tensors."""
 _NOTHING = np.zeros(0)
 _ELEMENT_PICKERS = frozenset(("GatherElements", "Scatter", "ScatterElements"))
 _PASSING = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
      "Transpose", "Unsqueeze")
 )  # fmt: skip
-"""Operators whose results hold the integers of their first input (of all, Concat)."""
+"""Operators whose results hold the integers of their first input (Concat: of all inputs)."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a run gets: arrays by the names of inputs, the others drawn from a seed."""
+    """Inputs of a run: arrays by name; all others are drawn from the seed."""
 
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     seed: int = 0
 
 
 class DrawnInputs(Mapping[str, np.ndarray]):
-    """Arrays of inputs by name; those that nobody gave are drawn when somebody looks. For any thread.
+    """Arrays of inputs by name; those that are not given are drawn on first access. Thread-safe.
 
-    tensors  in the order in which they are drawn: to look at one draws those before it
+    tensors  in the order of drawing: accessing one draws those before it
     limits   input name -> one more than the largest integer it may hold
     given    arrays that are not drawn, of the tensors' shapes and types
     """
@@ -74,7 +74,8 @@ class DrawnInputs(Mapping[str, np.ndarray]):
         return name in self._names
 
     def _draw_next(self) -> None:
-        """Draw the next tensor, or pass over its numbers if it was given; when interrupted, neither."""
+        """Draw the next tensor, or skip its random numbers if it was given. Changes nothing if
+        interrupted."""
         tensor, before = self._waiting[-1], self._generator.bit_generator.state
         is_kept = tensor.name not in self._given
         try:
@@ -93,7 +94,7 @@ class DrawnInputs(Mapping[str, np.ndarray]):
 
 
 def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) -> DrawnInputs:
-    """Every graph input by name, in its own shape and type; drawn when somebody looks.
+    """Return every graph input by name, in its shape and type, drawn on first access.
 
     Missing floating-point inputs are standard normal, integers lie within the table they index
     (else 0 or 1), booleans are all true. Raises UsageError for an unknown name, another shape, or values
@@ -116,7 +117,7 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
 
 
 def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> DrawnInputs:
-    """As `draw_inputs`, for the inputs of a graph that is not built yet.
+    """Return inputs as `draw_inputs` does, for a graph that is not built yet.
 
     limits  input name -> one more than the largest integer it may hold
     """
@@ -134,7 +135,8 @@ def draw(tensors: Sequence[Tensor], limits: Mapping[str, int], given: Given) -> 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """An operator, the names of what it reads ("" where nothing is) and makes, and its axis if it has one."""
+    """An operator by type, with the names of its inputs ("" for absent ones) and outputs, and its axis, if
+    any."""
 
     op_type: str
     inputs: tuple[str, ...]
@@ -145,11 +147,12 @@ class User:
 def index_limits(
     users: Sequence[User], shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]
 ) -> dict[str, int]:
-    """Name -> one more than the largest integer that those who read it tell apart: rows of the smallest table
-    that they pick from or put into, the depth of a OneHot, the numbers that an Equal compares with. What is
-    only passed on has the limit of what it becomes.
+    """Return name -> one more than the largest useful integer of a tensor of indices or classes.
 
-    users  in their order;  constants  known values by name
+    That is the number of rows of the smallest table that its readers index, the depth of a OneHot, or the
+    number of
+    classes that an Equal compares with. Operators that only pass integers on get the limit of their results.
+    users  in the order of the graph;  constants  known values by name
     """
     found: dict[str, int] = {}
 
@@ -187,14 +190,15 @@ def _axis(node: Node) -> int:
 
 
 def _classes(values: np.ndarray) -> int:
-    """How many numbers 0, 1, 2 ... a constant holds one by one, 0 if it does not."""
+    """Return the size of a constant that is 0, 1, 2, ..., 0 for any other constant."""
     flat = values.reshape(-1)
     is_counting = flat.size > 2 and flat.dtype.kind in "iu" and np.array_equal(flat, np.arange(flat.size))
     return flat.size if is_counting else 0
 
 
 def _refuse_type(name: str, found: np.dtype, wanted: str) -> None:
-    """Numbers may become other numbers, but not lose their fraction or imaginary part."""
+    """Raise UsageError for values whose conversion to the wanted type would lose a fraction or imaginary
+    part."""
     is_text, is_whole = numpy_dtype(wanted).kind == "O", numpy_dtype(wanted).kind in "iu"
     allowed = "OUS" if is_text else "biu" if is_whole else "biufV"
     if found.kind not in allowed:
@@ -202,7 +206,8 @@ def _refuse_type(name: str, found: np.dtype, wanted: str) -> None:
 
 
 def _draw(tensor: Tensor, limit: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
-    """The elements of a tensor in parts, (n,) of its type; how it is cut changes no number."""
+    """Draw the elements of a tensor in parts, (n,) of its type; the size of the parts does not change the
+    numbers."""
     dtype = numpy_dtype(tensor.dtype)
     for first in range(0, tensor.num_elements, DRAWN_AT_ONCE):
         count = min(DRAWN_AT_ONCE, tensor.num_elements - first)

@@ -1,4 +1,4 @@
-"""Operators that the user wants computed in fp32: `--set keep_fp32=NAME[,NAME]`."""
+"""Finds the operators that the user wants computed in fp32: `--set keep_fp32=NAME[,NAME]`."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -8,9 +8,9 @@ from npuviz.program.graph import Graph
 
 
 def kept_names(graph: Graph, text: str) -> frozenset[str]:
-    """Names of the nodes that a setting names, by their own names or those of their results.
+    """Return the names of the nodes in a setting, which lists names of nodes or of their results.
 
-    Raises UsageError for a name that the graph has not.
+    Raises UsageError for a name that the graph does not have.
     """
     known = {node.name: node.name for node in graph.nodes}
     for node in graph.nodes:
@@ -27,7 +27,7 @@ def kept_names(graph: Graph, text: str) -> frozenset[str]:
 
 
 def kept_nodes(graph: Graph, names: Collection[str]) -> frozenset[int]:
-    """Ids of the nodes with these names, and of those that function bodies made of them."""
+    """Return the ids of the nodes with these names, and of the nodes that function bodies made from them."""
     prefixes = tuple(f"{name}/" for name in names)
     return frozenset(
         node.id for node in graph.nodes if node.name in names or (prefixes and node.name.startswith(prefixes))
@@ -35,7 +35,7 @@ def kept_nodes(graph: Graph, names: Collection[str]) -> frozenset[int]:
 
 
 def only_among(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
-    """Tensors that these nodes make and nobody else reads, and constants that only they read."""
+    """Return the tensors that only these nodes read and that they make, and constants that only they read."""
     readers = graph.consumers()
     return frozenset(
         tensor.id
@@ -46,7 +46,7 @@ def only_among(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
 
 
 def kept_tensors(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
-    """What these nodes make, and constants that only they read."""
+    """Return the tensors that these nodes make, and constants that only they read."""
     readers = graph.consumers()
     constants = {index for index in graph.constants if all(node in nodes for node in readers[index])}
     return frozenset(

@@ -1,7 +1,8 @@
-"""A language model as exporters write it: which inputs hold tokens, masks and the KV cache.
+"""Reads which inputs and outputs of a language model hold tokens, masks, logits and the KV cache.
 
-Names are those of onnxruntime-genai and of the exporters of transformers; a genai_config.json beside it says
-more. Earlier keys and values are inputs (`past...`), the new ones results (`present...`).
+Names are those of onnxruntime-genai and of the exporters of transformers; a genai_config.json beside the
+model
+limits its length. Earlier keys and values are inputs (`past...`), the new ones results (`present...`).
 """
 
 import json
@@ -21,9 +22,9 @@ _IDS, _MASK, _POSITIONS, _LOGITS = "input_ids", "attention_mask", "position_ids"
 
 @dataclass(frozen=True)
 class Cache:
-    """One tensor of the KV cache: the input that holds it, the result that goes on with it, and its sizes.
+    """One tensor of the KV cache: the input with earlier rows, the output with the new ones, and its sizes.
 
-    shape  (batch, heads, rows, features); rows is 0, for they are open
+    shape  (batch, heads, rows, features); rows is 0, since its size is open
     """
 
     past: str
@@ -34,13 +35,13 @@ class Cache:
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """What a run of tokens needs to know of a model file.
+    """Inputs, outputs and limits of a language model.
 
-    mask, positions  names of inputs, "" where there is none
+    mask, positions  names of inputs, "" if absent
     caches    in the order of the inputs
-    is_fixed  whether the cache may be longer than the rows in use (all that read it are GroupQueryAttention)
-    limit     rows that the cache may have, 0 if nothing says so; limited_by  what says so
-    vocabulary  rows of the table of tokens, 0 if unknown
+    is_fixed  whether the cache may be longer than the rows in use (all its readers are GroupQueryAttention)
+    limit     most rows of the cache, 0 if unknown; limited_by  source of the limit, in words
+    vocabulary  rows of the token table, 0 if unknown
     """
 
     path: Path
@@ -57,7 +58,7 @@ class LanguageModel:
 
 
 def read_language_model(path: Path) -> LanguageModel:
-    """What a model file's inputs and results are. Raises UsageError for one that is no language model."""
+    """Read the inputs and outputs of a model file. Raises UsageError for one that is no language model."""
     draft = read_draft(path)
     graph = draft.proto.graph
     inputs = {value.name: value for value in graph.input if value.name not in draft.weights}
@@ -93,7 +94,7 @@ def read_language_model(path: Path) -> LanguageModel:
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[int]:
-    """Sizes of an input, 0 for open ones."""
+    """Return the sizes of an input, 0 for open ones."""
     return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
 
 
@@ -124,7 +125,9 @@ def _vocabulary(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> in
 
 
 def _limit(path: Path, graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> tuple[int, str]:
-    """Rows that the cache may have: what the tables of positions and the exporter's description allow."""
+    """Return the most rows of the cache, the least of rotary tables and genai_config.json, and the source of
+    it;
+    (0, "") if unknown."""
     found = list(_described(path))
     for node in graph.node:
         if node.op_type == _GROUPED and len(node.input) > 7 and node.input[7] in weights:

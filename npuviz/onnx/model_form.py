@@ -1,4 +1,4 @@
-"""The form in which a machine wants its models."""
+"""Describes in which form a machine wants its models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,16 +14,18 @@ times as long step by step as on the Host, one with 2,097,152 a 1.2th."""
 class ModelForm:
     """How `read_model` writes a model for a machine.
 
-    whole            which operators of `onnx.passes.contrib` stay as they are, None: recurrent ones; the
-                     others are written with plainer operators
-    float_weights    whether weights behind DequantizeLinear are stored as floats, which suits machines that
-                     multiply integers no faster
+    whole            node -> whether it stays as it is; other nodes that `onnx.passes.contrib` knows are
+    written with
+    plainer operators; None: as `only_recurrent` there
+    float_weights    whether weights behind DequantizeLinear are stored as floats, for machines that do not
+    multiply integers faster
     float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
     float_recurrence  weights of a direction up to which a DynamicQuantizeLSTM becomes an LSTM of floats
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
-    selection_elements  of a matrix of ones and zeros at most, with which rows are picked as a product; of one
-                     row there is nothing to pick
-    most_padding     zeros before or behind an axis that a convolution lays itself; a Pad of more stays
+    selection_elements  most elements of the matrix of ones and zeros with which rows are picked as a product;
+    a table of one row needs no matrix
+    most_padding     largest padding on either side of an axis that a convolution can apply; a larger Pad
+    stays
     """
 
     whole: Callable[[onnx.NodeProto], bool] | None = None

@@ -1,4 +1,5 @@
-"""Refuses models in which an operator has less than nothing left, before ONNX's shape inference sees them."""
+"""Refuses models with tensors of negative size, some of which make ONNX's shape inference abort the
+process."""
 
 from collections.abc import Mapping
 
@@ -12,18 +13,21 @@ from npuviz.onnx.draft import Draft, open_hint
 from npuviz.onnx.parameters import subgraphs
 
 _ENDS = frozenset({"Slice"})
-"""With these ONNX 1.23 ends the whole process (a failed assertion of std::clamp) where the size of a
-dimension is negative; all others hand such sizes on."""
+"""Operators for which ONNX 1.23 aborts the process if a dimension is negative (a failed assertion in
+std::clamp);
+all others pass negative sizes on."""
 _NEVER_NEGATIVE = {"GatherND": "batch_dims"}
-"""Attributes with which, below 0, it ends the process, too (it reads what is not its own)."""
+"""Operator -> attribute whose negative values also make ONNX abort (an access out of bounds)."""
 
 
 def refuse_deadly_sizes(draft: Draft) -> None:
-    """Refuse a negative size in a model with operators for which it would end the process.
+    """Refuse a negative size in a model with operators for which shape inference would abort the process.
 
-    A window that is larger than what it moves over makes one, as does padding that takes away more than there
-    is: often only because an open dimension was taken to be 1. Branches count, too. Raises FormatError, which
-    names the operator, its inputs and the dimensions to set.
+    Negative sizes result from a window larger than its input, or from negative padding of more than the
+    input has,
+    often because an open dimension was assumed to be 1. Branches are checked too. Raises FormatError that
+    names
+    the operator, its inputs and the dimensions to set.
     """
     nodes = [*_all_nodes(draft.proto.graph), *(n for each in draft.proto.functions for n in each.node)]
     for node in nodes:
@@ -37,7 +41,7 @@ def refuse_deadly_sizes(draft: Draft) -> None:
 
 
 def refuse_negative_sizes(draft: Draft) -> None:
-    """Refuse a negative size in the main graph, which no run can have. Raises FormatError as above."""
+    """Refuse a negative size in the main graph. Raises FormatError as `refuse_deadly_sizes` does."""
     _refuse(draft, with_branches=False)
 
 
@@ -69,10 +73,10 @@ def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 class _Sizes:
-    """Infers shapes operator by operator, and stops at a size that cannot be.
+    """Infers shapes operator by operator, to find the first negative size.
 
     versions       of the operator sets, by domain
-    with_branches  look into graphs of operators, too
+    with_branches  also look into subgraphs of operators
     """
 
     def __init__(self, versions: Mapping[str, int], with_branches: bool) -> None:
@@ -81,9 +85,11 @@ class _Sizes:
     def negative(
         self, graph: onnx.GraphProto, outer: Mapping[str, TypeProto]
     ) -> tuple[onnx.NodeProto, list[str], str] | None:
-        """The first operator of a graph with a negative size, its inputs and its output as text; or None.
+        """Return the first operator of a graph with a negative size, and its inputs and output as text; None
+        if there is
+        none.
 
-        outer  types of what the graph around this one has
+        outer  types of the tensors of the surrounding graph
         """
         types = dict(outer)
         values = {tensor.name: tensor for tensor in graph.initializer}
@@ -118,7 +124,7 @@ class _Sizes:
                 {name: values[name] for name in read if name in values},
             )  # fmt: skip
         except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
-            # What is wrong with it is told where the whole model is inferred.
+            # The error is reported by shape inference of the whole model.
             return {}
 
 

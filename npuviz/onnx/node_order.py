@@ -1,4 +1,4 @@
-"""Nodes in an order in which they can run: ONNX demands it, runtimes take any, and converters break it."""
+"""Sorts nodes so that each stands behind those it reads: ONNX demands it, but converters violate it."""
 
 from collections.abc import Collection, Iterable, Sequence
 from heapq import heapify, heappop, heappush
@@ -9,7 +9,7 @@ from npuviz.onnx.parameters import subgraphs
 
 
 def names_read(graph: onnx.GraphProto) -> set[str]:
-    """Names that any node, subgraph or graph output reads."""
+    """Return the names that any node, subgraph or graph output reads."""
     found = {value.name for value in graph.output}
     for node in graph.node:
         found.update(node.input)
@@ -19,16 +19,18 @@ def names_read(graph: onnx.GraphProto) -> set[str]:
 
 
 def replace_nodes(graph: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[onnx.NodeProto]) -> None:
-    """Give a graph other nodes, which may be some of its own."""
+    """Replace the nodes of a graph; the new ones may be some of its own."""
     made = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(made)
 
 
 def sort_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> bool:
-    """Put each node of a graph, and of those inside of it, behind what it reads; whether some was not.
+    """Sort the nodes of a graph and its subgraphs so that each stands behind those it reads. Returns whether
+    the
+    order has changed.
 
-    Nodes that need not move keep their order. A graph with a circle is left as it is.
+    The sort is stable. A graph with a cycle is left as it is.
     """
     is_changed = False
     for node in graph.node:
@@ -42,9 +44,10 @@ def sort_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> bool:
 
 
 def order_of(nodes: Sequence[tuple[Collection[str], Collection[str]]]) -> list[int] | None:
-    """Indices of nodes in an order that can run; None where theirs can, or none does.
+    """Return the indices of nodes in topological order; None if they are in order already, or there is a
+    cycle.
 
-    nodes  what each reads (see `reads_of`) and makes
+    nodes  names that each node reads (see `reads_of`) and makes
     """
     producers = {name: index for index, (_, made) in enumerate(nodes) for name in made if name}
     needed = [
@@ -72,7 +75,7 @@ def order_of(nodes: Sequence[tuple[Collection[str], Collection[str]]]) -> list[i
 
 
 def reads_of(node: onnx.NodeProto) -> set[str]:
-    """Names that a node and the graphs inside of it read."""
+    """Return the names that a node and its subgraphs read."""
     names = set(node.input)
     for inner in subgraphs(node):
         names |= names_read(inner)

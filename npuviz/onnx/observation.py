@@ -1,7 +1,8 @@
-"""Shapes and numbers that only a run can tell.
+"""Observes shapes and numbers that depend on values by a run of the model.
 
-The model runs once in ONNX Runtime, in a process of its own with a limit on memory and time, so that a
-hostile or broken model can neither take the machine's memory, nor hang, nor crash npuviz.
+The model runs once in ONNX Runtime, in a separate process with limits on memory and time, so that a hostile
+or
+broken model cannot exhaust memory, hang or crash npuviz.
 """
 
 import json
@@ -29,8 +30,9 @@ MEMORY_LIMIT_BYTES = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a run has of a tensor: element type of ONNX (0: no tensor) and shape, and its number if it holds
-    a single integer or truth value."""
+    """An observed tensor: element type of ONNX (0: no tensor), shape, and its value if it is a single
+    integer or
+    bool."""
 
     kind: int
     shape: tuple[int, ...]
@@ -38,7 +40,7 @@ class Observed:
 
 
 def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) -> dict[str, Observed]:
-    """What a run has of the named tensors.
+    """Run the model once and return type, shape and number of the named tensors.
 
     inputs  arrays of the draft's inputs, in their order
     Raises FormatError when the run fails.
@@ -77,7 +79,7 @@ def _observed(dtype: str, shape: Sequence[int], number: int | None) -> Observed:
 def _input_dtypes(draft: Draft) -> dict[str, str]:
     kinds = {value.name: value.type.tensor_type.elem_type for value in draft.proto.graph.input}
     known = onnx.helper.get_all_tensor_dtypes()
-    # Inputs that are no tensors have none, and the run says what it makes of them.
+    # Inputs that are no tensors have no element type; the run reports an error for them.
     return {
         name: onnx.helper.tensor_dtype_to_np_dtype(kind).name for name, kind in kinds.items() if kind in known
     }

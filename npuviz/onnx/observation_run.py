@@ -1,7 +1,7 @@
-"""Runs a model once in ONNX Runtime and prints what its outputs have: the process that `observation` starts.
+"""The process that `observation` starts: runs a model once in ONNX Runtime and prints types and shapes of
+outputs.
 
-It starts for every model whose shapes cannot be inferred, and imports nothing that the run does not need:
-onnx takes as long as ONNX Runtime itself.
+It imports nothing that the run does not need, since importing onnx takes as long as importing ONNX Runtime.
 """
 
 import json
@@ -17,13 +17,13 @@ from npuviz.onnx.runtime import onnxruntime
 
 
 def main(path: str, limit: str, dtypes: str) -> None:
-    """Print what `observed` gives as JSON, with at most `limit` bytes of memory."""
+    """Print the result of `observed` as JSON, with at most `limit` bytes of memory."""
     resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
     print(json.dumps(observed(path, dtypes)))
 
 
 def observed(path: str, dtypes: str) -> dict[str, Any]:
-    """Run a model: {output: [name of its dtype ("" for what is no array), shape, number or None]}.
+    """Run a model. Returns {output: [name of its dtype ("" if it is no array), shape, number or None]}.
 
     dtypes  {input: name of its dtype} as JSON; the arrays of inputs lie beside the model as 0.npy, 1.npy, ...
     """
@@ -37,7 +37,7 @@ def observed(path: str, dtypes: str) -> dict[str, Any]:
     for number, value in enumerate(session.get_inputs()):
         array = np.load(Path(path).parent / f"{number}.npy", allow_pickle=False)
         name = types[value.name]
-        # Types that numpy does not know come back as plain bytes.
+        # numpy loads types that it does not know as plain bytes.
         dtype = np.dtype(getattr(ml_dtypes, name, name))
         feeds[value.name] = array.astype(object) if array.dtype.kind == "U" else array.view(dtype)
     answer: dict[str, Any] = {}

@@ -1,4 +1,5 @@
-"""Inputs of a model that are parameters rather than data: shapes, axes, counts.
+"""Finds inputs of a model that are parameters rather than data (shapes, axes, counts), and makes them
+constants.
 
 A program of a chip has fixed sizes, so such inputs are made constants with the values given for one run,
 as a just-in-time compiler does.
@@ -10,7 +11,7 @@ import numpy as np
 import onnx
 
 MAX_PARAMETER_ELEMENTS = 64
-"""A larger array is data, whatever reads it."""
+"""A larger array counts as data, whatever reads it."""
 
 PARAMETERS: Mapping[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
@@ -54,7 +55,7 @@ PARAMETERS: Mapping[str, tuple[int, ...]] = {
     "Unsqueeze": (1,),
     "Upsample": (1,),
 }
-"""Operator -> positions of the inputs that decide about sizes or about what is done."""
+"""Operator -> positions of the inputs that determine sizes or how the operator works."""
 WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2, 3, 4),
     "Conv": (1, 2),
@@ -77,13 +78,13 @@ WEIGHTS: Mapping[str, tuple[int, ...]] = {
     "RMSNormalization": (1,),
     "RNN": (1, 2, 3),
 }
-"""Operator -> positions of the inputs that networks have as weights."""
+"""Operator -> positions of the inputs that are weights in networks."""
 _DATA_FREE = frozenset(("Shape", "Size"))
-"""Their results do not depend on values, so nothing before them is a parameter."""
+"""Operators whose results do not depend on values, so that their inputs are no parameters."""
 
 
 def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> list[str]:
-    """Graph inputs that some node needs as a parameter, directly or by way of other nodes.
+    """Return the graph inputs that some node needs as a parameter, directly or through other nodes.
 
     values  of the inputs of this run; large ones are never parameters
     """
@@ -115,7 +116,7 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
 
 
 def weight_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> list[str]:
-    """Graph inputs with values that nodes read where networks have weights, and nowhere else."""
+    """Return the graph inputs with values that nodes read only at positions of weights."""
     weights: set[str] = set()
     data = {value.name for value in model.graph.output}
     for node in _all_nodes(model.graph):
@@ -127,7 +128,7 @@ def weight_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> l
 
 
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs inside of it."""
+    """Yield the nodes of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):
@@ -135,7 +136,7 @@ def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs that a node has as attributes."""
+    """Return the graphs that a node has as attributes."""
     found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -147,9 +148,9 @@ def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 def specialise(
     model: onnx.ModelProto, values: Mapping[str, np.ndarray], weights: Collection[str] = ()
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """A copy of the model whose parameters are weights with the given values, and their names.
+    """Return a copy of the model in which parameters are initialisers with the given values, and their names.
 
-    weights  inputs that become weights, too
+    weights  further inputs to make initialisers
     Open dimensions of the other inputs become those of their values.
     """
     names = list(dict.fromkeys((*parameter_inputs(model, values), *weights)))

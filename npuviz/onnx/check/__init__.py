@@ -1,1 +1,1 @@
-"""Comparing what a machine computed with ONNX Runtime: references, rules for errors, and the verdict."""
+"""Compares the tensors of a machine with ONNX Runtime: references, tolerances, and the verdict."""

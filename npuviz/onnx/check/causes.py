@@ -1,4 +1,4 @@
-"""Where an error first grew, and what most likely made it."""
+"""Finds the operator where an error began, and its most likely cause."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,12 +30,13 @@ class Causes:
         self._records = records
 
     def operator(self, tensor: int) -> str:
-        """The operator that makes a tensor: its type and name."""
+        """Return the type and name of the operator that makes a tensor."""
         node = self._graph.nodes[self._graph.tensors[tensor].producer]
         return f"{node.op_type} {node.name}".rstrip()
 
     def origin(self, tensor: int) -> int:
-        """The first tensor on the way to this one that is further off than it may be; itself if none is."""
+        """Return the first tensor among the ancestors of this one whose error exceeds its tolerance, else
+        itself."""
         needed = {tensor}
         for node in reversed(self._graph.nodes):
             if needed.intersection(node.outputs):
@@ -52,13 +53,13 @@ class Causes:
         return tensor
 
     def of_operator(self, tensor: int) -> str:
-        """The cause of what is wrong on the machine's own inputs."""
+        """Return the cause of an error per operator (on the machine's own inputs)."""
         if self._graph.tensors[tensor].producer in self._precision.table_errors:
             return "an error of the activation table that computes it"
         return "the machine's operator computes something else than the reference's"
 
     def of(self, tensor: int) -> str:
-        """The cause of what is wrong end to end, given where it began."""
+        """Return the cause of an error end to end that began at a tensor."""
         record, allowed = self._records[tensor], self._allowed[tensor]
         deviation = record.deviation
         if record.own_class == "wrong":
@@ -74,7 +75,9 @@ class Causes:
         return f"{_TEXTS.get(allowed.dtype, allowed.dtype)} rounding" + self._amplified(tensor)
 
     def _of_overflow(self, tensor: int) -> str:
-        """Infinity or NaN: a number beyond the range of its type, here or in what was fused into it."""
+        """Return the cause of infinity or NaN: a value beyond the range of its type, in the tensor or in
+        tensors that
+        were fused into its operator."""
         seen = {tensor}
         waiting = [tensor]
         while waiting:
@@ -93,14 +96,15 @@ class Causes:
         return "an infinite or undefined result of values that rounding has moved"
 
     def _largest(self, tensor: int) -> float:
-        """The reference's largest finite magnitude of a tensor that is computed, else 0."""
+        """Return the largest finite magnitude of a computed tensor in the reference, 0 for other tensors."""
         if self._graph.tensors[tensor].producer < 0:
             return 0.0
         values = np.abs(np.asarray(self._references.get(tensor), np.float64))
         return float(values[np.isfinite(values)].max(initial=0))
 
     def _amplified(self, tensor: int) -> str:
-        """By how much the operator that makes a tensor has enlarged what was wrong before it."""
+        """Describe how much the operator of a tensor amplified the error of its inputs, "" if by less than
+        twice."""
         found = self._records[tensor].deviation
         node = self._graph.nodes[self._graph.tensors[tensor].producer]
         known = [self._records[index].deviation for index in node.inputs if index in self._records]

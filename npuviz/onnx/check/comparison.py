@@ -1,9 +1,10 @@
-"""The comparison of a machine's tensors with the reference, tensor by tensor, and its two verdicts.
+"""Compares a machine's tensors with the reference, tensor by tensor, and gives two verdicts.
 
-*End to end*: against the model run from its inputs; what the model puts out decides. *Per operator*: against
-each operator run on what the machine itself had before it. The first tells whether the network still
-computes what it should, the second whether the machine's operators are right: rounding may spoil the one
-without the other.
+*End to end*: against the model run from its inputs; only its outputs decide the verdict. *Per operator*:
+against
+each operator run on the machine's own values of its inputs. The first tells whether the network as a whole
+still computes the right results, the second whether each operator of the machine is right: accumulated
+rounding may fail the first although all operators pass the second.
 """
 
 from dataclasses import replace
@@ -38,10 +39,10 @@ _OTHER_SIZE = "of a shape that depends on values (compared per operator only)"
 
 
 class Comparison:
-    """Compares tensors one after the other and keeps what came of it.
+    """Compares tensors one after the other, keeps a record of each, and makes the verdicts.
 
-    own        results of operators on what the machine had
-    precision  what the machine rounds to
+    own        reference results of operators on the machine's own inputs
+    precision  the types that the machine rounds to
     """
 
     def __init__(self, graph: Graph, references: References, own: OwnInputs, precision: Precision) -> None:
@@ -59,7 +60,7 @@ class Comparison:
         self._ties: dict[str, int] = {}
         self._saturated: set[int] = set()
         self.failed: dict[int, np.ndarray] = {}
-        """Tensor -> its elements (flat bool) that are wrong per operator, when it failed first."""
+        """Tensor -> its elements (flat bool) that were wrong per operator at the first failure."""
 
     @property
     def compared(self) -> frozenset[int]:
@@ -67,7 +68,7 @@ class Comparison:
         return frozenset(self._records)
 
     def is_random(self, tensor: int) -> bool:
-        """Whether a tensor is drawn, and so left out."""
+        """Return whether an operator draws a tensor at random; such a tensor is left out."""
         if not draws(self._graph, self._graph.nodes[self._graph.tensors[tensor].producer]):
             return False
         self.leave_out(tensor, _RANDOM)
@@ -80,10 +81,11 @@ class Comparison:
     def compare(
         self, tensor: int, found: np.ndarray, rule: Rule, written: np.ndarray | None = None
     ) -> np.ndarray | None:
-        """Elements (flat bool) of what the machine holds of a tensor that are wrong per operator, None if all
-        are right.
+        """Compare the values that the machine holds of a tensor. Returns the elements (flat bool) that are
+        wrong per
+        operator, None if all are right.
 
-        found  in any shape; written  flat bool: elements that nobody wrote are wrong
+        found  values in any shape; written  flat bool, elements that no instruction wrote count as wrong
         """
         held = self._graph.tensors[tensor]
         if found.size != held.num_elements and self._references.get(tensor).size == held.num_elements:
@@ -104,11 +106,11 @@ class Comparison:
         return bad
 
     def _compare_operator(self, record: Record, found: np.ndarray, rule: Rule) -> np.ndarray | None:
-        """Wrong elements, None where there is nothing to compare with."""
+        """Compare per operator. Returns the wrong elements, None if there is nothing to compare with."""
         expected = self._own.values(record.tensor)
         name = "right"
         if expected is None or expected.size != found.size:
-            # Then its inputs are those of the reference.
+            # Without results on the machine's own inputs, those on the reference's inputs are used.
             name = "right, measured from the model's inputs"
             expected = None if record.tensor in self._from_random else self._references.get(record.tensor)
             if expected is None or expected.size != found.size:
@@ -125,8 +127,9 @@ class Comparison:
         return errors.bad
 
     def _may_saturate(self, tensor: int) -> bool:
-        """Whether ONNX Runtime may lose digits of integers: without VNNI, processors add pairs of products of
-        unsigned and signed 8-bit numbers in 16 bits, which saturate."""
+        """Return whether ONNX Runtime itself may saturate: without VNNI, processors add pairs of products of
+        unsigned
+        and signed 8-bit integers in 16 bits, which saturate."""
         return self._graph.nodes[self._graph.tensors[tensor].producer].op_type in (
             "MatMulInteger",
             "ConvInteger",
@@ -177,7 +180,7 @@ class Comparison:
         return is_close_call(self._graph, tensor, found.reshape(reference.shape), inputs, share)
 
     def _compare_classes(self, record: Record, found: np.ndarray, reference: np.ndarray) -> None:
-        """Whether an output with scores of classes ranks another one first."""
+        """Note whether an output with scores of classes ranks another class first than the reference."""
         if not reference.size or not holds_scores(self._graph, record.tensor):
             return
         allowed = self._allowed[record.tensor]
@@ -189,9 +192,10 @@ class Comparison:
             self._ties[self._graph.tensors[record.tensor].name] = ties
 
     def result(self, first_divergence: str, remarks: str = "", first_instruction: int = -1) -> CheckResult:
-        """The verdicts.
+        """Return the verdicts of all comparisons.
 
-        first_divergence, first_instruction  where it first went wrong per operator
+        first_divergence, first_instruction  text and index of the first instruction that was wrong per
+        operator
         remarks  what a target adds to the text, each after a semicolon
         """
         self._excuse_coarse_references()
@@ -237,8 +241,10 @@ class Comparison:
         )
 
     def _excuse_coarse_references(self) -> None:
-        """Let pass what is about as far off as the reference itself is from the model in float64, where
-        nothing on the way is coarser than float32: the model decides no closer."""
+        """Accept errors that are about as large as the error of the reference itself against a float64 run,
+        for
+        tensors whose ancestors are all float32 or finer: the reference is not exact enough to call them
+        wrong."""
         wrong = {
             tensor: record
             for tensor, record in self._records.items()
@@ -257,7 +263,8 @@ class Comparison:
                 wrong[tensor].deviation = deviation.as_uncertain()
 
     def _compare_with_file(self) -> None:
-        """Hold the outputs of the graph that was compiled against those of the file as it is."""
+        """Compare the reference outputs of the compiled graph with those of the unchanged file, and note
+        findings."""
         graph = self._graph
         texts = [index for index in graph.outputs if graph.tensors[index].dtype in ("string", "opaque")]
         for index in texts:
@@ -298,8 +305,9 @@ class Comparison:
         return found
 
     def _wrong_outputs(self, causes: Causes) -> tuple[list[Finding], str]:
-        """Outputs that are wrong end to end, and tensors with NaN; the name of the tensor where the first
-        went wrong."""
+        """Return the findings for outputs that are wrong end to end and for tensors with NaN, and the name
+        of the
+        tensor where the first error began."""
         found = list(self._findings)
         first = found[0].tensor if found else ""
         for tensor in sorted(self._records):
@@ -312,7 +320,8 @@ class Comparison:
         return self._with_steadiness(found), first
 
     def _with_steadiness(self, findings: list[Finding]) -> list[Finding]:
-        """Findings of outputs that a hair of the inputs moves, seen beside how far they are off, say so."""
+        """Add a remark to findings of outputs that a tiny change of the inputs moves by a relevant share of
+        the error."""
         named = {finding.tensor for finding in findings}
         outputs = {self._graph.tensors[tensor].name: tensor for tensor in self._graph.outputs}
         wrong = [tensor for name, tensor in outputs.items() if name in named]
@@ -328,12 +337,13 @@ class Comparison:
         return found
 
     def _worth(self, tensor: int) -> float:
-        """How far an output must move to explain some of its error, as a share of its largest magnitude."""
+        """Return how far an output must move to explain part of its error, as a share of its largest
+        magnitude."""
         deviation = self._records[tensor].deviation if tensor in self._records else None
         return EXPLAINS * deviation.relative if deviation is not None else 0.0
 
     def _is_inherited(self, tensor: int) -> bool:
-        """Whether a tensor inside the model holds NaN because one that its operator read does."""
+        """Return whether a tensor inside the model holds NaN because an input of its operator does."""
         if tensor in self._outputs:
             return False
         read = self._graph.nodes[self._graph.tensors[tensor].producer].inputs
@@ -341,7 +351,7 @@ class Comparison:
         return any(each is not None and each.has_nan for each in before)
 
     def _wrong_text(self, record: Record) -> str:
-        """What is wrong with a tensor end to end, "" if nothing is."""
+        """Describe the error of a tensor end to end, "" if it is right."""
         deviation = record.deviation
         if deviation is None:
             return ""
@@ -397,7 +407,7 @@ class Comparison:
 
 
 def _from_random(graph: Graph) -> frozenset[int]:
-    """Tensors that depend on random numbers, themselves not drawn."""
+    """Return the tensors that depend on random numbers but are not drawn themselves."""
     drawn: set[int] = set()
     found: set[int] = set()
     for node in graph.nodes:

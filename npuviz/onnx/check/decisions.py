@@ -1,4 +1,5 @@
-"""Results that are choices: classes, indices and comparisons, which a rounding decides where it is close."""
+"""Judges discrete results (classes, indices, comparisons), which rounding may decide either way if they are
+close."""
 
 import math
 
@@ -16,8 +17,9 @@ _ROUNDING = {"Cast": np.trunc, "Floor": np.floor, "Ceil": np.ceil, "Round": np.r
 
 
 def holds_scores(graph: Graph, tensor: int) -> bool:
-    """Whether the last axis of a tensor holds the scores of classes: a softmax along it, or the result of a
-    matrix product, maybe behind operators that only change the form."""
+    """Return whether the last axis of a tensor holds scores of classes: a softmax along it, or the result of
+    a
+    matrix product, possibly behind operators that only change shape or type."""
     found = graph.tensors[tensor]
     if len(found.shape) < 2 or found.shape[-1] < 2:
         return False
@@ -38,8 +40,9 @@ def holds_scores(graph: Graph, tensor: int) -> bool:
 
 
 def _is_product(graph: Graph, tensor: int, size: int) -> bool:
-    """Whether a matrix product made a tensor with an axis of this size, maybe behind operators that only
-    change the form."""
+    """Return whether a matrix product made a tensor whose last axis has this size, possibly behind operators
+    that
+    only change shape or type."""
     while graph.tensors[tensor].producer >= 0 and graph.tensors[tensor].shape[-1:] == (size,):
         node = graph.nodes[graph.tensors[tensor].producer]
         if node.op_type not in _VIEWS:
@@ -51,9 +54,11 @@ def _is_product(graph: Graph, tensor: int, size: int) -> bool:
 def other_classes(
     found: np.ndarray, reference: np.ndarray, share: float, least: float = 0.0
 ) -> tuple[list[int], int]:
-    """Rows (all axes but the last, flat) whose largest element is another one, and how many more differ where
-    the reference's own margin is within `share` of the row's magnitude, or `least`, so that either may be
-    right.
+    """Find rows whose largest element is at another index than in the reference.
+
+    Returns the rows (index over all axes but the last) where that is wrong, and the number of further rows
+    where
+    the reference's margin is at most `share` of the row's magnitude, or `least`, so that either may be right.
 
     found, reference  of the same shape
     """
@@ -72,11 +77,13 @@ def other_classes(
 def is_close_call(
     graph: Graph, tensor: int, found: np.ndarray, inputs: list[np.ndarray], share: float
 ) -> bool:
-    """Whether an integer or boolean result that differs from the reference is what other roundings of the
-    reference's inputs would give.
+    """Return whether an integer or boolean result that differs from the reference could result from other
+    roundings
+    of the reference's inputs.
 
-    found   what the machine has, of the tensor's shape
-    inputs  the reference's inputs of the tensor's node;  share  error allowed of them, of their magnitude
+    found   values of the machine, in the tensor's shape
+    inputs  the reference's inputs of the tensor's node;  share  their allowed error, relative to their
+    magnitude
     """
     node = graph.nodes[graph.tensors[tensor].producer]
     if any(np.asarray(each).dtype.kind not in "biuf" for each in inputs[:2]):
@@ -98,7 +105,7 @@ def is_close_call(
 
 
 def _chooses_alike(node: Node, values: np.ndarray, found: np.ndarray, allowed: float) -> bool:
-    """Whether the elements chosen are as large (small) as those that the reference chooses."""
+    """Return whether the chosen elements are as large (small) as the best ones, within the allowed error."""
     if not values.ndim:
         return True
     is_sorted = node.op_type == "TopK"
@@ -122,7 +129,7 @@ def _differs(op_type: str, values: list[np.ndarray], found: np.ndarray) -> np.nd
 
 
 def row_text(row: int, found: np.ndarray, reference: np.ndarray) -> str:
-    """Which class a row has and which it should have."""
+    """Describe which element of a row is the largest, and which should be."""
     size = reference.shape[-1]
     chosen = int(found.reshape(-1, size)[row].astype(np.float64).argmax())
     wanted = int(reference.reshape(-1, size)[row].astype(np.float64).argmax())

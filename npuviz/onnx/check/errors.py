@@ -1,4 +1,5 @@
-"""How far a machine's tensor is from the reference, and which of its elements are too far."""
+"""Measures the errors of a machine's tensor against the reference, and finds the elements beyond the
+tolerance."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ REQUANTIZED = "requantised integers within one step"
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Error allowed of an element: a share of it, and a share of the tensor's largest magnitude; the sum
-    counts. `least` is allowed wherever that is less, and so is `smallest`: the smallest number of the type,
-    below which it has none but 0."""
+    """Allowed error of an element: a share of the element plus a share of the tensor's largest magnitude,
+    but at
+    least `least` (of an activation table) and `smallest` (the smallest number of the type above 0)."""
 
     of_element: float
     of_tensor: float
@@ -23,7 +24,7 @@ class Tolerance:
     smallest: float = 0.0
 
     def text(self, dtype: str) -> str:
-        """The tolerance of a type in words."""
+        """Describe the tolerance for a type."""
         least = f", at least {self.least:.2g} of an activation table" if self.least else ""
         return (
             f"{dtype} {self.of_element:g} of the element + {self.of_tensor:g} of the largest magnitude{least}"
@@ -32,7 +33,8 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Wrong elements (flat bool), the largest error, the same relative to the largest magnitude, and the
+    """Wrong elements (flat bool), the largest error, the largest error relative to the largest magnitude,
+    and the
     rule in words."""
 
     bad: np.ndarray
@@ -42,11 +44,11 @@ class Errors:
 
 
 Rule = Callable[[np.ndarray, np.ndarray], Errors]
-"""Errors of what was found against what is expected, both flat."""
+"""Function that computes the errors of found values against expected ones, both flat."""
 
 
 def integer_errors(found: np.ndarray, expected: np.ndarray, steps: int, rule: str) -> Errors:
-    """Errors of integers; `steps` is the distance that is allowed."""
+    """Compute the errors of integers; `steps` is the allowed distance."""
     a, b = found.astype(np.float64), expected.astype(np.float64)
     distance = np.abs(a - b)
     bad = distance > steps if steps else found != expected
@@ -54,11 +56,11 @@ def integer_errors(found: np.ndarray, expected: np.ndarray, steps: int, rule: st
 
 
 def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance | float, rule: str) -> Errors:
-    """Errors of floats. Values that are not finite must be equal.
+    """Compute the errors of floats. Values that are not finite must be equal.
 
-    tolerance  a number is an error that every element may have
+    tolerance  a plain number is the absolute error allowed of every element
     """
-    # Bits that are signalling NaNs are values like others here.
+    # Converting a signalling NaN warns; NaNs are handled below.
     with np.errstate(invalid="ignore"):
         a, b = found.astype(np.float64), expected.astype(np.float64)
         finite = np.isfinite(b)
@@ -79,16 +81,16 @@ def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance |
 
 
 def _largest(distance: np.ndarray, scale: float) -> tuple[float, float]:
-    """The largest error, and the same relative to the largest magnitude."""
+    """Return the largest error, and the largest error relative to `scale`."""
     absolute = float(distance.max(initial=0))
     return absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
 
 
 def coarsest_types(graph: Graph, order: Sequence[str], type_of: Callable[[int], str]) -> list[str]:
-    """Per tensor the float type with the largest error on the way to it, "" for exact integers.
+    """Return for each tensor the coarsest float type among its ancestors and itself, "" for exact integers.
 
     order    float types, the finest first
-    type_of  tensor -> the one of them in which it is computed and held, "" for exact integers
+    type_of  tensor -> its type, one of `order`, "" for exact integers
     """
     ranks = {"": -1, **{name: rank for rank, name in enumerate(order)}}
     own = [ranks[type_of(tensor.id)] for tensor in graph.tensors]

@@ -1,4 +1,4 @@
-"""A model in float64: how far the reference itself is from what a model means."""
+"""Runs a model in float64, to measure the error of the reference itself."""
 
 from collections.abc import Collection, Mapping
 
@@ -16,10 +16,11 @@ MAX_NODES = 4096
 def exact_values(
     graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Collection[int]
 ) -> dict[int, np.ndarray]:
-    """Values of tensors with all floats in float64, by ONNX's evaluator.
+    """Compute tensors with all floats in float64, by ONNX's evaluator.
 
-    A node that it cannot run, or that is too large for it, runs in ONNX Runtime in its own types. Empty for
-    a model of more than MAX_NODES nodes, or one that cannot be run node by node.
+    A node that the evaluator cannot run, or that is too large for it, runs in ONNX Runtime in the node's own
+    types.
+    Returns {} for a model of more than MAX_NODES nodes, or one that cannot be run node by node.
     """
     if len(graph.nodes) > MAX_NODES:
         return {}

@@ -1,4 +1,4 @@
-"""What the file as it is puts out: whether reading and rewriting have changed what the model means."""
+"""Runs the unchanged file, to check that reading and rewriting have not changed the model's outputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,9 +23,9 @@ from npuviz.program.graph import Graph
 
 
 def outputs_of_file(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
-    """Values of the graph's outputs that ONNX Runtime makes of the file, by tensor id.
+    """Run the file in ONNX Runtime and return the values of the graph's outputs by tensor id.
 
-    Nothing is optimised. Raises FormatError with the reason where the file cannot be run.
+    Graph optimisations are off. Raises FormatError with the reason if the file cannot be run.
     """
     path = graph.file
     if path is None or not path.is_file():
@@ -51,17 +51,19 @@ def outputs_of_file(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int,
 
 
 def leaves_out_roundings(graph: Graph) -> bool:
-    """Whether products of the graph read operands unrounded that the file rounds to 8 bits."""
+    """Return whether products of the graph read operands unrounded that the file rounds to 8 bits."""
     return any(NOT_ROUNDED in text for text in graph.assumptions)
 
 
 def other_outputs(
     graph: Graph, references: References, outputs: Sequence[int], values: Mapping[int, np.ndarray]
 ) -> Iterator[tuple[int, str]]:
-    """Outputs of the graph, run in ONNX Runtime, that are not those of the file, each with what is wrong.
+    """Yield the outputs of the graph, run in ONNX Runtime, that differ from those of the file, with a
+    description.
 
-    values  of the file; fused operators round elsewhere, by no more than the types and the depth allow. A
-            graph that leaves out roundings to 8 bits may be as far from the file as any right network
+    values  of the file. Fused operators may round differently, within the tolerance of types and depth. A
+    graph
+    that leaves out roundings to 8 bits gets the largest tolerance, LARGEST_SHARE
     """
     allowed = allowed_errors(graph, Precision(lambda index: graph.tensors[index].dtype))
     if leaves_out_roundings(graph):
@@ -104,7 +106,8 @@ def _deviation(
 
 
 def _is_coarse(graph: Graph, references: References, tensor: int, deviation: Deviation) -> bool:
-    """Whether the graph is about as far from itself in float64 as it is from the file."""
+    """Return whether the graph's own error against float64 is about as large as its difference from the
+    file."""
     if not deviation.is_beyond or deviation.is_lost:
         return False
     found = references.get(tensor).reshape(-1)

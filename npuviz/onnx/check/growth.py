@@ -1,11 +1,12 @@
-"""How far an output may be off end to end: a rule that follows from element types and the graph's depth.
+"""Computes the tolerance of a tensor end to end from element types and the graph's depth.
 
-Every operator rounds its result once, in the type in which it is held, and its sums once for each element
-they add, in float32. Roundings are as good as independent, so what n of them make grows with the square
-root of n (N. Higham and T. Mary, "A new approach to probabilistic rounding error analysis", 2019), and the
-longest way from an input counts. `SAFETY` covers what the rule does not know: how much the operators
-themselves amplify. Where they amplify more than that, the rule calls a tensor wrong whose operators are all
-right; that is what a network that loses its accuracy in this type looks like.
+Every operator rounds its result once, in the type of the tensor, and its sums once for each added element, in
+float32. Roundings are nearly independent, so that the error of n of them grows with the square root of n
+(N. Higham and T. Mary, "A new approach to probabilistic rounding error analysis", 2019), along the longest
+path from an input. `SAFETY` covers the amplification of errors by operators, which the rule does not know.
+Where
+operators amplify more than that, a tensor counts as wrong although all operators are right: the network loses
+its accuracy in this type.
 """
 
 import math
@@ -25,20 +26,19 @@ UNITS: Mapping[str, float] = {
     "int8": 2.0**-9,
     "float8": 2.0**-4,
 }
-"""Largest relative error of one rounding by type; of 8-bit integers half a step of their range."""
+"""Largest relative error of one rounding by type; for 8-bit integers half a step relative to their range."""
 
 SAFETY = 8.0
 LARGEST_SHARE = 0.1
-"""Nothing further off than this share of a tensor's magnitude is right, unless one rounding of its type is
-about as large."""
+"""Largest tolerance as a share of a tensor's magnitude, unless SAFETY roundings of its type are larger."""
 SENTINEL = 1e30
-"""Larger magnitudes stand for infinity (masks), and say nothing about the others."""
+"""Larger magnitudes stand for infinity (masks) and do not count in a tensor's magnitude."""
 
 BOUNDS: Mapping[str, float] = {
     "Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0, "Erf": 1.0, "Softmax": 1.0, "Softsign": 1.0,
     "Sin": 1.0, "Cos": 1.0,
 }  # fmt: skip
-"""Largest magnitude of functions that have one, whatever their input."""
+"""Largest magnitude of bounded functions."""
 
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "Scan", "Loop"))
@@ -46,13 +46,12 @@ _RECURRENT = frozenset(("LSTM", "GRU", "RNN", "Scan", "Loop"))
 
 @dataclass(frozen=True)
 class Precision:
-    """What a machine rounds to.
+    """The types that a machine rounds to, and other sources of errors.
 
     type_of       tensor -> the type in which it is computed and held, a key of UNITS, "" for exact integers
-    table_errors  node -> error of the activation table that computes it, as a share of the function's own
-                  range: a table's entries are as far apart where the function is small
-    limits        type -> its largest number, for types that a model's values do leave
-    steps         of 8 bits that one operator may be off
+    table_errors  node -> error of the activation table that computes it, as a share of the function's range
+    limits        type -> its largest number, for types whose range values of models exceed
+    steps         allowed error of one operator in steps of 8-bit integers
     """
 
     type_of: Callable[[int], str]
@@ -61,7 +60,7 @@ class Precision:
     steps: float = 1.0
 
     def unit(self, graph: Graph, tensor: int) -> float:
-        """Relative error of what makes a tensor, 0 for exact integers."""
+        """Return the relative error of the operator that makes a tensor, 0 for exact integers."""
         if is_eight_bits(graph, tensor):
             return UNITS["int8"]
         own = UNITS.get(self.type_of(tensor), 0.0)
@@ -70,14 +69,15 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a tensor may be off end to end.
+    """Allowed error of a tensor end to end.
 
     share      of its largest magnitude
-    roundings  on the longest way to it
-    dtype      the coarsest type on that way, "" if nothing on it rounds
-    absolute   error of the activation table that made it, if its function is bounded, or steps of the 8 bits
-               that it was read from; counts where it is more
-    origin     of that error, in words
+    roundings  on the longest path to it
+    dtype      the coarsest type among its ancestors and itself, "" if nothing rounds
+    absolute   allowed at least: the error of the activation table that made it, if its function is bounded,
+    or
+      steps of the 8-bit integers that it was read from
+    origin     of `absolute`, in words
     """
 
     share: float
@@ -96,7 +96,7 @@ class Allowed:
 
 
 def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
-    """What each tensor of the graph may be off end to end."""
+    """Compute the allowed error of each tensor of the graph end to end."""
     units = [precision.unit(graph, tensor.id) for tensor in graph.tensors]
     variances = [unit * unit for unit in units]
     counts = [1 if unit else 0 for unit in units]
@@ -124,8 +124,9 @@ def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
 
 
 def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
-    """Per tensor the absolute error of the activation table that made it, if its function is bounded; moved
-    and converted elements keep theirs. 0 for all others.
+    """Return for each tensor the absolute error of the activation table that made it, if its function is
+    bounded,
+    else 0; operators that move or convert elements pass the error of their inputs on.
 
     errors  as `Precision.table_errors`
     """
@@ -133,9 +134,12 @@ def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
 
 
 def step_floors(graph: Graph, precision: Precision) -> list[float]:
-    """Per tensor `precision.steps` of the 8 bits that it was read from, however few of them its values use,
-    and a rounding of the most they reach: what is almost half way may be rounded either way. Other 8 bits
-    that its elements came from add theirs. 0 for all others."""
+    """Return for each tensor the absolute error of the 8-bit integers that it was read from, else 0.
+
+    That is `precision.steps` steps, and a rounding of the largest value they can hold, since a value close
+    to half
+    way may round either way. If its elements went through several 8-bit tensors, their errors add.
+    """
 
     def floor_of(node: Node) -> float:
         step = _step(graph, node)
@@ -146,7 +150,7 @@ def step_floors(graph: Graph, precision: Precision) -> list[float]:
 
 
 def _step(graph: Graph, node: Node) -> float:
-    """Step of the 8 bits that a DequantizeLinear of a computed tensor reads, 0 for other nodes."""
+    """Return the scale of a DequantizeLinear that reads a computed 8-bit tensor, 0 for other nodes."""
     scale = graph.constants.get(node.inputs[1]) if node.op_type == "DequantizeLinear" else None
     if scale is None or np.size(scale) != 1 or not is_eight_bits(graph, node.inputs[0]):
         return 0.0
@@ -155,7 +159,9 @@ def _step(graph: Graph, node: Node) -> float:
 
 
 def _floors(graph: Graph, floor_of: Callable[[Node], float]) -> list[float]:
-    """Per tensor what its node says, and the largest of what the node reads where it moves or converts it."""
+    """Return for each tensor the floor of its node, plus the largest floor of the node's inputs if the node
+    only
+    moves or converts elements."""
     found = [0.0] * len(graph.tensors)
     for node in graph.nodes:
         floor = floor_of(node)
@@ -172,7 +178,7 @@ def _share(variance: float, unit: float) -> float:
 
 
 def _added(graph: Graph, node: Node, unit: float, before: float) -> tuple[float, int]:
-    """Variance and number of roundings that a node adds to a result."""
+    """Return the variance and the number of roundings that a node adds to its result."""
     if not unit or (node.op_type in MOVING and unit <= before):
         return 0.0, 0
     turns = _turns(graph, node)
@@ -181,13 +187,13 @@ def _added(graph: Graph, node: Node, unit: float, before: float) -> tuple[float,
 
 
 def _turns(graph: Graph, node: Node) -> int:
-    """How often a node computes on what it computed: the steps of recurrent operators."""
+    """Return how often a node applies itself to its own result: the steps of recurrent operators, else 1."""
     shape = graph.tensors[node.inputs[0]].shape if node.inputs and node.inputs[0] >= 0 else ()
     return max(1, shape[0]) if node.op_type in _RECURRENT and shape else 1
 
 
 def _summed(graph: Graph, node: Node) -> int:
-    """Elements that go into one sum of a node, about."""
+    """Estimate the number of elements in one sum of a node."""
     shapes = [graph.tensors[index].shape for index in node.inputs if index >= 0]
     if node.op_type in ("Conv", "ConvInteger", "QLinearConv") and len(shapes) > 1:
         weights = shapes[3] if node.op_type == "QLinearConv" and len(shapes) > 3 else shapes[1]
@@ -200,19 +206,20 @@ def _summed(graph: Graph, node: Node) -> int:
         return sum(shape[-1] for shape in shapes[1:3] if shape)
     made = max((graph.tensors[index].num_elements for index in node.outputs if index >= 0), default=1)
     read = max((math.prod(shape) for shape in shapes), default=1)
-    # What has as many elements as it reads may still have summed along an axis.
+    # An operator that keeps the number of elements may still sum along an axis.
     is_normal = "oftmax" in node.op_type or "Norm" in node.op_type
     last = shapes[0][-1] if is_normal and shapes and shapes[0] else 1
     return max(1, read // made if made else 1, last)
 
 
 def is_eight_bits(graph: Graph, tensor: int) -> bool:
-    """Whether a tensor holds 8-bit steps of something finer."""
+    """Return whether a computed tensor holds real numbers rounded to 8-bit integers."""
     return graph.tensors[tensor].producer >= 0 and is_requantized(graph, tensor)
 
 
 def magnitude(values: np.ndarray) -> float:
-    """Largest of flat float64 values without sentinels and what is not finite; 0 if none is left."""
+    """Return the largest magnitude of flat float64 values, without sentinels, infinities and NaN; 0 if none
+    is left."""
     sizes = np.abs(values)
     with np.errstate(invalid="ignore"):
         return float(sizes[sizes <= SENTINEL].max(initial=0))

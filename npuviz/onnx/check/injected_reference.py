@@ -1,4 +1,4 @@
-"""The reference execution with errors added to some of its tensors."""
+"""Runs the reference with errors added to some of its tensors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,10 +13,10 @@ from npuviz.program.graph import Graph
 
 
 class InjectedReference:
-    """A graph in ONNX Runtime in which everybody reads a tensor plus its error.
+    """A graph in ONNX Runtime in which all readers of chosen tensors read the tensor plus an error.
 
-    tensors  those that may get errors: inputs, constants and computed ones, of float types
-    read     tensors returned beside the graph's outputs
+    tensors  that may get errors: inputs, constants and computed ones, of float types
+    read     tensors to return in addition to the graph's outputs
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class InjectedReference:
         return helper.make_node("Add", [source, self._names[tensor]], [to])
 
     def run(self, errors: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """The outputs, and then what is read, with these errors added."""
+        """Run with these errors added (tensor -> error). Returns the outputs, then the tensors of `read`."""
         zero = np.zeros(())
         with np.errstate(over="ignore"):
             given = {
@@ -66,7 +66,7 @@ class InjectedReference:
 
 
 def _rename_inputs(node: onnx.NodeProto, renamed: Mapping[str, str]) -> None:
-    """Let a node, and what its branches take from around it, read other names."""
+    """Rename the inputs of a node, and the outer names that its subgraphs read."""
     for place, name in enumerate(node.input):
         node.input[place] = renamed.get(name, name)
     for attribute in node.attribute:
@@ -80,8 +80,8 @@ def _rename_inputs(node: onnx.NodeProto, renamed: Mapping[str, str]) -> None:
 
 
 def outputs_error(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
-    """The largest error of float outputs, as a share of each one's largest magnitude; infinite where the
-    error makes them so."""
+    """Return the largest error of float outputs, as a share of the output's largest magnitude; infinite if an
+    output has become infinite or NaN."""
     shares = [
         float_deviation(a.reshape(-1), b.reshape(-1), 0.0)
         for a, b in zip(found, exact, strict=True)

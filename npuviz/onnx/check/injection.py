@@ -1,5 +1,6 @@
-"""Which operators' errors matter: each is put into the reference alone, and what the outputs make of it is
-measured."""
+"""Finds the operators whose errors matter: the error of each is added to the reference alone, and the effect
+on
+the outputs is measured."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,15 +16,16 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 
 MAX_CANDIDATES = 64
-"""Operators that are tried one by one: those whose own errors are largest."""
+"""Most operators that are tried one by one: those with the largest own errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One operator: its own error, as a share of its result's magnitude, and what that alone does to the
-    outputs, as the largest share of an output's (infinite where it makes them so).
+    """One operator: its own error, as a share of its result's magnitude, and the largest error of an output
+    that it
+    causes alone, as a share of the output's magnitude (infinite if the output becomes infinite or NaN).
 
-    nodes  the operator, and those that are fused before it
+    nodes  the operator, and the operators fused into it
     """
 
     tensor: int
@@ -35,26 +37,27 @@ class Effect:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What the operators' own errors add up to.
+    """The effects of the operators' own errors on the outputs.
 
     effects  the largest first
-    left     error of the outputs with the errors of the first 0, 1, 2, ... of them taken away
+    left     error of the outputs without the errors of the first 0, 1, 2, ... effects
     """
 
     effects: tuple[Effect, ...]
     left: tuple[float, ...]
 
     def needed(self, allowed: float) -> int:
-        """How many of the first effects must go until the outputs are within a share, all if never."""
+        """Return how many of the first effects must be removed to bring the outputs within a share; all if
+        never."""
         return next((count for count, error in enumerate(self.left) if error <= allowed), len(self.effects))
 
 
 def explain(
     graph: Graph, inputs: Mapping[str, np.ndarray], held: Held, report: Callable[[float], None]
 ) -> Explanation:
-    """Measure what each operator's own error does to the outputs.
+    """Measure the effect of each operator's own error on the outputs.
 
-    held  tensor -> its values in the machine, in the graph's type; None where it does not hold it
+    held  tensor -> its values in the machine, in the graph's type; None if the machine does not hold it
     """
     errors = _own_errors(graph, held)
     is_held = {tensor.id for tensor in graph.tensors if tensor.producer < 0 or held(tensor.id) is not None}
@@ -81,7 +84,7 @@ def explain(
 
 
 def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int, ...]:
-    """The nodes that compute a tensor from what the machine holds, its own first."""
+    """Return the nodes that compute a tensor from tensors that the machine holds, its producer first."""
     found: dict[int, None] = {}
     waiting = [tensor]
     while waiting:
@@ -94,7 +97,9 @@ def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int
 
 
 def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]:
-    """Float tensor -> what its operator adds to the right result, and the largest share of its magnitude."""
+    """Return float tensor -> the error that its operator adds to the right result, and the largest one as a
+    share of
+    the magnitude."""
     own = OwnInputs(graph, held)
     found: dict[int, tuple[np.ndarray, float]] = {}
     for tensor in computed_tensors(graph):

@@ -1,4 +1,4 @@
-"""What the reference makes of a machine's own inputs, operator by operator."""
+"""Runs the reference operator by operator on the machine's own values of the inputs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,10 +12,10 @@ from npuviz.program.graph import Graph, Node
 
 
 class OwnInputs:
-    """Results of operators on what the machine had before them.
+    """Reference results of operators on the machine's own inputs.
 
-    held    tensor -> its values in the machine, None where it does not hold it
-    stored  tensor and its result -> the same as the machine's memory would hold it
+    held    tensor -> its values in the machine, None if the machine does not hold it
+    stored  tensor and its result -> the result as the machine's memory would hold it
     """
 
     def __init__(
@@ -27,7 +27,8 @@ class OwnInputs:
         self._last: tuple[int, dict[int, np.ndarray]] = (-1, {})
 
     def values(self, tensor: int) -> np.ndarray | None:
-        """What ONNX Runtime makes of it, None where it cannot tell."""
+        """Compute a tensor with ONNX Runtime from the machine's inputs of its operator, None if that is not
+        possible."""
         producer = self._graph.tensors[tensor].producer
         if self._last[0] != producer:
             outputs = [index for index in self._graph.nodes[producer].outputs if index >= 0]
@@ -36,14 +37,16 @@ class OwnInputs:
         return found if found is None or self._stored is None else self._stored(tensor, found)
 
     def exact(self, tensor: int) -> np.ndarray | None:
-        """The same in float64, None where nobody can tell or it would take too long."""
+        """Compute a tensor in float64 from the machine's inputs, None if that is not possible or would take
+        too long."""
         found = computed_from(self._graph, [tensor], self._held, run_exactly)
         return None if found is None else found[tensor]
 
 
 def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id with all floats in float64, by ONNX's evaluator, or by ONNX Runtime
-    where that fails or would take too long. Raises FormatError where both do."""
+    """Compute the results of a node by tensor id with all floats in float64, by ONNX's evaluator, or by ONNX
+    Runtime
+    if the evaluator fails or would take too long. Raises FormatError if both do."""
     wide = {index: _widened(values, graph.tensors[index].dtype) for index, values in arrays.items()}
     try:
         return evaluate_node(graph, node, wide)
@@ -52,7 +55,7 @@ def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> d
 
 
 def _widened_graph(graph: Graph, node: Node) -> Graph:
-    """The graph with the floats that a node reads and makes in float64."""
+    """Return the graph with float64 as the type of all floats that a node reads and makes."""
     tensors = list(graph.tensors)
     for index in (*node.inputs, *node.outputs):
         if index >= 0 and _is_float(tensors[index].dtype):

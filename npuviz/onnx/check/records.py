@@ -1,4 +1,4 @@
-"""What came of comparing one tensor: how far it is from the reference, and how far per operator."""
+"""Results of the comparison of one tensor: its errors end to end and per operator."""
 
 from dataclasses import dataclass, replace
 
@@ -19,12 +19,13 @@ CLASSES = (
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far a tensor is from the reference, end to end.
+    """Error of a tensor against the reference, end to end.
 
-    absolute, relative  the largest error, and as a share of the reference's largest magnitude
+    absolute, relative  the largest error, absolute and as a share of the reference's largest magnitude
+    is_beyond           an element is beyond the tolerance
     is_lost             infinity or NaN where the reference has none; has_nan  one of them is NaN
-    magnitude           the reference's largest
-    is_uncertain        the reference itself is about as far from the model in float64
+    magnitude           largest magnitude of the reference
+    is_uncertain        the reference's own error against float64 is about as large
     """
 
     absolute: float
@@ -49,29 +50,32 @@ class Deviation:
 
     @property
     def text(self) -> str:
-        """The largest error in words."""
+        """The largest error as text."""
         if not np.isfinite(self.relative):
             return f"{self.absolute:.3g}"
         return f"{self.absolute:.3g}, {self.relative:.2g} of the largest magnitude"
 
     def as_uncertain(self) -> "Deviation":
-        """The same where the reference is no closer to the truth."""
+        """Return a copy that is accepted because the reference itself is no more exact."""
         return replace(self, is_beyond=False, is_uncertain=True)
 
     def as_choice(self) -> "Deviation":
-        """The same for a choice that roundings of its inputs may decide either way."""
+        """Return a copy that is accepted because rounding of the inputs may decide the choice either way."""
         return replace(self, is_beyond=False)
 
 
 def float_deviation(
     found: np.ndarray, reference: np.ndarray, share: float, least: np.ndarray | float = 0.0
 ) -> Deviation:
-    """Floats, flat: each element may be off by a share of the reference's largest magnitude, and by `least`
-    (of all, or of each) where that is more.
+    """Measure the deviation of flat floats: each element may be off by a share of the reference's largest
+    magnitude,
+    or by `least` (one number, or one per element) if that is more.
 
-    A reference that is infinite, NaN or a sentinel for infinity allows a share of itself only.
+    An element whose reference is a sentinel for infinity may be off by a share of itself; infinities and NaN
+    must
+    be equal.
     """
-    # Bits that are signalling NaNs are values like others here.
+    # Converting a signalling NaN warns; NaNs are handled below.
     with np.errstate(invalid="ignore"):
         a, b = found.astype(np.float64), reference.astype(np.float64)
         finite = np.isfinite(b)
@@ -89,7 +93,7 @@ def float_deviation(
 
 
 def integer_deviation(found: np.ndarray, reference: np.ndarray, steps: float) -> Deviation:
-    """Integers, flat, that may be off by so many steps."""
+    """Measure the deviation of flat integers that may be off by `steps`."""
     a, b = found.astype(np.float64), reference.astype(np.float64)
     absolute = float(np.abs(a - b).max(initial=0))
     scale = float(np.abs(b).max(initial=0))
@@ -100,10 +104,10 @@ def integer_deviation(found: np.ndarray, reference: np.ndarray, steps: float) ->
 
 @dataclass(slots=True)
 class Record:
-    """One tensor; a tensor that is compared in two places keeps the worse of both.
+    """Comparisons of one tensor; if it is compared twice, the worse result is kept.
 
-    own_class, own_errors  of the comparison per operator;  other_class  what is wrong with its ranking
-    spread, own_spread  how the errors are distributed, end to end and per operator
+    own_class, own_errors  of the comparison per operator;  other_class  describes a wrong ranking of classes
+    spread, own_spread  distribution of the errors, end to end and per operator
     """
 
     tensor: int
@@ -115,7 +119,7 @@ class Record:
     own_spread: Spread | None = None
 
     def add(self, deviation: Deviation, spread: Spread | None) -> None:
-        """Keep a comparison end to end."""
+        """Keep a comparison end to end if it is worse than the one before."""
         old = self.deviation
         if old is None or (deviation.is_lost, deviation.is_beyond, deviation.absolute) > (
             old.is_lost,
@@ -125,10 +129,10 @@ class Record:
             self.deviation, self.spread = deviation, spread
 
     def note(self, name: str, errors: Errors | None, spread: Spread | None = None) -> None:
-        """Keep a comparison per operator."""
+        """Keep a comparison per operator, unless the tensor is wrong already."""
         if self.own_class == "wrong":
             return
         self.own_class = name
         if errors is not None and (self.own_errors is None or errors.absolute >= self.own_errors.absolute):
-            # The wrong elements are kept elsewhere.
+            # The wrong elements are kept in Comparison.failed.
             self.own_errors, self.own_spread = replace(errors, bad=np.zeros(0, np.bool_)), spread

@@ -1,4 +1,4 @@
-"""Reference values of a graph's tensors, run in groups that fit in memory together."""
+"""Computes reference values of a graph's tensors, in groups that fit in memory together."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +13,10 @@ _KEPT_GROUPS = 2
 
 
 class References:
-    """What ONNX Runtime computes (one thread, nothing optimised) from a model's inputs.
+    """Values that ONNX Runtime computes (one thread, no optimisation) from a model's inputs.
 
-    inputs  graph input name -> array. Tensors are best asked for in the order given.
+    inputs  graph input name -> array
+    tensors  to compute; asking for them in this order avoids repeated runs
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]) -> None:
@@ -26,8 +27,8 @@ class References:
         self._kept: OrderedDict[int, dict[int, np.ndarray]] = OrderedDict()
 
     def get(self, tensor: int) -> np.ndarray:
-        """Values of a tensor; also of inputs and constants. Raises FormatError when
-        ONNX Runtime refuses the model."""
+        """Return the values of a tensor, an input or a constant. Raises FormatError if ONNX Runtime refuses
+        the model."""
         given = self._graph.constants.get(tensor)
         if given is None:
             given = self.inputs.get(self._graph.tensors[tensor].name)

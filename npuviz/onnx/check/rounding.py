@@ -1,4 +1,4 @@
-"""What the model's outputs would become if one tensor were kept in a narrower type."""
+"""Measures the errors of a model's outputs if one tensor were kept in a narrower type."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from npuviz.sim.check_result import Spread
 
 FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 BITS = {"int8": 8, "int4": 4}
-"""Integers stand for steps of one scale per tensor, symmetric around 0: the largest magnitude is the largest
-step."""
+"""Integer types: one scale per tensor, symmetric around 0, with the largest magnitude at the largest
+integer."""
 TYPES = (*FLOATS, *BITS)
 MOST_TENSORS = 2000
 _GROUP_BYTES = 256 << 20
@@ -24,10 +24,10 @@ INPUT, WEIGHT, COMPUTED = "input", "weight", "computed"
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """One tensor in one type, everything else as the model has it.
+    """One tensor in one type, with all other tensors unchanged.
 
     kind     INPUT, WEIGHT or COMPUTED
-    own      how far that puts it off
+    own      distribution of the rounding errors of the tensor
     outputs  the largest error of the model's outputs, as a share of their largest magnitude
     """
 
@@ -40,11 +40,12 @@ class Rounded:
 
 @dataclass(frozen=True)
 class RoundingResult:
-    """The tensors that were asked for, in the order of the graph.
+    """Results for the wanted tensors, in the order of the graph.
 
-    together  dtype -> error of the outputs with all of them in that type, each with the rounding that it has
-              alone: an estimate
-    left_out  names of float tensors that nobody rounds: scalars and what only shapes are made from
+    together  dtype -> error of the outputs with all of them in that type, estimated with the rounding errors
+    that
+      each tensor has alone; {} if they are too large to keep
+    left_out  names of float tensors that were not tried: scalars that are no results
     """
 
     rows: tuple[Rounded, ...]
@@ -53,8 +54,9 @@ class RoundingResult:
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Float values as a type holds them, in their own type. Floats beyond its largest number become
-    infinite, or that number in a type without infinity."""
+    """Round float values to a type, and return them in their own type. Values beyond the range become
+    infinite, or
+    the largest number of a type without infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         wide = values.astype(np.float32)
         if dtype in BITS:
@@ -71,7 +73,7 @@ def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def check_types(names: Collection[str]) -> None:
-    """Raise UsageError for a type that nobody can round to."""
+    """Raise UsageError for a type that `rounded` does not know."""
     for name in names:
         if name not in TYPES:
             raise UsageError(f"type {echo(name)}: expected one of {', '.join(TYPES)}")
@@ -83,9 +85,9 @@ def round_tensors(
     wanted: tuple[Sequence[str], Collection[int]],
     report: Callable[[float], None],
 ) -> RoundingResult:
-    """Put tensors into narrower types, one at a time, and see what the outputs become.
+    """Round tensors to narrower types, one at a time, and measure the errors of the outputs.
 
-    wanted  the types, and the tensors; of no tensors, all floats that are worth it
+    wanted  (types, tensors); without tensors, all float tensors with more than one element or a producer
     Raises UsageError for more than MOST_TENSORS, FormatError where ONNX Runtime refuses the model.
     """
     types, chosen = wanted
@@ -95,7 +97,7 @@ def round_tensors(
         tensors = [tensor for tensor in tensors if tensor in chosen]
     if len(tensors) > MOST_TENSORS:
         raise UsageError(f"{len(tensors)} tensors: at most {MOST_TENSORS} at once; name some of them")
-    # The runtime is not needed by those who only show types and results.
+    # Imported late: showing types and results does not need the runtime.
     from npuviz.onnx.check.injected_reference import InjectedReference, outputs_error
 
     session = InjectedReference(graph, inputs, tensors)
@@ -134,7 +136,7 @@ def _kind(graph: Graph, tensor: int) -> str:
 
 
 def _candidates(graph: Graph) -> tuple[list[int], list[str]]:
-    """Float tensors that somebody reads or that are outputs, and names of those that are left out."""
+    """Return the float tensors that are read or are outputs, and the names of those that are left out."""
     read = {index for node in graph.nodes for index in node.inputs if index >= 0}
     found: list[int] = []
     left_out: list[str] = []
@@ -150,7 +152,7 @@ def _candidates(graph: Graph) -> tuple[list[int], list[str]]:
 
 
 def _groups(graph: Graph, tensors: Sequence[int]) -> list[list[int]]:
-    """Tensors that fit in memory together."""
+    """Split tensors to groups that fit in memory together."""
     found: list[list[int]] = [[]]
     size = 0
     for tensor in tensors:

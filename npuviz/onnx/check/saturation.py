@@ -1,8 +1,10 @@
-"""What Sigmoid and Softmax make of an error that their input may have.
+"""Computes the errors that Sigmoid and Softmax may have because of the allowed error of their input.
 
-Where they level off, their result is tiny, and its relative error is as large as the absolute error of their
-input: exp(-9) is off by half if -9 is off by 5 %. A network whose logits are right is right with a Sigmoid
-behind them, too, so that the result may be off by what the allowed error of the input makes.
+Where they saturate, the result is tiny, and its relative error is as large as the absolute error of the
+input:
+exp(-9) is off by half if -9 is off by 5 %. If the logits are within their tolerance, a Sigmoid behind them
+must
+pass too, so that its result may have the error that the allowed error of the input causes.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +21,11 @@ References = Callable[[int], np.ndarray]
 def saturated_errors(
     graph: Graph, tensor: int, references: References, allowed: Sequence[Allowed]
 ) -> np.ndarray | float:
-    """Absolute errors (flat float64, an element each) that a tensor may have if a Sigmoid or Softmax made it,
-    at most LARGEST_SHARE of their range; else the error of the activation table that made it, or 0.
+    """Return the allowed absolute error of each element (flat float64) of a tensor that a Sigmoid or Softmax
+    made, at
+    most LARGEST_SHARE; for other tensors the error of the activation table that made them, or 0.
 
-    references  values of a tensor
+    references  tensor -> its reference values
     """
     made = _origin(graph, tensor, references)
     table = allowed[made].absolute
@@ -34,20 +37,20 @@ def saturated_errors(
     if not before.share or not np.isfinite(values).all():
         return table
     error = before.share * magnitude(values.reshape(-1))
-    # Beyond 50 the functions change by all that a double holds.
+    # Limited to 50, so that exp does not overflow: the functions have reached their limits by then.
     grown = np.exp(min(error, 50.0))
     results = np.asarray(references(made), np.float64).reshape(-1)
     if node.op_type == "Softmax":
         # An element's own logit rises while all others fall.
         grown = grown * grown
-    # With the odds p / (1 - p) that much larger: the other direction changes less where p is below a half.
+    # The result if the odds p / (1 - p) grow, and if they shrink, by this factor.
     more = results * grown / (1.0 - results + results * grown) - results
     less = results - results / (results + (1.0 - results) * grown)
     return np.maximum(np.minimum(np.maximum(more, less), LARGEST_SHARE), table)
 
 
 def _origin(graph: Graph, tensor: int, references: References) -> int:
-    """The tensor whose elements a tensor holds in the same order, behind views and Ifs that hand one on."""
+    """Return the tensor that a tensor's elements come from unchanged and in order, through views and Ifs."""
     while graph.tensors[tensor].producer >= 0:
         node = graph.nodes[graph.tensors[tensor].producer]
         if node.op_type in _VIEWS:

@@ -1,4 +1,4 @@
-"""How the errors of a tensor's elements are distributed."""
+"""Computes the distribution of the errors of a tensor's elements."""
 
 import math
 
@@ -9,7 +9,8 @@ from npuviz.sim.check_result import LARGEST_EXPONENT, NUM_BINS, SMALLEST_EXPONEN
 
 
 def spread_of(found: np.ndarray, reference: np.ndarray) -> Spread | None:
-    """The distribution of errors of real numbers, both flat and of one size; None for other types.
+    """Compute the distribution of the errors of real numbers, both flat and of one size; None for other
+    types.
 
     Where the reference is infinite, NaN or a sentinel for infinity, only equality counts.
     """
@@ -45,7 +46,7 @@ def _counts(distance: np.ndarray, same: np.ndarray, lost: np.ndarray) -> tuple[i
     _, exponent = np.frexp(distance)
     # 0.5 <= mantissa < 1, so that 2**-3 has the exponent -2.
     places = np.clip(exponent - 1, SMALLEST_EXPONENT - 1, LARGEST_EXPONENT + 1) - SMALLEST_EXPONENT + 2
-    places[distance == 0] = 1  # what only a sentinel tells apart
+    places[distance == 0] = 1  # elements that differ only in a sentinel
     places[same] = 0
     places[lost] = NUM_BINS - 1
     return tuple(np.bincount(places, minlength=NUM_BINS).tolist())

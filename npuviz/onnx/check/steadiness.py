@@ -1,4 +1,4 @@
-"""How far a model's outputs move when its inputs move by less than any machine rounds them."""
+"""Measures how far a model's outputs move if its inputs change by less than the rounding of any machine."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,18 +12,20 @@ from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
 
 CHANGE = 2.0**-20
-"""Of each input: a millionth, sixteen roundings of fp32."""
+"""Relative change of each input: a millionth, sixteen roundings of fp32."""
 
 IS_MUCH = 0.25
-"""Share of what an output may be off that such a movement must have: what machines round is far more."""
+"""A movement of an output is remarked from this share of its tolerance on: machines round inputs far more."""
 EXPLAINS = 0.01
-"""Share of an error from which on such a movement is told: less says nothing about it."""
+"""A movement of an output is remarked from this share of its error on: a smaller one does not explain it."""
 
 
 def moves(graph: Graph, references: References, tensors: Collection[int]) -> Mapping[int, float]:
-    """Tensor -> how far the reference's own values move, as a share of the largest magnitude, where all float
-    inputs of the model change by up to CHANGE of themselves; of a model that is given integers alone, what it
-    makes of integers. Empty for a model without either."""
+    """Return tensor -> how far the reference moves, as a share of the largest magnitude, if all float inputs
+    of the
+    model change by up to CHANGE of themselves; in a model with integer inputs only, the first float tensors
+    made
+    from integers change. {} if there is nothing to change."""
     wanted = [tensor for tensor in tensors if graph.tensors[tensor].dtype == "float32"]
     if not wanted:
         return {}
@@ -40,7 +42,8 @@ def moves(graph: Graph, references: References, tensors: Collection[int]) -> Map
 
 
 def _moved(graph: Graph, references: References, wanted: Sequence[int]) -> Mapping[int, np.ndarray]:
-    """Values of tensors once what comes first has changed. Raises FormatError when ONNX Runtime refuses."""
+    """Run the reference with changed inputs and return the wanted tensors. Raises FormatError if ONNX
+    Runtime refuses."""
     draw = np.random.default_rng(0)
 
     def change(array: np.ndarray) -> np.ndarray:
@@ -62,7 +65,8 @@ def _moved(graph: Graph, references: References, wanted: Sequence[int]) -> Mappi
 
 
 def _first_floats(graph: Graph) -> list[int]:
-    """Float tensors that a run makes of integers: rows of a table, and what 8 bits are read as."""
+    """Return float tensors that operators make from integer inputs: rows of a table, dequantised 8-bit
+    integers."""
     computed = set(graph.inputs)
     found: list[int] = []
     for node in graph.nodes:
@@ -75,7 +79,7 @@ def _first_floats(graph: Graph) -> list[int]:
 
 
 def remark(share: float) -> str:
-    """What a finding adds where an output moves noticeably, beside how far it is off."""
+    """Return the remark for a finding about an output that moves noticeably."""
     return (
         "; the model's inputs (integers: what is looked up with them), changed by a millionth, move the "
         f"reference's own by {share:.2g} of the largest magnitude: with these no rounding leaves it as it is"

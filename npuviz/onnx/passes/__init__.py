@@ -1,1 +1,1 @@
-"""What makes a model shorter or plainer before it is compiled: folding, functions, loops written out."""
+"""Passes that simplify a model before it is compiled: folding, inlining of functions, unrolling of loops."""

@@ -1,8 +1,8 @@
-"""Pairs of Transposes with other operators between them: the operators work in the first order of axes.
+"""Removes Transposes around operators that work equally well in the order of axes before them.
 
-Exporters of frameworks that keep channels last turn each image for its convolution and back behind it. What
-lies between two of them (activations, sums, products with constants, pads, views) does the same in either
-order, and then both go. A region is turned only where that leaves less for Transposes to move.
+Exporters of channels-last frameworks transpose each image before a convolution and back behind it. Operators
+between two Transposes (activations, sums, products with constants, pads, views) do the same work in either
+order, so that both can go. A region is rewritten only if Transposes then move fewer bytes.
 """
 
 import math
@@ -17,11 +17,11 @@ from npuviz.onnx.passes.element_operators import ALONE, PAIRS, WITH_NUMBERS
 from npuviz.onnx.passes.neighbours import Neighbours, Nodes, Shapes, settle_regions, store_weight
 
 Order = tuple[int, ...]
-"""Axes of a tensor in the order in which they are stored."""
+"""Axes of a tensor in the order of storage, as `perm` of Transpose."""
 
 
 def settle_transposes(draft: Draft, shapes: Shapes) -> bool:
-    """Take away Transposes around operators that need none, in place. Returns whether any went.
+    """Remove Transposes around operators that do not need them, in place. Returns whether any was removed.
 
     shapes  element type and shape of every tensor
     """
@@ -29,7 +29,7 @@ def settle_transposes(draft: Draft, shapes: Shapes) -> bool:
 
 
 class _Graph(Neighbours):
-    """A draft's nodes by what they read and make, with shapes."""
+    """Neighbours of a draft's nodes, with shapes and all Transposes."""
 
     def __init__(self, draft: Draft, shapes: Shapes, nodes: Nodes) -> None:
         super().__init__(draft, nodes)
@@ -56,21 +56,21 @@ def _inverse(order: Order) -> Order:
 
 
 def _through(first: Order, second: Order) -> Order:
-    """The order that one Transpose behind another makes."""
+    """Return the order of two Transposes, one behind the other, as one."""
     return tuple(first[axis] for axis in second)
 
 
 def _keeps_order(shape: Sequence[int], order: Order) -> bool:
-    """Whether elements stay where they are: only axes of one index move."""
+    """Return whether a Transpose keeps elements in place because it only moves axes of size 1."""
     moved = [axis for axis in order if shape[axis] > 1]
     return moved == sorted(moved)
 
 
 @dataclass
 class _Move:
-    """A node that works in another order of axes.
+    """A node that is to work in another order of axes.
 
-    weights  input -> constant in place of its own;  attributes  in place of its own
+    weights  position of an input -> constant to replace it;  attributes  name -> new value
     """
 
     node: NodeProto
@@ -79,9 +79,11 @@ class _Move:
 
 
 class _Region:
-    """What lies behind one Transpose and does the same in the order before it.
+    """The operators behind one Transpose that can work in the order of axes before it.
 
-    orders  tensor -> order in which the region stores it
+    moves    nodes to rewrite;  ends  Transposes that read tensors of the region
+    orders   tensor of the region -> order in which it is then stored
+    brought  operand from outside -> order in which the region needs it
     """
 
     def __init__(self, graph: _Graph, begin: NodeProto) -> None:
@@ -130,7 +132,7 @@ class _Region:
         self._drop_misfits()
 
     def _drop_misfits(self) -> None:
-        """Give up a region in which an operand turned out to lie in another order than was thought."""
+        """Empty the region if operands of one of its nodes would be stored in different orders."""
         for move in self.moves:
             names = [name for place, name in enumerate(move.node.input) if place not in move.weights and name]
             given = [name for name in names if name not in self._draft.weights]
@@ -142,7 +144,9 @@ class _Region:
     # --- operators -------------------------------------------------------------------------------------
 
     def _moved(self, node: NodeProto, name: str) -> tuple[_Move, Order] | None:
-        """A reader of a region's tensor in its order, and the order of what it makes; None if it is none."""
+        """Return how a reader of a region's tensor works in the region's order, and the order of its result;
+        None if it
+        cannot."""
         if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or node.output[0] not in self._shapes:
             return None
         order = self.orders[name]
@@ -184,11 +188,11 @@ class _Region:
     # --- what it costs ---------------------------------------------------------------------------------
 
     def is_better(self) -> bool:
-        """Whether Transposes would move less."""
+        """Return whether Transposes would move fewer bytes after the rewrite."""
         return self.moved_after() < self.moved_before()
 
     def moved_before(self) -> int:
-        """Bytes that Transposes of this region and those that it reads move as it is."""
+        """Return the bytes that the Transposes of this region and of its operands move now."""
         found = {node.output[0]: node for node in (self._begin, *self.ends)}
         for name in self.brought:
             maker = self._graph.makers.get(name)
@@ -197,7 +201,7 @@ class _Region:
         return sum(self._moving(node) for node in found.values())
 
     def moved_after(self) -> int:
-        """Bytes that they would move."""
+        """Return the bytes that Transposes would move after the rewrite."""
         found = 0 if self._goes(self._begin.output[0]) else self._moving(self._begin)
         if not self.moves and not self.ends:
             return found + self._moving(self._begin)
@@ -218,7 +222,7 @@ class _Region:
         return self._bytes(node.output[0]) * (not _keeps_order(shape, _order_of(node, len(shape))))
 
     def _goes(self, name: str) -> bool:
-        """Whether nobody but this region reads what a Transpose makes."""
+        """Return whether only this region reads the result of a Transpose, so that it can go."""
         if name in self._graph.held or name in self._kept:
             return False
         inside = {move.node.output[0] for move in self.moves} | {end.output[0] for end in self.ends}
@@ -229,12 +233,14 @@ class _Region:
         return tuple(shape[axis] for axis in self.orders[name])
 
     def _left(self, end: NodeProto) -> Order:
-        """The order that a Transpose of a region's tensor still has to make."""
+        """Return the order that a Transpose at the end of the region still has to make."""
         order = self.orders[end.input[0]]
         return _through(_inverse(order), _order_of(end, len(order)))
 
     def _source(self, name: str, order: Order) -> tuple[str, Order]:
-        """Where an operand from outside comes from, and the order that is left to make: Transposes cancel."""
+        """Return the tensor to read for an operand from outside, and the order left to make: a Transpose
+        that made the
+        operand is skipped."""
         maker = self._graph.makers.get(name)
         if maker is None or not _is_transpose(maker) or maker.input[0] not in self._shapes:
             return name, order
@@ -243,7 +249,7 @@ class _Region:
     # --- writing ---------------------------------------------------------------------------------------
 
     def write(self) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """Change the model; types and shapes of what is new."""
+        """Rewrite the region in the model. Returns types and shapes of the new tensors."""
         names = {self._begin.output[0]: self._begin.input[0]}
         made: dict[str, tuple[int, tuple[int, ...]]] = {}
         for name, order in self.orders.items():
@@ -275,7 +281,9 @@ class _Region:
         return made
 
     def _transposed(self, source: str, target: str, order: Order, shape: tuple[int, ...]) -> NodeProto:
-        """A tensor in another order: a view where elements stay in place. shape  of the target"""
+        """Make a node that stores a tensor in another order: Identity or Reshape if elements stay in place,
+        else
+        Transpose. shape  of the target"""
         if order == tuple(range(len(order))):
             return helper.make_node("Identity", [source], [target], name=f"{target}__same")
         if _keeps_order([shape[place] for place in _inverse(order)], order):
@@ -303,11 +311,13 @@ def _first(node: NodeProto) -> str:
 
 
 Rule = Callable[[NodeProto, Order, "Sequence[np.ndarray | None]", int], "tuple[_Move, Order] | None"]
-"""A node whose first input is stored in an order, its other inputs and the rank of its result."""
+"""Rule for an operator: (node, order of its first input, values of its other inputs, rank of its result) ->
+its
+move and the order of the result, None if it does not apply."""
 
 
 def _axes(node: NodeProto, values: Sequence[np.ndarray | None]) -> list[int] | None:
-    """Axes, which newer operator sets have as an input."""
+    """Return the axes of a node: an input in newer operator sets, else an attribute."""
     if values and values[0] is not None:
         return [int(axis) for axis in values[0].reshape(-1)]
     return next((list(item.ints) for item in node.attribute if item.name == "axes"), None)

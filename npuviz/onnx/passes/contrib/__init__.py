@@ -1,1 +1,1 @@
-"""Operators of language models and recurrent ones, written with plainer operators of the standard."""
+"""Rewrites operators of language models, recurrent ones and others with plainer operators of the standard."""

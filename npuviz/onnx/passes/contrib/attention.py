@@ -1,7 +1,7 @@
-"""Attention with heads in groups and a cache of earlier keys and values, written as matrix products.
+"""Rewrites attention with grouped heads and a KV cache as matrix products.
 
-Queries that share a head of keys stand one below the other, so that no key is repeated. Earlier keys and new
-ones are multiplied apart: the cache is read where it lies, and nothing is copied to put both side by side.
+Queries that share a key head are stacked as rows, so that keys are not repeated. Earlier and new keys are
+multiplied separately: the cache is read in place, and not copied to join both.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Heads:
 
 
 def write_group_query_attention(writer: Writer, node: NodeProto) -> None:
-    """GroupQueryAttention of com.microsoft: causal, with a cache whose length in use is an input."""
+    """Rewrite GroupQueryAttention of com.microsoft: causal, with a cache whose length in use is an input."""
     if len(node.input) > _LAST_KNOWN_INPUT or writer.wanted(3) or writer.given(10) or writer.given(11):
         raise CannotWrite
     if int(writer.attribute("smooth_softmax", 0)) > 0 or int(writer.attribute("qk_output", 0)):
@@ -69,7 +69,7 @@ def _group_sizes(writer: Writer) -> Heads:
 
 
 def _operands(writer: Writer, sizes: Heads) -> tuple[str, str, str]:
-    """Queries, keys and values as (batch, heads, rows, features)."""
+    """Return queries, keys and values as (batch, heads, rows, features)."""
     query, key, value = (writer.given(position) for position in range(3))
     if not key:
         width = sizes.features
@@ -83,7 +83,8 @@ def _operands(writer: Writer, sizes: Heads) -> tuple[str, str, str]:
 
 
 def as_heads(writer: Writer, name: str, shape: tuple[int, int, int, int]) -> str:
-    """(batch, rows, heads * features) as (batch, heads, rows, features)."""
+    """Rearrange a tensor to (batch, heads, rows, features). shape  (batch, rows, heads, features) of its
+    elements"""
     placed = writer.reshape(name, shape)
     if shape[1] == 1:
         return writer.reshape(placed, (shape[0], shape[2], shape[1], shape[3]))
@@ -91,7 +92,7 @@ def as_heads(writer: Writer, name: str, shape: tuple[int, int, int, int]) -> str
 
 
 def _before(writer: Writer, lengths: str, sizes: Heads) -> str:
-    """Rows of the cache in use before the new ones, (batch, 1) int64."""
+    """Compute the number of cache rows in use before the new ones, (batch, 1) int64."""
     key = ("before", lengths, sizes.batch, sizes.rows)
     if writer.shared(key):
         return writer.shared(key)
@@ -120,7 +121,9 @@ def _rotated(writer: Writer, operands: tuple[str, str], before: str, sizes: Head
 
 
 def _write_present(writer: Writer, new: tuple[str, str], before: str, sizes: Heads) -> None:
-    """The cache with the new rows; only the new rows where the cache was empty, or nobody wants more."""
+    """Write the present keys and values: the cache with the new rows, or only the new rows if the cache was
+    empty or
+    `only_new_rows` is set."""
     for position, rows in enumerate(new):
         target = writer.wanted(1 + position)
         if not target:
@@ -138,7 +141,7 @@ def _write_present(writer: Writer, new: tuple[str, str], before: str, sizes: Hea
 
 
 def _scattered(writer: Writer, names: tuple[str, str, str], before: str, sizes: Heads) -> None:
-    """Several new rows in a cache, at places known at run time."""
+    """Write several new rows to a cache, at positions known at run time only."""
     rows, cache, target = names
     total = writer.shape(target)[2]
     wide = cache
@@ -154,7 +157,7 @@ def _scattered(writer: Writer, names: tuple[str, str, str], before: str, sizes: 
 
 
 def _rows_where(writer: Writer, operator: str, before: str, total: int) -> str:
-    """Whether a row's number compares with `before`, (batch, 1, rows of the cache, 1)."""
+    """Compare the index of each cache row with `before`: (batch, 1, rows of the cache, 1) bool."""
     key = (operator, before, total)
     if not writer.shared(key):
         numbers = writer.constant(f"numbers{total}", np.arange(total, dtype=np.int64).reshape(1, 1, total, 1))
@@ -164,7 +167,8 @@ def _rows_where(writer: Writer, operator: str, before: str, total: int) -> str:
 
 
 def _cache_bias(writer: Writer, before: str, lengths: str, sizes: Heads) -> str:
-    """0 for rows of the cache that count, MASKED for others, broadcast to (batch, 1, queries, cached)."""
+    """Return the bias for cached keys: 0 for rows that count, MASKED for others, broadcasts to
+    (batch, 1, queries, cached)."""
     window = int(writer.attribute("local_window_size", -1))
     dtype = writer.dtype(writer.given(0))
     key = ("cache bias", lengths, sizes.rows, sizes.cached, window, sizes.group if window > 0 else 0)
@@ -182,7 +186,8 @@ def _cache_bias(writer: Writer, before: str, lengths: str, sizes: Heads) -> str:
 
 
 def _causal_bias(writer: Writer, sizes: Heads, dtype: np.dtype) -> str:
-    """What hides later rows from earlier ones, (1, 1, queries, rows); "" for one row."""
+    """Return the causal bias that hides later rows from earlier ones, (1, 1, queries, rows); "" for one
+    row."""
     if sizes.rows == 1:
         return ""
     window = int(writer.attribute("local_window_size", -1))
@@ -197,10 +202,10 @@ def _causal_bias(writer: Writer, sizes: Heads, dtype: np.dtype) -> str:
 def write_products(
     writer: Writer, query: str, blocks: list[tuple[str, str, str]], sizes: Heads, scale: float
 ) -> None:
-    """Scores, softmax and the weighted sum of values, over blocks of keys.
+    """Write scores, softmax and the weighted sum of values, over blocks of keys.
 
     query   (batch, heads, rows, features)
-    blocks  keys and values, (batch, kv heads, keys, features), and what is added to the scores, or ""
+    blocks  (keys, values, bias): (batch, kv heads, keys, features) twice, and a bias of the scores or ""
     """
     dtype = writer.dtype(writer.given(0))
     query = writer.add("Mul", [query, writer.constant("scale", np.array([scale], dtype))])
@@ -223,7 +228,7 @@ def write_products(
 
 
 def capped(writer: Writer, scores: str, dtype: np.dtype) -> str:
-    """Scores held within a soft cap, if the operator has one."""
+    """Limit scores by the soft cap, if the operator has one."""
     cap = float(writer.attribute("softcap", 0.0))
     if not cap:
         return scores
@@ -232,7 +237,8 @@ def capped(writer: Writer, scores: str, dtype: np.dtype) -> str:
 
 
 def write_multi_head_attention(writer: Writer, node: NodeProto) -> None:
-    """MultiHeadAttention of com.microsoft: three operands, with a bias, masks, and a cache that grows."""
+    """Rewrite MultiHeadAttention of com.microsoft: three operands, with a bias, masks, and a growing
+    cache."""
     if len(node.input) > 8 or writer.wanted(3) or not writer.given(1) or not writer.given(2):
         raise CannotWrite
     heads = int(writer.attribute("num_heads", 0))
@@ -263,7 +269,7 @@ def write_multi_head_attention(writer: Writer, node: NodeProto) -> None:
 
 
 def _grown(writer: Writer, rows: str, position: int) -> str:
-    """Keys or values behind those of the cache, which are a result too."""
+    """Append new keys or values to those of the cache; the result is an output of the operator too."""
     target = writer.wanted(1 + position)
     past = writer.given(6 + position)
     if past:
@@ -272,7 +278,8 @@ def _grown(writer: Writer, rows: str, position: int) -> str:
 
 
 def _late_bias(writer: Writer, bias: str, sizes: Heads, cached: int) -> str:
-    """The bias with later rows hidden from earlier ones."""
+    """Add a causal mask to the bias. `sizes.cached` is the number of all keys here, `cached` that of earlier
+    ones."""
     dtype = writer.dtype(writer.given(0))
     query, key = np.mgrid[: sizes.rows, : sizes.cached]
     hidden = np.where(key <= query + cached, 0.0, MASKED).astype(dtype)

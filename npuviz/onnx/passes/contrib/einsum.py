@@ -1,4 +1,4 @@
-"""Einsum of two tensors as a product of matrices with moves around it."""
+"""Rewrites Einsum of two tensors as a matrix product with Transposes and Reshapes around it."""
 
 from math import prod
 
@@ -8,8 +8,9 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 
 def write_einsum(writer: Writer, node: NodeProto) -> None:
-    """Einsum in which every letter stands once in a term: those of both terms that the result has count
-    products, those that it has not are summed over.
+    """Rewrite Einsum in which no term repeats a letter: letters of both terms and the result become batch
+    axes of the
+    product, letters of both terms only are summed over.
 
     Raises CannotWrite for other forms.
     """
@@ -45,7 +46,8 @@ def write_einsum(writer: Writer, node: NodeProto) -> None:
 
 
 def _sizes(writer: Writer, node: NodeProto, terms: list[str]) -> dict[str, int]:
-    """Letter -> size. Raises CannotWrite for shapes that are unknown, repeat or have no elements."""
+    """Return letter -> size. Raises CannotWrite for shapes that are unknown, contradict each other or are
+    empty."""
     found: dict[str, int] = {}
     for name, term in zip(node.input, terms, strict=True):
         shape = writer.shape(name)
@@ -60,7 +62,7 @@ def _sizes(writer: Writer, node: NodeProto, terms: list[str]) -> dict[str, int]:
 def _brought(
     writer: Writer, name: str, term: str, order: list[str], shape: list[int], sizes: dict[str, int]
 ) -> str:
-    """A term with its letters in an order, under a shape."""
+    """Transpose a term to an order of letters, and reshape it."""
     if order != list(term):
         name = writer.add("Transpose", [name], perm=[term.index(letter) for letter in order])
     return name if shape == [sizes[letter] for letter in order] else writer.reshape(name, shape)

@@ -1,4 +1,4 @@
-"""A model in which operators of language models and on 8-bit tensors are written with plainer ones."""
+"""Rewrites the operators of a model for which this package has a plainer form."""
 
 from collections.abc import Callable, Collection, Mapping
 
@@ -40,41 +40,46 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **SUB_PIXELS,
 }
 _LATE = (*SELECTION, *SUB_PIXELS)
-"""Written out after constants are folded."""
+"""Operators that are rewritten only after constants are folded."""
 _STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE))
 CACHE_ROWS = ("npuviz.cache", "rows")
-"""Key and value of a model's metadata: GroupQueryAttention gives the new rows of the cache only. Who runs the
-program has them written where the cache lies, instead of a copy of the whole cache."""
+"""Key and value of a model's metadata: GroupQueryAttention returns the new rows of the cache only. The
+caller then
+writes these rows to its cache, instead of a copy of the whole cache."""
 OLDEST_OPSET = 9
-"""From here on, the standard has Where."""
+"""The first operator set with Where."""
 
 
 Whole = Callable[[NodeProto], bool]
-"""Whether the machine runs a node as it is."""
+"""Predicate: whether the machine runs a node as it is."""
 
 
 def only_recurrent(node: NodeProto) -> bool:
-    """Recurrent operators, those on 8-bit tensors, Einsum, those that pick rows, transposed convolutions and
-    pads stay as they are, all others are written out."""
+    """Return True for nodes that stay as they are by default: recurrent operators, those on 8-bit tensors,
+    Einsum,
+    those that pick rows, transposed convolutions and pads; all others are rewritten."""
     return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
 
 
 def but_late(whole: Whole) -> Whole:
-    """As `whole`; what is written out after constants are folded stays for now."""
+    """Return the predicate for the pass before folding: `whole`, and everything that is rewritten after
+    it."""
     return lambda node: node.op_type in _LATE or whole(node)
 
 
 def only_late(whole: Whole) -> Whole:
-    """As `whole`; only what is written out after constants are folded is, and recurrent operators, whose
-    weights may have been no constants before."""
+    """Return the predicate for the pass after folding: only late operators are rewritten, and recurrent
+    ones, whose
+    weights may have become constants by folding; both unless `whole` keeps them."""
     return lambda node: (node.op_type not in _LATE and node.op_type not in RECURRENT) or whole(node)
 
 
 def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
-    """Those of the given names that have one result, and of an attention no bias, padding mask or cache;
-    and all on 8-bit tensors or that make such.
+    """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only
+    without bias,
+    padding mask and cache), and all operators on 8-bit tensors.
 
-    picks_rows  whether those that pick rows are written out
+    picks_rows  whether operators that pick rows are rewritten
     """
 
     def is_plain(node: NodeProto) -> bool:
@@ -92,7 +97,7 @@ def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
 
 
 def has_contrib(draft: Draft, whole: Whole = only_recurrent) -> bool:
-    """Whether the model has operators that `expand_contrib` may write out."""
+    """Return whether the model has operators that `expand_contrib` may rewrite."""
     return opset_of(draft.proto) >= OLDEST_OPSET and any(
         _is_wanted(node, whole) for node in draft.proto.graph.node
     )
@@ -105,10 +110,10 @@ def expand_contrib(
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS,
     selection_elements: int = 0,
 ) -> list[str]:
-    """Write out operators of language models, in place; returns the names of those that stay as they are.
+    """Rewrite operators with plainer ones, in place. Returns the names of nodes that could not be rewritten.
 
     shapes  of the model's tensors;  whole, dynamic_weights, selection_elements  as of ModelForm
-    What a node makes keeps its name; what lies between is called after the node.
+    Results of a node keep their names; intermediate tensors are named after the node.
     """
     made: list[NodeProto] = []
     left: list[str] = []
@@ -152,7 +157,7 @@ def _is_wanted(node: NodeProto, whole: Whole) -> bool:
 
 
 def _open_shapes(graph: GraphProto, names: Collection[str]) -> None:
-    """Leave the sizes of results to inference."""
+    """Clear the sizes of graph outputs, so that shape inference determines them."""
     for value in graph.output:
         if value.name in names:
             for dim in value.type.tensor_type.shape.dim:

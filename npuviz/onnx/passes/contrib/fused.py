@@ -1,4 +1,5 @@
-"""Products that ONNX Runtime's optimiser has joined with what follows them, as they were before."""
+"""Splits products that ONNX Runtime's optimiser fused with a sum or activation into separate operators
+again."""
 
 from collections.abc import Mapping
 
@@ -10,14 +11,14 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "": (), "Relu": (), "Sigmoid": (), "Tanh": (), "LeakyRelu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"), "Clip": ("min", "max"),
 }  # fmt: skip
-"""Activation -> what its parameters are called, in their order."""
+"""Activation -> names of its parameters, in order."""
 _CLIP_HAS_INPUTS = 11
 _OWN = ("activation", "activation_params")
 _OF_GEMM = {"activation_alpha": "alpha", "activation_beta": "beta", "activation_gamma": "gamma"}
 
 
 def write_fused_conv(writer: Writer, node: NodeProto) -> None:
-    """FusedConv: a Conv, a sum with another tensor, an activation."""
+    """Rewrite FusedConv: a Conv, a sum with another tensor, an activation."""
     activation = _text(writer.attribute("activation", b""))
     names = _PARAMETERS.get(activation)
     values = list(writer.attribute("activation_params", []))
@@ -34,7 +35,7 @@ def write_fused_conv(writer: Writer, node: NodeProto) -> None:
 
 
 def write_fused_gemm(writer: Writer, node: NodeProto) -> None:
-    """FusedGemm: a Gemm and an activation."""
+    """Rewrite FusedGemm: a Gemm and an activation."""
     activation = _text(writer.attribute("activation", b""))
     if activation not in _PARAMETERS or activation == "Clip" or standard(node):
         raise CannotWrite

@@ -1,4 +1,4 @@
-"""Normalisations with a residual sum in front."""
+"""Rewrites normalisations with a residual sum in front as two operators."""
 
 from onnx import NodeProto
 
@@ -6,13 +6,14 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 
 def write_skip_simplified(writer: Writer, node: NodeProto) -> None:
-    """SkipSimplifiedLayerNormalization: the sum of two or three tensors, and its RMS normalisation."""
+    """Rewrite SkipSimplifiedLayerNormalization: the sum of two or three tensors, and its RMS
+    normalisation."""
     del node
     _write(writer, 3, "SimplifiedLayerNormalization", [writer.given(2)], 1e-5)
 
 
 def write_skip(writer: Writer, node: NodeProto) -> None:
-    """SkipLayerNormalization: the sum of two or three tensors, and its normalisation."""
+    """Rewrite SkipLayerNormalization: the sum of two or three tensors, and its normalisation."""
     del node
     scales = [writer.given(2), writer.given(3)] if writer.given(3) else [writer.given(2)]
     _write(writer, 4, "LayerNormalization", scales, 1e-12)

@@ -1,4 +1,4 @@
-"""Operators on 8-bit tensors, written as their float forms between DequantizeLinear and QuantizeLinear."""
+"""Rewrites operators on 8-bit tensors as their float forms between DequantizeLinear and QuantizeLinear."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,8 +13,11 @@ _AXES_FROM = 13
 
 
 def _real(writer: Writer, first: int, axis: int = 0) -> str:
-    """A tensor with its scale and zero point, three inputs from `first` on, as real numbers: made once for
-    all who read it."""
+    """Dequantise a tensor, whose scale and zero point are the inputs behind it; done once for all its
+    readers.
+
+    first  position of the tensor among the inputs;  axis  of the scales, if there are several
+    """
     tensor, scale, point = (writer.given(first + place) for place in range(3))
     key = ("real", tensor, scale, point, axis)
     if writer.shared(key):
@@ -31,7 +34,8 @@ def _real(writer: Writer, first: int, axis: int = 0) -> str:
 
 
 def _stored(writer: Writer, real: str, first: int) -> None:
-    """The result: real numbers in 8 bits, with the scale and zero point from input `first` on."""
+    """Quantise real numbers to the node's result, with the scale and zero point at input `first` and behind
+    it."""
     names = [real, *(writer.given(first + place) for place in range(2))]
     if np.size(writer.known(names[1])) != 1:
         raise CannotWrite
@@ -45,7 +49,7 @@ def _attributes(node: NodeProto, *without: str) -> dict[str, Any]:
 
 
 def write_conv(writer: Writer, node: NodeProto) -> None:
-    """QLinearConv: the bias counts in steps of features times weights."""
+    """Rewrite QLinearConv, whose bias has the scale of features times weights."""
     inputs = [_real(writer, 0), _real(writer, 3)]
     if writer.given(8):
         inputs.append(_bias(writer, writer.given(1), writer.given(4), writer.given(8)))
@@ -53,7 +57,7 @@ def write_conv(writer: Writer, node: NodeProto) -> None:
 
 
 def _bias(writer: Writer, *names: str) -> str:
-    """A bias of int32 as real numbers. names  scale of the features, of the weights; the bias"""
+    """Dequantise a bias of int32. names  scale of the features, scale of the weights, bias"""
     one, two, stored = names
     steps = np.float32(writer.known(one).reshape(-1)[0]) * writer.known(two).reshape(-1).astype(np.float32)
     values = writer.known(stored).reshape(-1).astype(np.float64) * steps
@@ -61,7 +65,7 @@ def _bias(writer: Writer, *names: str) -> str:
 
 
 def write_product(writer: Writer, node: NodeProto) -> None:
-    """QLinearMatMul."""
+    """Rewrite QLinearMatMul."""
     del node
     columns = max(0, len(writer.shape(writer.given(3))) - 1)
     product = writer.add("MatMul", [_real(writer, 0), _real(writer, 3, columns)])
@@ -69,7 +73,7 @@ def write_product(writer: Writer, node: NodeProto) -> None:
 
 
 def write_gemm(writer: Writer, node: NodeProto) -> None:
-    """QGemm with a result of 8 bits."""
+    """Rewrite QGemm with a result of 8 bits."""
     if not writer.given(7) or float(writer.attribute("alpha", 1.0)) != 1:
         raise CannotWrite
     is_turned = bool(writer.attribute("transB", 0))
@@ -98,7 +102,7 @@ def _single(op_type: str, *without: str) -> Callable[[Writer, NodeProto], None]:
 
 
 def write_concat(writer: Writer, node: NodeProto) -> None:
-    """QLinearConcat: the scale of the result comes first."""
+    """Rewrite QLinearConcat, whose first inputs are scale and zero point of the result."""
     parts = [_real(writer, place) for place in range(2, len(node.input), 3)]
     _stored(writer, writer.add("Concat", parts, **_attributes(node)), 0)
 
@@ -116,4 +120,5 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "QLinearSigmoid": _single("Sigmoid"),
     "QLinearSoftmax": _single("Softmax", "opset"),
 }
-"""Operator -> what writes its float form. Those of the standard are QLinearConv and QLinearMatMul."""
+"""Operator -> function that writes its float form. Of these, QLinearConv and QLinearMatMul are of the
+standard."""

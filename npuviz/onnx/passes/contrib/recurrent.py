@@ -1,7 +1,9 @@
-"""RNN, GRU and LSTM step by step: the products with the inputs of all steps at once, then a step for each.
+"""Rewrites RNN, GRU and LSTM step by step: one product for the inputs of all steps, then operators for each
+step.
 
-Of the forms that exporters write: usual activations, no clip, no peepholes, sequences of one length. An LSTM
-of ONNX Runtime's quantiser rounds the inputs of all steps at once, and the state before each, to 8 bits.
+Covers the forms that exporters write: default activations, no clip, no peepholes, sequences of one length. An
+LSTM of ONNX Runtime's quantiser rounds the inputs of all steps at once, and the state before each step, to 8
+bits.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,33 +15,38 @@ from onnx import NodeProto
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 MAX_STEPS = 512
-"""Steps of all directions: more are better done by a loop than written out."""
+"""Most steps of all directions together that are written out."""
 
 MIN_WEIGHTS = 1 << 15
-"""Of a direction: with fewer, a step is over so soon that beginning its operators takes longer than a Host
-does for all. Measured on the systolic machine: 15,360 weights of an LSTM take 2.8 times as long, 28,224 of a
-GRU 1.3 times, 36,864 of an LSTM a 1.2th."""
+"""Least weights of a direction: with fewer, starting the operators of a step takes longer than the whole
+operator on
+a Host. Measured on the systolic machine: 15,360 weights of an LSTM take 2.8 times as long as on the Host,
+28,224 of
+a GRU 1.3 times, 36,864 of an LSTM a 1.2th."""
 
 FEW_STEPS = 4
-"""Of all directions: so many take less than reaching the Host does (measured there: one of 24,576 weights a
-third of the time)."""
+"""Steps of all directions up to which an operator is written out whatever its weights, since reaching the
+Host takes
+longer (measured there: one of 24,576 weights takes a third of the time)."""
 
 MIN_RNN_WEIGHTS = 1 << 13
-"""The same of an RNN, whose step has three operators (measured there: two of 50,160 and four of 23,232
-weights a 1.1th)."""
+"""Least weights of a direction of an RNN, whose step has three operators only (measured there: two of 50,160
+and
+four of 23,232 weights take a 1.1th)."""
 
 _PLAIN = {b"tanh": "Tanh", b"relu": "Relu", b"sigmoid": "Sigmoid"}
-"""Functions of an RNN without factors of their own."""
+"""Activations of an RNN that have no parameters."""
 _DYNAMIC_FROM = 11
-"""The operator set that has DynamicQuantizeLinear."""
+"""The first operator set with DynamicQuantizeLinear."""
 Product = Callable[[str, np.ndarray, str], str]
-"""A tensor (..., k), the weights of a direction (n, k) and what they are called -> their product (..., n)."""
+"""Function: (tensor (..., k), weights of a direction (n, k), name of the weights) -> their product (...,
+n)."""
 Step = Callable[[str, tuple[str, ...]], tuple[str, ...]]
-"""Gates from the input of a step, and the state before it -> the state after it, hidden values first."""
+"""Function: (gates from the input of a step, state before it) -> state after it, hidden values first."""
 
 
 def write_lstm(writer: Writer, node: NodeProto) -> None:
-    """LSTM of the standard."""
+    """Rewrite LSTM of the standard."""
     if writer.given(7) or int(writer.attribute("input_forget", 0)):
         raise CannotWrite
     _refuse_others(writer, [b"Sigmoid", b"Tanh", b"Tanh"])
@@ -47,9 +54,9 @@ def write_lstm(writer: Writer, node: NodeProto) -> None:
 
 
 def write_dynamic_lstm(writer: Writer, node: NodeProto) -> None:
-    """DynamicQuantizeLSTM of ONNX Runtime: weights of 8 bits, stored (directions, k, 4 * hidden).
+    """Rewrite DynamicQuantizeLSTM of ONNX Runtime: weights of 8 bits, stored (directions, k, 4 * hidden).
 
-    As one thread computes it; with more, ONNX Runtime rounds the state of each of a batch by itself.
+    Rounds as ONNX Runtime does with one thread; with more threads it rounds the states of a batch separately.
     """
     if writer.opset < _DYNAMIC_FROM or writer.given(7) or int(writer.attribute("input_forget", 0)):
         raise CannotWrite
@@ -58,13 +65,13 @@ def write_dynamic_lstm(writer: Writer, node: NodeProto) -> None:
 
 
 def write_gru(writer: Writer, node: NodeProto) -> None:
-    """GRU of the standard, with the reset before or after the product."""
+    """Rewrite GRU of the standard, with the reset before or after the product."""
     _refuse_others(writer, [b"Sigmoid", b"Tanh"])
     _write(writer, node, 3, _gru_step, (5,))
 
 
 def write_rnn(writer: Writer, node: NodeProto) -> None:
-    """RNN of the standard, with one function of those below in both directions."""
+    """Rewrite RNN of the standard, with one activation of _PLAIN in all directions."""
     chosen = writer.attribute("activations", [b"Tanh"])[:1]
     if chosen[0].lower() not in _PLAIN:
         raise CannotWrite
@@ -73,7 +80,7 @@ def write_rnn(writer: Writer, node: NodeProto) -> None:
 
 
 def _refuse_others(writer: Writer, usual: list[bytes]) -> None:
-    """Raise CannotWrite for a form without a rule here."""
+    """Raise CannotWrite for activations other than the usual ones, sequence lengths, clip and layout 1."""
     direction = writer.attribute("direction", b"forward")
     known = [each.lower() for each in usual] * (2 if direction == b"bidirectional" else 1)
     chosen = [each.lower() for each in writer.attribute("activations", known)]
@@ -89,8 +96,11 @@ def _write(
     states: tuple[int, ...],
     steps: Mapping[str, tuple[int, int]] | None = None,
 ) -> None:
-    """states  positions of the inputs with the states before the first step
-    steps      "W" and "R" -> positions of scale and zero point of weights of 8 bits, which are stored turned
+    """Write a recurrent operator step by step. Raises CannotWrite if it does not fit, or the Host is faster.
+
+    gates   number of gates;  make_step  makes the Step of a direction
+    states  positions of the inputs with the states before the first step
+    steps   "W" and "R" -> positions of scale and zero point of weights of 8 bits, which are stored transposed
     """
     sizes = writer.shape(writer.given(0))
     weights, again = writer.known(writer.given(1)), writer.known(writer.given(2))
@@ -141,14 +151,15 @@ def _write(
 
 
 def fewest_weights(kind: str, steps: int) -> int:
-    """Weights of a direction from which on the steps are written out. steps  of all directions"""
+    """Return the weights of a direction from which on the steps are written out. steps  of all directions
+    together"""
     if steps <= FEW_STEPS:
         return 0
     return MIN_RNN_WEIGHTS if kind == "RNN" else MIN_WEIGHTS
 
 
 def _first_states(writer: Writer, position: int, shape: tuple[int, int, int]) -> list[str]:
-    """A state before the first step, (1, batch, hidden) for each direction."""
+    """Return a state before the first step, (1, batch, hidden) for each direction."""
     if writer.given(position):
         return writer.split(writer.given(position), [1] * shape[0], 0)
     dtype = writer.dtype(writer.given(0))
@@ -163,7 +174,8 @@ def _in_floats(writer: Writer) -> Product:
 
 
 def _in_eight_bits(writer: Writer, steps: Mapping[str, tuple[int, int]], number: int) -> Product:
-    """Products with weights of 8 bits; the other operand is rounded to 8 bits of the range it has."""
+    """Return a function for products with 8-bit weights, which rounds the other operand to 8 bits at run
+    time."""
 
     def product(source: str, weights: np.ndarray, name: str) -> str:
         scales, points = (_of_direction(writer, position, number) for position in steps[name[0]])
@@ -185,7 +197,7 @@ def _in_eight_bits(writer: Writer, steps: Mapping[str, tuple[int, int]], number:
 
 
 def _of_direction(writer: Writer, position: int, number: int) -> np.ndarray:
-    """A scale or zero point of a direction: one number, or one for each column."""
+    """Return the scale or zero point of a direction: one number, or one for each column."""
     values = writer.known(writer.given(position))
     found = values.reshape(values.shape[0], -1)[number] if values.ndim else values.reshape(1)
     return found[0] if found.size == 1 else found
@@ -194,7 +206,7 @@ def _of_direction(writer: Writer, position: int, number: int) -> np.ndarray:
 def _inputs(
     writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, size: tuple[int, int]
 ) -> list[str]:
-    """Gates from the inputs alone, (1, batch, gates * hidden) for each step."""
+    """Compute the part of the gates that depends on the inputs, (1, batch, gates * hidden) for each step."""
     number, rows = size
     array, product = weights
     found = product(writer.given(0), array, f"W{number}")
@@ -202,13 +214,13 @@ def _inputs(
 
 
 def _joined(writer: Writer, parts: list[str], shape: tuple[int, ...]) -> str:
-    """Hidden values of all steps in their order, under a shape."""
+    """Concatenate the hidden values of all steps, and reshape them."""
     whole = writer.add("Concat", parts, axis=0) if len(parts) > 1 else parts[0]
     return writer.reshape(whole, shape)
 
 
 def _lstm_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, number: int) -> Step:
-    """Gates lie in the order input, output, forget, cell."""
+    """Make the step of an LSTM; gates are in the order input, output, forget, cell."""
     again, product = weights
     hidden = again.shape[1]
     del bias
@@ -238,7 +250,8 @@ def _rnn_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndar
 
 
 def _gru_step(writer: Writer, weights: tuple[np.ndarray, Product], bias: np.ndarray, number: int) -> Step:
-    """Gates lie in the order update, reset, hidden. New values n become n + update * (state - n)."""
+    """Make the step of a GRU; gates are in the order update, reset, hidden. The new state is
+    n + update * (state - n)."""
     again, _ = weights
     hidden = again.shape[1]
     is_reset_late = bool(writer.attribute("linear_before_reset", 0))

@@ -1,4 +1,5 @@
-"""Rotary position embedding: pairs of features turned by an angle that follows from the position."""
+"""Rewrites rotary position embedding, which rotates pairs of features by an angle that depends on the
+position."""
 
 import numpy as np
 from onnx import NodeProto
@@ -9,7 +10,7 @@ Shape = tuple[int, ...]
 
 
 def write_rotary(writer: Writer, node: NodeProto) -> None:
-    """RotaryEmbedding of com.microsoft and of the standard (since operator set 23)."""
+    """Rewrite RotaryEmbedding of com.microsoft and of the standard (since operator set 23)."""
     source = writer.given(0)
     if standard(node):
         cos, sin, positions = writer.given(1), writer.given(2), writer.given(3)
@@ -41,14 +42,14 @@ def write_rotary(writer: Writer, node: NodeProto) -> None:
 
 
 def _counted_from(writer: Writer, first: str, rows: int) -> str:
-    """Positions of all rows, (rows,), from that of the first one, (1,)."""
+    """Compute the positions of all rows, (rows,), from the first one, (1,)."""
     return writer.add("Add", [first, writer.constant("rows", np.arange(rows, dtype=np.int64))])
 
 
 def angles_at(
     writer: Writer, tables: tuple[str, str], positions: str, size: tuple[int, int], axis: int
 ) -> tuple[str, str]:
-    """Cosines and sines of positions, (batch, 1, rows, pairs), or (batch, rows, 1, pairs) for axis 2.
+    """Look up cosines and sines of positions, (batch, 1, rows, pairs), or (batch, rows, 1, pairs) for axis 2.
 
     tables  names of the cosines and sines of all positions, (positions, pairs);  size  batch and rows
     """
@@ -65,9 +66,11 @@ def angles_at(
 def turn(
     writer: Writer, source: tuple[str, Shape], angles: tuple[str, str], turned: int, is_paired: bool
 ) -> str:
-    """A tensor (name and shape) with the first `turned` of its last axis turned; returns the new name.
+    """Rotate the first `turned` features of a tensor's last axis. Returns the name of the result.
 
-    is_paired  neighbours are pairs; else the first and the second half are
+    source     name and shape of the tensor
+    is_paired  neighbouring features form pairs; else feature i of the first half pairs with i of the second
+    half
     """
     name, shape = source
     rest = shape[-1] - turned

@@ -1,4 +1,4 @@
-"""Scaler of the tabular domain (ai.onnx.ml), written as a difference and a product."""
+"""Rewrites Scaler of the tabular domain (ai.onnx.ml) as a difference and a product."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 
 def write_scaler(writer: Writer, node: NodeProto) -> None:
-    """(x - offset) * scale in fp32, with one number for all columns or one for each."""
+    """Rewrite Scaler: (x - offset) * scale in fp32, with one number for all columns or one for each."""
     del node
     source = writer.given(0)
     columns = writer.shape(source)[-1:]

@@ -1,8 +1,10 @@
-"""Rows that a run picks by their numbers, as products with a matrix of ones and zeros.
+"""Rewrites picking rows by indices known at run time as a product with a matrix of ones and zeros.
 
-A number counts from the front, or, below zero, from the back: each row has two columns in the matrix. It is
-worth its room for few rows only. Zero times infinity is no number: constants that hold one stay out of it.
-What a run makes is, and a check tells. The number of a row that there is not picks zeros: that is a hazard.
+An index counts from the front or, if negative, from the back: each row has two columns in the matrix, which
+pays
+off for few rows only. Zero times infinity is NaN: constants with infinities are not rewritten; computed
+tensors are,
+and a check finds the NaN. An index out of range picks zeros, which is a hazard.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +17,11 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 from npuviz.sim.checks.row_numbers import ROW_NUMBERS
 
 _EXPANDED = 8
-"""Operators behind one another through which a number is followed to where it was one for a whole row."""
+"""Most Expand and Identity operators through which an index per element is traced to an index per row."""
 
 
 def write_gather(writer: Writer, node: NodeProto) -> None:
-    """Gather by numbers that a run makes, along one axis of a tensor of floats."""
+    """Rewrite Gather of floats along one axis by indices known at run time."""
     del node
     table, numbers = writer.given(0), writer.given(1)
     shape, picked = writer.shape(table), writer.shape(numbers)
@@ -39,7 +41,7 @@ def write_gather(writer: Writer, node: NodeProto) -> None:
 
 
 def write_gather_nd(writer: Writer, node: NodeProto) -> None:
-    """GatherND whose numbers name whole rows of the first axis."""
+    """Rewrite GatherND whose indices select whole rows of the first axis."""
     del node
     table, numbers = writer.given(0), writer.given(1)
     shape, picked = writer.shape(table), writer.shape(numbers)
@@ -56,7 +58,7 @@ def write_gather_nd(writer: Writer, node: NodeProto) -> None:
 
 
 def write_scatter_elements(writer: Writer, node: NodeProto) -> None:
-    """ScatterElements that adds whole rows to rows of a tensor of floats, as networks on graphs do."""
+    """Rewrite ScatterElements that adds whole rows to rows of a tensor of floats, as graph networks do."""
     if writer.attribute("reduction", b"none") != b"add":
         raise CannotWrite
     data, numbers, updates = (writer.given(place) for place in range(3))
@@ -75,7 +77,7 @@ def write_scatter_elements(writer: Writer, node: NodeProto) -> None:
 
 
 def _require(writer: Writer, values: str, numbers: str) -> None:
-    """Values are floats, there are some, and the numbers come from the run."""
+    """Raise CannotWrite unless values are non-empty floats (finite if constant) and indices are computed."""
     if writer.is_known(numbers) or writer.dtype(values).kind != "f":
         raise CannotWrite
     if writer.is_known(values) and not np.isfinite(writer.known(values)).all():
@@ -85,7 +87,7 @@ def _require(writer: Writer, values: str, numbers: str) -> None:
 
 
 def _write_repeated(writer: Writer, table: str, wide: Sequence[int], shape: Sequence[int]) -> None:
-    """The only row, as often as it is named."""
+    """Repeat the only row of a table for each index."""
     if prod(wide) == prod(writer.shape(table)):
         writer.reshape(table, shape, writer.wanted(0))
         return
@@ -98,7 +100,7 @@ def _ones(writer: Writer, rows: int, columns: int) -> str:
 
 
 def _twice(writer: Writer, values: str, shape: Sequence[int]) -> str:
-    """Rows as fp32, and once more behind themselves."""
+    """Return the rows as fp32, twice one behind the other: for indices from the front and from the back."""
     if writer.is_known(values):
         known = writer.known(values).reshape(shape).astype(np.float32)
         return writer.constant("rows", np.concatenate([known, known]))
@@ -112,8 +114,8 @@ def _twice(writer: Writer, values: str, shape: Sequence[int]) -> str:
 
 
 def _chosen(writer: Writer, numbers: str, count: int, rows: int, *, is_turned: bool = False) -> str:
-    """One where a number names a row, zero elsewhere: a row of it for each number, or turned a row for each
-    row and two columns for each number."""
+    """Compute the matrix that is 1 where an index selects a row: (indices, 2 * rows), or transposed
+    (rows, 2 * indices). Raises CannotWrite if it is larger than `selection_elements`."""
     if 2 * count * rows > writer.selection_elements:
         raise CannotWrite
     key = ("chosen", numbers, rows, is_turned)
@@ -135,8 +137,10 @@ def _chosen(writer: Writer, numbers: str, count: int, rows: int, *, is_turned: b
 
 
 def _row_numbers(writer: Writer, numbers: str) -> str:
-    """The tensor with a number for each row of which numbers for each element are repeats. Raises CannotWrite
-    where they are none."""
+    """Find the tensor with one index per row from which a tensor with one index per element was expanded.
+
+    Raises CannotWrite if there is none.
+    """
     shape = writer.shape(numbers)
     if prod(shape[1:]) == 1:
         return numbers

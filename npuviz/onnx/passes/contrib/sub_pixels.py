@@ -1,7 +1,8 @@
-"""Transposed convolutions as plain ones whose channels are the pixels of a block; pads with a value.
+"""Rewrites transposed convolutions as plain ones with a channel per pixel of a block, and gives Pad a value.
 
-An output pixel at q * stride + phase sums over inputs at q, q - 1, ... with every stride-th weight: each is a
-plain convolution with a smaller kernel.
+An output pixel at q * stride + phase sums over inputs at q, q - 1, ... with every stride-th weight: each
+phase is
+a plain convolution with a smaller kernel.
 """
 
 from collections.abc import Sequence
@@ -15,15 +16,15 @@ from onnx import NodeProto
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 _NEW_LISTS = 11
-"""The operator set from which on DepthToSpace has a mode, and what Slice and Pad take are inputs."""
+"""The first operator set in which DepthToSpace has a mode, and Slice and Pad have lists as inputs."""
 
 
 @dataclass(frozen=True)
 class _Axis:
     """One spatial axis.
 
-    taps    inputs that an output pixel reads;  pads  of the plain convolution, before and after
-    made    blocks of `stride` pixels that it makes;  start, stop  which of the pixels are wanted
+    taps    inputs per output pixel;  pads  of the plain convolution, before and after
+    made    blocks of `stride` pixels that it makes;  start, stop  range of the wanted pixels
     """
 
     stride: int
@@ -36,7 +37,7 @@ class _Axis:
 
 
 def write_conv_transpose(writer: Writer, node: NodeProto) -> None:
-    """ConvTranspose with known weights (inputs, outputs / group, ...)."""
+    """Rewrite ConvTranspose with constant weights (inputs, outputs / group, ...)."""
     del node
     source, weights = writer.given(0), writer.known(writer.given(1))
     shape, wanted = writer.shape(source), writer.shape(writer.wanted(0))
@@ -74,7 +75,8 @@ def _axis(writer: Writer, index: int, size: int, wanted: int, kernel: int, rank:
     dilation = int(writer.attribute("dilations", [1] * rank)[index])
     extent = (kernel - 1) * dilation + 1
     more = int(writer.attribute("output_padding", [0] * rank)[index])
-    # What is cut away in all; the shape of the result says so for every way of giving it.
+    # Pixels cut off on both sides, computed from the result's shape, which covers all ways to specify
+    # padding.
     cut = (size - 1) * stride + extent + more - wanted
     before = int(writer.attribute("pads", [0] * (2 * rank))[index])
     automatic = writer.attribute("auto_pad", b"NOTSET")
@@ -93,7 +95,7 @@ def _axis(writer: Writer, index: int, size: int, wanted: int, kernel: int, rank:
 
 
 def _phases(weights: np.ndarray, axes: Sequence[_Axis], group: int) -> np.ndarray:
-    """Weights (outputs * phases, inputs / group, taps...) of the plain convolution."""
+    """Rearrange weights for the plain convolution: (outputs * phases, inputs / group, taps...)."""
     inputs, outputs = weights.shape[:2]
     rank = len(axes)
     dilated = [(size - 1) * axis.dilation + 1 for size, axis in zip(weights.shape[2:], axes, strict=True)]
@@ -116,7 +118,7 @@ def _phases(weights: np.ndarray, axes: Sequence[_Axis], group: int) -> np.ndarra
 
 
 def _spread(writer: Writer, made: str, front: tuple[int, int], axes: Sequence[_Axis], output: str) -> str:
-    """Channels (outputs, phases of each axis) to pixels."""
+    """Move channels (outputs, phases of each axis) to pixels."""
     strides = [axis.stride for axis in axes]
     if len(axes) == 2 and strides[0] == strides[1]:
         return writer.add("DepthToSpace", [made], output, blocksize=strides[0], mode="CRD")
@@ -129,7 +131,7 @@ def _spread(writer: Writer, made: str, front: tuple[int, int], axes: Sequence[_A
 
 
 def write_pad(writer: Writer, node: NodeProto) -> None:
-    """Pad whose value is not given: the 0 that it stands for becomes a constant."""
+    """Rewrite Pad without a value: the default 0 becomes a constant input."""
     if writer.opset < _NEW_LISTS or writer.given(2) or writer.attribute("mode", b"constant") != b"constant":
         raise CannotWrite
     zero = writer.constant("zero", np.zeros((), writer.dtype(writer.given(0))))

@@ -1,4 +1,4 @@
-"""Weights of few bits: written out as numbers once, before anything runs."""
+"""Rewrites products with weights of few bits: the weights are dequantised at compile time."""
 
 import numpy as np
 from onnx import NodeProto
@@ -7,7 +7,8 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 
 def write_matmul_nbits(writer: Writer, node: NodeProto) -> None:
-    """MatMulNBits: a product with weights of 2, 4 or 8 bits in blocks along the rows, each with a scale."""
+    """Rewrite MatMulNBits: a product with weights of 2, 4 or 8 bits in blocks along the rows, each with a
+    scale."""
     del node
     depth, columns = int(writer.attribute("K", 0)), int(writer.attribute("N", 0))
     bits, block = int(writer.attribute("bits", 4)), int(writer.attribute("block_size", 0))
@@ -33,7 +34,7 @@ def write_matmul_nbits(writer: Writer, node: NodeProto) -> None:
 
 
 def unpacked(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
-    """(rows, count) uint8 numbers of (rows, bytes), the lowest bits of a byte first."""
+    """Unpack (rows, bytes) to (rows, count) uint8 numbers, the lowest bits of a byte first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     single = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
     return single.reshape(packed.shape[0], -1)[:, :count]

@@ -1,4 +1,4 @@
-"""Nodes that stand for one operator, under construction."""
+"""Builds the nodes that replace an operator."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,24 +11,24 @@ from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
 
 TypeAndShape = tuple[int, tuple[int, ...]]
 LISTS_ARE_INPUTS = 13
-"""The operator set from which on sizes of Split and axes of Unsqueeze are inputs, no attributes."""
+"""The first operator set in which sizes of Split and axes of Unsqueeze are inputs instead of attributes."""
 MASKED = -30000.0
-"""Added to a score that must not count: far below any score, and within the range of fp16."""
+"""Added to a masked score: far below any score, and within the range of fp16."""
 
 
 class CannotWrite(Exception):
-    """The operator has no form in others here; it stays as it is."""
+    """The operator cannot be rewritten in this form; it stays as it is."""
 
 
 class Writer:
-    """Writes what stands for nodes of one model.
+    """Builds the nodes that replace operators of one model.
 
     nodes    new nodes in order, since the last `begin`
     weights  constants that they read, by name; of all nodes so far
     opset    version of the standard's operator set
-    only_new_rows  whether a cache is given as its new rows only
+    only_new_rows  whether operators return only the new rows of a cache
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written out
-    selection_elements  of a matrix that picks rows, at most
+    selection_elements  most elements of a matrix that picks rows
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Writer:
         self.weights: dict[str, np.ndarray] = {}
 
     def begin(self, node: NodeProto, name: str) -> None:
-        """Start with the next node; `name` is the prefix of what stands for it."""
+        """Start to replace the next node; `name` is the prefix of new names."""
         self._node = node
         self._attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
         self.name = name
@@ -64,70 +64,70 @@ class Writer:
         self.nodes = []
 
     def abandon(self) -> None:
-        """Forget what the node shared: it stays as it is."""
+        """Discard the tensors that the current node shared, since it is not replaced."""
         self._shared = self._before
 
     def given(self, position: int) -> str:
-        """Name of an input of the operator, "" if it is absent."""
+        """Return the name of an input of the operator, "" if it is absent."""
         return self._node.input[position] if position < len(self._node.input) else ""
 
     def wanted(self, position: int) -> str:
-        """Name of a result of the operator, "" if it is absent."""
+        """Return the name of a result of the operator, "" if it is absent."""
         return self._node.output[position] if position < len(self._node.output) else ""
 
     def attribute(self, name: str, default: Any) -> Any:
-        """An attribute of the operator."""
+        """Return an attribute of the operator."""
         return self._attributes.get(name, default)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor of the model. Raises CannotWrite where it is unknown."""
+        """Return the shape of a tensor of the model. Raises CannotWrite if it is unknown."""
         if name not in self._types:
             raise CannotWrite
         return self._types[name][1]
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        """Element type of a tensor of the model."""
+        """Return the element type of a tensor of the model. Raises CannotWrite if it is unknown."""
         if name not in self._types:
             raise CannotWrite
         return helper.tensor_dtype_to_np_dtype(self._types[name][0])
 
     def known(self, name: str) -> np.ndarray:
-        """Values of a constant. Raises CannotWrite where it is computed."""
+        """Return the values of a constant. Raises CannotWrite for a computed tensor."""
         if name not in self._constants:
             raise CannotWrite
         return np.asarray(self._constants[name])
 
     def is_known(self, name: str) -> bool:
-        """Whether a tensor is a constant."""
+        """Return whether a tensor is a constant."""
         return name in self._constants
 
     def maker(self, name: str) -> NodeProto | None:
-        """The model's node that makes a tensor, None where none does."""
+        """Return the model's node that makes a tensor, None if there is none."""
         return self._makers.get(name)
 
     def constant(self, name: str, values: Any) -> str:
-        """A weight of the operator; returns its full name."""
+        """Store a constant for the new nodes. Returns its full name."""
         full = f"{self.name}/{name}"
         self.weights[full] = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         return full
 
     def shared(self, key: tuple[Any, ...]) -> str:
-        """Name of what an earlier node of the model left under a key, "" if there is nothing."""
+        """Return the name of the tensor that was shared under a key, "" if there is none."""
         return self._shared.get(key, "")
 
     def share(self, key: tuple[Any, ...], name: str) -> str:
-        """Keep a tensor for later nodes of the model that need the same; returns its name."""
+        """Share a tensor under a key with later nodes that need the same one. Returns its name."""
         self._shared[key] = name
         return name
 
     def add(self, op_type: str, inputs: Sequence[str], output: str = "", **attributes: Any) -> str:
-        """One node with one result; returns its name."""
+        """Add a node with one result. Returns the name of the result."""
         return self.add_many(op_type, inputs, [output], **attributes)[0]
 
     def add_many(
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any
     ) -> list[str]:
-        """One node; results without a name get one."""
+        """Add a node. Returns the names of its results; empty names are generated."""
         label = f"{self.name}/{op_type}_{self._count}"
         self._count += 1
         names = [name or f"{label}_{number}" for number, name in enumerate(outputs)]
@@ -135,23 +135,23 @@ class Writer:
         return names
 
     def reshape(self, name: str, shape: Sequence[int], output: str = "") -> str:
-        """A tensor under another shape."""
+        """Reshape a tensor."""
         text = "x".join(map(str, shape))
         return self.add("Reshape", [name, self.constant(f"shape_{text}", np.array(shape, np.int64))], output)
 
     def cast(self, name: str, dtype: np.dtype[Any] | type) -> str:
-        """A tensor with another element type."""
+        """Cast a tensor to another element type."""
         return self.add("Cast", [name], to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def widened(self, name: str, axes: Sequence[int]) -> str:
-        """A tensor with new axes of size 1, at these places of the result."""
+        """Insert axes of size 1 into a tensor, at these positions of the result."""
         if self.opset < LISTS_ARE_INPUTS:
             return self.add("Unsqueeze", [name], axes=list(axes))
         text = "_".join(map(str, axes))
         return self.add("Unsqueeze", [name, self.constant(f"axes_{text}", np.array(axes, np.int64))])
 
     def split(self, name: str, sizes: Sequence[int], axis: int) -> list[str]:
-        """A tensor cut along an axis."""
+        """Split a tensor along an axis."""
         if len(sizes) == 1:
             return [name]
         if self.opset < LISTS_ARE_INPUTS:
@@ -162,10 +162,10 @@ class Writer:
 
 
 def standard(node: NodeProto) -> bool:
-    """Whether a node is of the standard's operator set."""
+    """Return whether a node is of the standard's operator set."""
     return node.domain in ("", "ai.onnx")
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """Version of the standard's operator set."""
+    """Return the version of the standard's operator set, 0 if the model has none."""
     return next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 0)
