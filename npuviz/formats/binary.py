@@ -1,4 +1,4 @@
-"""Bounded reading of files: every length is checked before it is used."""
+"""Read files within limits: every length is checked before it is used."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from npuviz.base.units import format_bytes
 
 
 def file_size(path: Path) -> int:
-    """Size in bytes of a regular file. Raises FormatError when it cannot be read."""
+    """Return the size in bytes of a regular file. Raises FormatError if it cannot be read."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
@@ -21,9 +21,9 @@ def file_size(path: Path) -> int:
 
 
 def read_file(path: Path, limit: int) -> bytes:
-    """The whole file, if it has at most `limit` bytes.
+    """Read a whole file of at most `limit` bytes.
 
-    Raises FormatError when it is missing, unreadable or larger; nothing is allocated before the
+    Raises FormatError if it is missing, unreadable or larger; nothing is allocated before the
     size is known to be allowed.
     """
     size = file_size(path)
@@ -31,7 +31,8 @@ def read_file(path: Path, limit: int) -> bytes:
         raise FormatError(path, expected=f"at most {format_bytes(limit)}", found=format_bytes(size))
     try:
         with path.open("rb") as stream:
-            # One more than there are: the buffer that is asked for is as large as the file, not as the limit.
+            # One byte more than the file has, to notice growth; the buffer is as large as the file, not as
+            # the limit.
             data = stream.read(size + 1)
     except OSError as error:
         raise FormatError(path, expected="a readable file", found=_reason(error)) from None
@@ -43,7 +44,7 @@ def read_file(path: Path, limit: int) -> bytes:
 
 
 def read_text(path: Path, limit: int) -> str:
-    """The whole file as UTF-8 text (a byte order mark is dropped), if it has at most `limit` bytes."""
+    """Read a whole file of at most `limit` bytes as UTF-8 text, without its byte order mark."""
     data = read_file(path, limit)
     try:
         return data.decode("utf-8-sig")
@@ -54,7 +55,7 @@ def read_text(path: Path, limit: int) -> str:
 
 
 def read_head(path: Path, length: int = 64) -> bytes:
-    """The first bytes of a file, fewer when it is shorter; for telling file kinds apart."""
+    """Read the first bytes of a file, fewer if it is shorter, to tell file kinds apart."""
     file_size(path)
     try:
         with path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""JSON files read with a limit, where every defect is a FormatError and a key may appear once."""
+"""Read JSON files of limited size, in which every defect is a FormatError and each key may appear once."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_text
 
 JSON_LIMIT_BYTES = 4 << 20
-"""Larger files are refused: hardware and model descriptions are a few kilobytes."""
+"""Largest size of a file: hardware and model descriptions have a few kilobytes."""
 
 
 class _DuplicateKey(ValueError):
@@ -29,7 +29,8 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
-    """The one JSON object of a file. Raises FormatError for anything else, with the place of the defect."""
+    """Read the one JSON object of a file. Raises FormatError for anything else, with the place of the
+    defect."""
     text = read_text(path, limit)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -43,7 +44,7 @@ def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any
     except RecursionError:
         raise FormatError(path, expected="JSON of sensible depth", found="too many nested brackets") from None
     except ValueError as error:
-        # Python's own text about numbers of more than 4300 digits talks about the interpreter.
+        # Python's own text about numbers of more than 4300 digits mentions settings of the interpreter.
         found = "a number of thousands of digits" if "digits" in str(error) else str(error)
         raise FormatError(path, expected="JSON", found=found) from None
     if not isinstance(value, dict):
@@ -52,7 +53,7 @@ def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any
 
 
 def describe_json(value: Any) -> str:
-    """A short text for a JSON value in an error message."""
+    """Return a short text for a JSON value in an error message."""
     if isinstance(value, list):
         return "a list" if value else "an empty list"
     if isinstance(value, dict):
@@ -62,5 +63,5 @@ def describe_json(value: Any) -> str:
 
 
 def wrong_json(path: str | Path, field: str, expected: str, value: Any) -> FormatError:
-    """The error that a JSON value is not what a field demands."""
+    """Return the error for a JSON value that is not what a field demands."""
     return FormatError(path, field=field, expected=expected, found=describe_json(value))

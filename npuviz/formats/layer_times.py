@@ -1,4 +1,4 @@
-"""Tables of measured layer times: CSV with a column of names and one of microseconds."""
+"""Read tables of measured layer times: CSV with a column of names and one of microseconds."""
 
 import csv
 import math
@@ -9,18 +9,18 @@ from npuviz.formats.binary import read_text
 
 LIMIT_BYTES = 16 << 20
 NAME_COLUMNS = ("name", "operator", "layer", "id")
-"""Columns that may hold the operator's name; the first that is there counts."""
+"""Columns that may hold the operator's name; the first one that the table has is used."""
 TIME_COLUMN = "time_us"
 
 
 def beside(model: Path) -> Path | None:
-    """The table that lies beside a model, `MODEL.layers.csv`, or None."""
+    """Return the path of the table beside a model, `MODEL.layers.csv`, or None if there is none."""
     path = model.with_name(f"{model.name.split('.')[0]}.layers.csv")
     return path if path.is_file() else None
 
 
 def read_layer_times(path: Path) -> dict[str, float]:
-    """Operator name -> measured microseconds. Lines that begin with # are comments.
+    """Read a table: operator name -> measured microseconds. Lines that begin with # are comments.
 
     Raises FormatError for missing columns and for times that are not positive numbers.
     """

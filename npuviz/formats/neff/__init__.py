@@ -1,1 +1,1 @@
-"""NEFF, the file of a compiled NeuronCore program: archive, JSON members, debug records, read and written."""
+"""Read and write NEFF, the file of a compiled NeuronCore program: archive, JSON members, debug records."""

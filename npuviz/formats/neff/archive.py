@@ -1,4 +1,4 @@
-"""The archive inside a NEFF, a plain or gzip-compressed tar, read without trusting one number of it."""
+"""Read the archive inside a NEFF, a plain or gzip-compressed tar, checking every number in it."""
 
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _SMALL_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Members in order, how each stands in the tar, and what follows the last one."""
+    """Members in order, the tar header of each, and the number of bytes after the last one."""
 
     members: dict[str, Payload]
     layout: tuple[ArchiveEntry, ...]
@@ -27,7 +27,7 @@ class Archive:
 
 
 def read_archive(payload: memoryview, file: str, limit_bytes: int) -> Archive:
-    """The archive of a NEFF. `payload` is what follows the header, at most data_size bytes.
+    """Read the archive of a NEFF. `payload` is what follows the header, at most data_size bytes.
 
     At most `limit_bytes` are ever decompressed. Raises FormatError for anything that is not a tar of
     plain files with safe names.
@@ -68,7 +68,7 @@ def _decompress(payload: memoryview, file: str, limit_bytes: int) -> tuple[bytea
     stream = zlib.decompressobj(wbits=31)
     content = bytearray()
     position = 0
-    # What is no tar at all is refused before gigabytes of it are there.
+    # Content that is no tar is refused before gigabytes of it are decompressed.
     is_tar = False
     pending: bytes | memoryview = b""
     try:
@@ -141,7 +141,7 @@ def _chunks_with_data(rest: memoryview) -> Iterator[bool]:
 
 
 def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry, int, int]:
-    """One member's header blocks: (entry, size of the content, where the content starts)."""
+    """Read one member's header blocks; return (entry, size of the content, where the content starts)."""
     start = position
     name_override = ""
     size_override = -1
@@ -155,7 +155,7 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
         position += BLOCK
         if kind not in (b"x", b"g", b"L"):
             break
-        # Headers that only carry a long name or size; neuron tools write none, other tars do.
+        # Headers that carry only a long name or size; Neuron's tools write none, other tars have them.
         if size > 1 << 20 or size > len(tar) - position:
             raise _tar_error(file, position, "a short extended header", f"one of {size} bytes")
         text = bytes(tar[position : position + size])
@@ -186,7 +186,7 @@ def _read_entry(tar: memoryview, position: int, file: str) -> tuple[ArchiveEntry
 
 
 def _read_pax(text: bytes, file: str, position: int, name: str, size: int) -> tuple[str, int]:
-    """Name and size out of the records `LENGTH key=value\\n` of a pax header."""
+    """Return name and size from the records `LENGTH key=value\\n` of a pax header."""
     while text:
         length, separator, _ = text.partition(b" ")
         if not separator or not length.isdigit() or len(length) > 7 or not 3 < int(length) <= len(text):
@@ -203,7 +203,7 @@ def _read_pax(text: bytes, file: str, position: int, name: str, size: int) -> tu
 
 
 def _safe_name(name: str, is_folder: bool, file: str, position: int) -> str:
-    """The name as a relative path below the output folder, or FormatError."""
+    """Return the name as a relative path below the output folder. Raises FormatError for an unsafe one."""
     while name.startswith("./") and len(name) > 2:
         name = name[2:]
     plain = name.rstrip("/") if is_folder and not name.startswith("/") else name
@@ -235,7 +235,7 @@ def _tar_error(file: str, position: int, expected: str, found: str) -> FormatErr
 
 def _octal(text: bytes, file: str, position: int, field: str) -> int:
     if text[:1] == b"\x80":
-        # Base 256, of GNU tar, for sizes over 8 GiB.
+        # Base 256, as GNU tar writes sizes over 8 GiB.
         return int.from_bytes(text[1:], "big")
     digits = text.strip(b" \0")
     if digits and not all(0x30 <= digit <= 0x37 for digit in digits):
@@ -244,7 +244,7 @@ def _octal(text: bytes, file: str, position: int, field: str) -> int:
 
 
 def _octal_checksum(block: bytes, file: str, position: int) -> None:
-    """Refuse a block that is no tar header."""
+    """Raise FormatError for a block that is no tar header."""
     if _octal(block[148:156], file, position, "checksum") != checksum(block):
         raise _tar_error(file, position, "a tar header with a right checksum", "a wrong one")
 

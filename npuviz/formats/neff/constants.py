@@ -1,4 +1,4 @@
-"""Constants of a NEFF: the data that the runtime loads into `file` variables (reference 4.5)."""
+"""Find the constants of a NEFF: the data that the runtime loads into `file` variables (reference 4.5)."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from npuviz.formats.neff.model import Payload, Subgraph, Variable
 
 
 def constant_data(subgraph: Subgraph, variable: Variable) -> np.ndarray:
-    """The bytes that the runtime puts into a `file` variable: uint8[n], read-only.
+    """Return the bytes that the runtime loads into a `file` variable: uint8[n], read-only.
 
-    Of a .npy file only the array counts, of any other all bytes; n may differ from `variable.size`,
+    Of a .npy file only the array is loaded, of any other all bytes; n may differ from `variable.size`,
     which `check_neff` reports. Raises FormatError when there is no such file or no such array.
     """
     where = f"subgraph {subgraph.name}, variable {variable.name}"
@@ -25,7 +25,7 @@ def constant_data(subgraph: Subgraph, variable: Variable) -> np.ndarray:
 
 
 def npy_data_offset(content: Payload, where: str) -> int:
-    """Where the array of a .npy file starts. Raises FormatError when it has no right header."""
+    """Return where the array of a .npy file starts. Raises FormatError if it has no valid header."""
     head = bytes(content[:12])
     size_bytes = 2 if head[6:7] == b"\1" else 4
     if head[:6] != b"\x93NUMPY" or head[6:7] not in (b"\1", b"\2", b"\3") or len(head) < 12:

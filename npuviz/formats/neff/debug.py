@@ -1,4 +1,4 @@
-"""What the debug records of a NEFF say of its programs: instructions, source lines, origins, defects."""
+"""Interpret the debug records of a NEFF: instructions, source lines, origins, defects."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _FOLDER = "debug_info/"
 
 @dataclass(frozen=True, slots=True)
 class NamedInstruction:
-    """A backend instruction and the slots of the program that are its own, `slot_count` from `first_slot`.
+    """A backend instruction and its slots in the program: `slot_count` from `first_slot`.
 
     `record` is None for start-up code, which has no name in the file.
     """
@@ -31,7 +31,8 @@ class NamedInstruction:
 
 
 def debug_records(subgraph: Subgraph, engine: str, level: str = "backend") -> DebugFile:
-    """The records of one engine: level "backend" has instructions, "assembly" one record per 64-byte slot.
+    """Return the records of one engine: level "backend" has instructions, "assembly" one record per 64-byte
+    slot.
 
     `engine` may also be "DMA" (backend only). Empty when the NEFF has no such file. Raises FormatError.
     """
@@ -63,7 +64,8 @@ def debug_records(subgraph: Subgraph, engine: str, level: str = "backend") -> De
 
 
 def engine_instructions(subgraph: Subgraph, engine: str) -> tuple[NamedInstruction, ...]:
-    """The program of an engine in order, slots grouped to the instructions that own them.
+    """Return the program of an engine in order, with its slots grouped by the instruction that they belong
+    to.
 
     Empty when the NEFF has no debug records of this engine. Raises FormatError.
     """
@@ -85,9 +87,10 @@ def engine_instructions(subgraph: Subgraph, engine: str) -> tuple[NamedInstructi
 
 
 def module_debug(neff: Neff, parent_file: str) -> DebugFile:
-    """The file of a level above the engines that `DebugFile.parent_file` names; empty when there is none.
+    """Return the file of a level above the engines that `DebugFile.parent_file` names; empty if there is
+    none.
 
-    Names in the archive carry `_sgNNNNNN`; both cores of an LNC pair share that of the first.
+    Names in the archive end in `_sgNNNNNN`; both cores of an LNC pair share the file of the first.
     """
     if not parent_file:
         return DebugFile()
@@ -103,7 +106,8 @@ def _parse_module(content: bytes, name: str) -> DebugFile:
 
 
 def ancestors(neff: Neff, level: DebugFile, record: DebugRecord) -> Iterator[tuple[DebugFile, DebugRecord]]:
-    """The operations a record comes from, level by level: penguin, HLO, framework. Raises FormatError."""
+    """Yield the operations that a record comes from, level by level: penguin, HLO, framework. Raises
+    FormatError."""
     wanted = record.parents
     names: set[str] = set()
     while wanted and level.parent_file and level.parent_file not in names:
@@ -117,7 +121,8 @@ def ancestors(neff: Neff, level: DebugFile, record: DebugRecord) -> Iterator[tup
 
 
 def check_debug(neff: Neff) -> tuple[Finding, ...]:
-    """The rules `debug.*`: warnings only, because nothing runs by debug records."""
+    """Check the rules `debug.*` and return their findings: warnings only, because nothing runs by debug
+    records."""
     report = Report()
     for name, content in neff.members.items():
         if name.startswith(_FOLDER) and ".dbg" in name:

@@ -1,4 +1,4 @@
-"""The debug records of a NEFF (reference 4.8), decoded and encoded.
+"""Decode and encode the debug records of a NEFF (reference 4.8).
 
 They say nothing about opcodes, operands, values or time. No schema is published: what the numbers
 mean is measured on a real NEFF or, for the kinds of dependencies, inferred.
@@ -21,7 +21,7 @@ _KIND_NUMBERS = {name: number for number, name in KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """The record `id` has to happen first; `kind` is flow, anti, output, accumulate, or its number."""
+    """A record that has to happen first, by `id`; `kind` is flow, anti, output, accumulate, or its number."""
 
     id: int
     kind: str = "flow"
@@ -31,7 +31,7 @@ class Dependency:
 class DebugRecord:
     """One record: an instruction, operation or 64-byte slot of its level.
 
-    `parents` are ids one level up. `synchronised` are the dependencies that got a semaphore of their
+    `parents` are ids one level up. `synchronised` are the dependencies that have a semaphore of their
     own. `number` is a small integer of unknown meaning. Without `has_kinds` the file gives no kinds:
     an edge is an operand, and counts as flow.
     """
@@ -61,7 +61,7 @@ class DebugFile:
     """The frame index message of stack_frame_index, not decoded."""
 
     def source_of(self, record: DebugRecord) -> tuple[str, int] | None:
-        """(path on the build host, line) of a record, None when it has none."""
+        """Return (path on the build host, line) of a record, None if it has none."""
         attributes = record.attributes
         path = attributes.get("source_file", "")
         line = attributes.get("source_line", "")
@@ -74,7 +74,7 @@ class DebugFile:
         return (path, int(line) if _is_number(line) else 0) if path else None
 
     def by_id(self) -> dict[int, DebugRecord]:
-        """Records by their id."""
+        """Return the records by id."""
         return {record.id: record for record in self.records}
 
 
@@ -86,7 +86,7 @@ def _is_number(text: str) -> bool:
 
 
 def parse_debug(content: Payload, file: str) -> DebugFile:
-    """The records of a .dbg member. Raises FormatError with the byte that makes no sense."""
+    """Parse a .dbg member. Raises FormatError with the byte that is invalid."""
     about = parent = ""
     level = 0
     sources: list[str] = []
@@ -138,7 +138,7 @@ def _parse_record(data: bytes, file: str) -> DebugRecord:
 
 
 def _dependencies(ids: Sequence[int], kinds: Sequence[int]) -> tuple[Dependency, ...]:
-    """Ids with their kinds; operands at the higher levels have none and flow."""
+    """Join ids with their kinds; operands at the higher levels have no kinds and count as flow."""
     if not ids:
         return ()
     padded = (*kinds[: len(ids)], *(4,) * (len(ids) - len(kinds)))
@@ -146,7 +146,7 @@ def _dependencies(ids: Sequence[int], kinds: Sequence[int]) -> tuple[Dependency,
 
 
 def _text(value: int | bytes, file: str) -> str:
-    # Names of tensors may hold any bytes; they are shown, never compared with other files.
+    # Names of tensors may contain any bytes; they are shown, but never compared with other files.
     text = _bytes(value, file, "a text").decode("utf-8", "backslashreplace")
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
@@ -167,7 +167,7 @@ def _number(value: int | bytes, file: str, what: str) -> int:
 
 
 def debug_bytes(content: DebugFile) -> bytes:
-    """A .dbg member; what `parse_debug` read from a real file is given back byte for byte."""
+    """Encode a .dbg member; what `parse_debug` read from a real file is written back byte for byte."""
     out = bytearray()
     for number, text in ((1, content.about), (2, content.parent_file)):
         if text:
@@ -196,7 +196,7 @@ def _record_bytes(record: DebugRecord) -> bytes:
         put_bytes(pair, 1, key.encode())
         put_bytes(pair, 2, value.encode())
         put_bytes(out, 7, bytes(pair))
-    # Kinds stand only at the engines' levels; elsewhere an edge is an operand.
+    # Only the engines' levels have kinds; elsewhere an edge is an operand.
     if record.has_kinds:
         put_packed(out, 9, map(_kind_number, record.depends_on))
         put_packed(out, 10, map(_kind_number, record.synchronised))

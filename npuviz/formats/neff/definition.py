@@ -1,4 +1,4 @@
-"""def.json and the engine files of a subgraph (reference 4.4-4.7): parsed from members, and written."""
+"""Parse def.json and the engine files of a subgraph from members, and write them (reference 4.4-4.7)."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -16,7 +16,7 @@ _VARIABLE_FIELDS = frozenset(each.name for each in fields(Variable)) - {"name", 
 
 
 def parse_subgraph(members: Mapping[str, Payload], definition_path: str, name: str, file: str) -> Subgraph:
-    """The subgraph that a def.json describes.
+    """Parse the subgraph that a def.json describes.
 
     Raises FormatError when a named file is missing or a value has a wrong type.
     """
@@ -106,7 +106,7 @@ def _parse_engine(
     content = Fields(
         parse_object(_member(members, path, file, f"{fields.where}.{key}"), file, path), file, path
     )
-    # Either file may name the program; they agree on the one real NEFF known.
+    # Either file may name the program; both name the same one in the one real NEFF known.
     program_name = content.text("instr", fields.text(f"{key}_instr", ""))
     if fields.has(f"{key}_instr") and fields.text(f"{key}_instr") != program_name:
         fields.fail(f"{key}_instr", f"{program_name!r}, which {path} names as program")
@@ -185,7 +185,7 @@ def _parse_variable(name: str, value: Any, file: str, where: str) -> Variable:
 
 
 def complete_subgraph(subgraph: Subgraph) -> Subgraph:
-    """The subgraph with the file names and identity that writing it gives it."""
+    """Return the subgraph with the file names and identity that it has once written."""
     engines: dict[str, EngineFile] = {}
     for name, engine in subgraph.engines.items():
         json_name, program_name = _file_names(name, engine)
@@ -199,7 +199,7 @@ def complete_subgraph(subgraph: Subgraph) -> Subgraph:
 
 
 def subgraph_members(subgraph: Subgraph) -> dict[str, Payload]:
-    """The members of a subgraph, by their path in the archive; programs and files are not copied."""
+    """Return the members of a subgraph by their path in the archive; programs and files are not copied."""
     folder = subgraph.folder or subgraph.name
     found: dict[str, Payload] = {
         f"{folder}/def.json": object_bytes(_definition_object(subgraph), indented=True)

@@ -1,6 +1,7 @@
-"""The engine JSON of a NEFF (reference 4.6): DMA entries read with every field's type checked, and written.
+"""Read and write the engine JSON of a NEFF (reference 4.6): DMA entries, with the type of every field
+checked.
 
-A big model has 50,000 entries, so the common shape of an entry takes a straight path.
+A big model has 50,000 entries, so entries of the common shape take a fast path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ _SIDE_KEYS = {
 }
 _SOURCE_KEYS = frozenset((*_SIDE_KEYS["from"], "scale"))
 _PLAIN_KEYS = frozenset((*_SIDE_KEYS["to"], *_SIDE_KEYS["from"]))
-"""A descriptor with no other key is a copy."""
+"""Keys of a plain copy: a descriptor with no other key is one."""
 _OWN_KEYS = frozenset(each.name for each in fields(Descriptor)) - {
     *("to_access", "sources", "uses_from_arr", "extra")
 }
@@ -26,13 +27,13 @@ _DESC_KEYS = _PLAIN_KEYS | _OWN_KEYS | {"from_arr"}
 
 
 def parse_entries(entries: Sequence[Any], file: str, member: str) -> tuple[DmaEntry, ...]:
-    """The `dma` list of an engine. Raises FormatError that names the member, the entry and the key."""
+    """Parse the `dma` list of an engine. Raises FormatError that names the member, the entry and the key."""
     found: list[DmaEntry] = []
     for entry in entries:
         try:
             found.append(_parse_entry(entry, file, ""))
         except FormatError:
-            # The text of the place is made only when it is needed.
+            # Parsed again with the place as text, which is made only for an error.
             found.append(_parse_entry(entry, file, f"{member}, dma[{len(found)}]"))
     return tuple(found)
 
@@ -136,7 +137,7 @@ def _fail(file: str, where: str, expected: str) -> NoReturn:
 
 
 def entry_objects(entries: Sequence[DmaEntry]) -> list[dict[str, Any]]:
-    """The `dma` list as JSON objects; fields with their default value are left out."""
+    """Return the `dma` list as JSON objects; fields with their default value are left out."""
     return [_entry_object(entry) for entry in entries]
 
 

@@ -1,4 +1,4 @@
-"""NEFF files: read, write, and build one in memory.
+"""Read and write NEFF files, and build a NEFF in memory.
 
 The objects are in `model`, the checks in `rules`, the debug records in `debug`.
 """
@@ -38,7 +38,7 @@ INFO_MEMBER = "info.json"
 
 
 def read_neff(path: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
-    """Read a NEFF; broken rules that do not prevent using it are in `warnings`.
+    """Read a NEFF; broken rules that do not prevent its use are in `warnings`.
 
     Raises FormatError for a file that is no NEFF, is damaged, or breaks a rule that makes it
     unusable. Never holds more than `limit_bytes` of content.
@@ -47,7 +47,7 @@ def read_neff(path: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
 
 
 def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
-    """As `read_neff`, from the bytes of a file; `name` is what messages call it."""
+    """Read a NEFF as `read_neff`, from the bytes of a file; `name` is its name in messages."""
     with no_collection():
         neff = parse_neff(data, name, limit_bytes)
         findings = check_neff(neff)
@@ -59,7 +59,7 @@ def neff_from_bytes(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYT
 
 
 def parse_neff(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
-    """A NEFF whose rules have not been checked yet: for tools that want to list all that is wrong.
+    """Parse a NEFF without checking its rules, for tools that list everything that is wrong.
 
     Raises FormatError when the header, the archive or the type of a value is wrong, or a file is missing.
     """
@@ -69,7 +69,7 @@ def parse_neff(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -
 
 
 def open_container(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Neff:
-    """Header and members only, nothing parsed: enough to unpack. Raises FormatError."""
+    """Read header and members without parsing them, which is enough to unpack. Raises FormatError."""
     view = memoryview(data)
     header = parse_header(view, name)
     end = HEADER_BYTES + header.data_size
@@ -86,7 +86,7 @@ def open_container(data: bytes, name: str, limit_bytes: int = DEFAULT_LIMIT_BYTE
 
 
 def neff_from_members(members: Mapping[str, Payload], header: NeffHeader, name: str) -> Neff:
-    """A NEFF of these members, parsed but not checked. Raises FormatError as `parse_neff` does."""
+    """Make a NEFF of these members, parsed but not checked. Raises FormatError as `parse_neff` does."""
     if GRAPH_MEMBER not in members:
         raise FormatError(name, field="archive", expected=f"a member {GRAPH_MEMBER!r}", found="none")
     graph = parse_object(members[GRAPH_MEMBER], name, GRAPH_MEMBER)
@@ -110,7 +110,7 @@ def neff_from_members(members: Mapping[str, Payload], header: NeffHeader, name: 
 
 
 def _kelf_members(graph: dict[str, Any], name: str) -> list[str]:
-    """The kelf files that the compute nodes of neff.json name, in order."""
+    """Return the kelf files that the compute nodes of neff.json name, in order."""
     found: list[str] = []
     nodes = Fields(graph, name, GRAPH_MEMBER).objects("nodes")
     for index, node in enumerate(nodes):
@@ -152,7 +152,7 @@ def make_neff(
     info: Mapping[str, Any] | None = None,
     feature_bits: int = 0,
 ) -> Neff:
-    """A NEFF in memory. Programs, files and `extra_members` are referred to, never copied.
+    """Make a NEFF in memory. Programs, files and `extra_members` are referred to, never copied.
 
     `graph` replaces the neff.json made from `inputs` and `outputs`. The rules are not checked: see
     `check_neff`. Hash and uuid are filled when it is written.
@@ -208,7 +208,7 @@ def write_neff(neff: Neff, path: Path, compression: int = 1) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             _write(neff, stream, compression)
-        # mkstemp makes files that only the owner reads.
+        # mkstemp makes files that only their owner can read.
         Path(temporary).chmod(0o666 & ~_umask())
         Path(temporary).replace(path)
     except BaseException:
@@ -224,7 +224,7 @@ def _umask() -> int:
 
 
 def neff_to_bytes(neff: Neff, compression: int = 1) -> bytes:
-    """The bytes of the file that `write_neff` writes."""
+    """Return the bytes of the file that `write_neff` writes."""
     stream = io.BytesIO()
     _write(neff, stream, compression)
     return stream.getvalue()
@@ -253,7 +253,7 @@ def _write(neff: Neff, stream: BinaryIO, compression: int) -> None:
 
 
 def _uuid_of(digest: bytes) -> bytes:
-    """A version-8 UUID from the content, so that equal content gives equal files."""
+    """Return a version-8 UUID made from the content, so that equal content gives equal files."""
     raw = bytearray(digest[:16])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
@@ -261,7 +261,7 @@ def _uuid_of(digest: bytes) -> bytes:
 
 
 def layout_of(neff: Neff) -> tuple[ArchiveEntry, ...]:
-    """One entry per member and folder, in the order in which they are written."""
+    """Return one entry per member and folder, in the order in which they are written."""
     known = {each.name for each in neff.layout}
     kept = tuple(each for each in neff.layout if each.is_folder or each.name in neff.members)
     return kept + tuple(ArchiveEntry(name) for name in neff.members if name not in known)

@@ -1,17 +1,18 @@
-"""neff.json: the graph of nodes of a NEFF, which names the model's inputs and outputs (reference 4.3)."""
+"""Read and make neff.json, the graph of nodes of a NEFF, which names the model's inputs and outputs
+(reference 4.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 RANK_LIMIT = 32
-"""Dimensions that are looked at; no framework has more."""
+"""Most dimensions that are read; no framework has more."""
 KELF_MEMBER = "kelf-0.json"
 
 
 @dataclass(frozen=True, slots=True)
 class GraphTensor:
-    """An input or output of the model; `dtype` in numpy's words, as the vendor writes them."""
+    """An input or output of the model; `dtype` is a numpy name, as the vendor writes it."""
 
     name: str
     dtype: str
@@ -19,7 +20,7 @@ class GraphTensor:
 
 
 def graph_object(inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor]) -> dict[str, Any]:
-    """neff.json of a model that is one compute node."""
+    """Make the neff.json of a model that is one compute node."""
     tensors = (*inputs, *outputs)
     count = len(inputs)
     compute = {
@@ -70,9 +71,9 @@ def _signature(tensors: Sequence[GraphTensor], first: int) -> dict[str, Any]:
 
 
 def graph_tensors(graph: Mapping[str, Any]) -> tuple[tuple[GraphTensor, ...], tuple[GraphTensor, ...]]:
-    """Inputs and outputs that neff.json declares; what it does not say well is left out.
+    """Return the inputs and outputs that neff.json declares; ((), ()) if it is malformed.
 
-    With LNC 2 an output stands once per subgraph; here each name comes once.
+    With LNC 2 an output is listed once per subgraph; it is returned once.
     """
     try:
         return _tensors(graph)

@@ -1,4 +1,4 @@
-"""The 1024-byte header of a NEFF."""
+"""Read and write the 1024-byte header of a NEFF."""
 
 import struct
 from dataclasses import astuple
@@ -7,14 +7,14 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.neff.model import NeffHeader
 
 HEADER_BYTES = 1024
-# pkg, header and data size, versions, build version, tpbs, hash, uuid, name, requested, per node,
-# features, lnc, pad: natural C alignment has no holes but four bytes... none at all, as measured.
+# Package version, header size, data size, major and minor version, build version, tpbs, hash, uuid, name,
+# requested tpbs, tpbs per node, features, lnc size, pad. Natural C alignment leaves no gaps (measured).
 _LAYOUT = struct.Struct("<5Q128sI32s16s256sI64sQI468s")
 assert _LAYOUT.size == HEADER_BYTES
 
 
 def parse_header(data: bytes | memoryview, file: str) -> NeffHeader:
-    """The header of a file, given its first bytes and all that follow.
+    """Parse the header of a file, given its first bytes and all that follow.
 
     Raises FormatError when the file is shorter than a header, or when the header's sizes do not fit it.
     """
@@ -46,5 +46,5 @@ def parse_header(data: bytes | memoryview, file: str) -> NeffHeader:
 
 
 def header_bytes(header: NeffHeader) -> bytes:
-    """The header as the file holds it; texts longer than their field are cut."""
+    """Return the header as bytes; texts longer than their field are cut."""
     return _LAYOUT.pack(*astuple(header))

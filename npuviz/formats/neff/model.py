@@ -1,6 +1,6 @@
-"""What a NEFF holds, as plain frozen objects: header, subgraphs, queue sets, variables and DMA descriptors.
+"""Define the contents of a NEFF as frozen objects: header, subgraphs, queue sets, variables, DMA descriptors.
 
-Shared by the reader, the writer, the checks and everything built on them. The objects never own
+They are shared by the reader, the writer, the checks and everything built on them. The objects never own
 the payload: big members are read-only views into the bytes of the file.
 """
 
@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 Payload = bytes | memoryview
-"""Content of a member: bytes, or a read-only view of bytes when it is big."""
+"""Content of a member: bytes, or a read-only view of bytes if it is big."""
 
 ENGINE_KEYS = {"PE": "pe", "Activation": "act", "Pool": "pool", "DVE": "dve", "SP": "sp"}
 """NEFF name of an engine -> its key in def.json (reference 1.2, 4.4)."""
@@ -36,10 +36,10 @@ OWN_FOLDER = "npuviz/"
 
 @dataclass(frozen=True, slots=True)
 class NeffHeader:
-    """The 1024 bytes in front of the archive (NEFFDOC; offsets measured on a real NEFF).
+    """The 1024 bytes before the archive (NEFFDOC; offsets measured on a real NEFF).
 
-    `hash` and `uuid` of zeros are filled by the writer, from the content. `data_size` is what the
-    file says; the writer puts the right figure.
+    The writer fills a `hash` or `uuid` of zeros from the content. `data_size` is what the
+    file says; the writer writes the true size.
     """
 
     pkg_version: int = 2
@@ -61,10 +61,10 @@ class NeffHeader:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One side of a descriptor: which bytes of a variable, in which order (reference 4.6).
+    """One side of a descriptor: which bytes of a variable are accessed, in which order (reference 4.6).
 
     Address of byte (i0, i1, ...) = offset + i0*steps[0] + i1*steps[1] + ..., i0 fastest. Offset and
-    steps are bytes; sizes[0] is bytes, the others are counts. `scale` is that of one `from_arr` entry.
+    steps are bytes; sizes[0] is bytes, the others are counts. `scale` is the scale of one `from_arr` entry.
     """
 
     variable: str
@@ -77,7 +77,7 @@ class Access:
 
     @property
     def byte_count(self) -> int:
-        """Bytes that this side moves."""
+        """Number of bytes that this side moves."""
         return prod(self.sizes)
 
     @property
@@ -154,7 +154,8 @@ class QueueSet:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A device buffer that a program reads or writes (NEFFDOC). `size` in bytes; None: not in the file."""
+    """A device buffer that a program reads or writes (NEFFDOC). `size` in bytes; None if the file has
+    none."""
 
     name: str
     type: str
@@ -191,12 +192,12 @@ class EngineFile:
 
     @property
     def slot_count(self) -> int:
-        """Whole 64-byte slots of the program."""
+        """Number of whole 64-byte slots of the program."""
         return len(self.program) // SLOT_BYTES
 
     @property
     def dve_tables(self) -> tuple[Mapping[str, str], ...]:
-        """Table files of the Vector engine; both spellings of the control table occur."""
+        """Table files of the Vector engine; files have both spellings of the control table's key."""
         return tuple(self.extra.get("dve_tables", ()))
 
 
@@ -234,9 +235,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """How a member stands in the tar, so that writing gives the same tar again.
+    """Tar header of a member, so that writing gives the same tar again.
 
-    `raw` is the member's header blocks where npuviz would write others, else empty.
+    `raw` holds the member's header blocks if npuviz would write different ones, else it is empty.
     """
 
     name: str
@@ -252,7 +253,7 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True)
 class Neff:
-    """A whole NEFF: header, members as they are in the archive, and what npuviz understood of them.
+    """A whole NEFF: header, members as they are in the archive, and what npuviz parsed from them.
 
     `members` is the content: writing a Neff writes exactly these bytes, in this order. `subgraphs`,
     `kelf` and `graph` are parsed from them; to change those, build a new one with `make_neff`.
@@ -274,10 +275,10 @@ class Neff:
 
     @property
     def target(self) -> str:
-        """The machine named by kelf-0.json; empty when it names none."""
+        """Machine that kelf-0.json names; empty if it names none."""
         return str(self.kelf.get("target", ""))
 
     @property
     def generation(self) -> int | None:
-        """NeuronCore version 1..4 of the target, None when the target is not known."""
+        """NeuronCore version 1..4 of the target, None if the target is not known."""
         return GENERATIONS.get(self.target)

@@ -1,4 +1,5 @@
-"""The protobuf wire format, as far as the debug records of a NEFF use it; no schema of them is published."""
+"""Read and write the protobuf wire format as far as a NEFF's debug records use it; their schema is not
+published."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,9 +11,10 @@ _FIXED = {1: 8, 5: 4}
 
 
 def wire_fields(data: bytes, file: str) -> Iterator[tuple[int, int | bytes]]:
-    """(field number, value) of a message in order: int for numbers, bytes for texts, messages and lists.
+    """Yield (field number, value) of a message in order: int for numbers, bytes for texts, messages and
+    lists.
 
-    Raises FormatError with the byte where the message stops making sense.
+    Raises FormatError with the first byte that is invalid.
     """
     position = 0
     end = len(data)
@@ -43,7 +45,7 @@ def wire_fields(data: bytes, file: str) -> Iterator[tuple[int, int | bytes]]:
 
 
 def packed(value: int | bytes, file: str) -> tuple[int, ...]:
-    """A packed list of numbers, or the one number of an unpacked entry."""
+    """Return a packed list of numbers, or the one number of an unpacked entry."""
     if isinstance(value, int):
         return (value,)
     if not value or max(value) < 0x80:
@@ -81,7 +83,7 @@ def put_number(out: bytearray, field: int, value: int) -> None:
 
 
 def put_bytes(out: bytearray, field: int, value: bytes) -> None:
-    """Append a text or message, also when it is empty."""
+    """Append a text or message, even if it is empty."""
     _put_varint(out, field << 3 | BYTES)
     _put_varint(out, len(value))
     out += value

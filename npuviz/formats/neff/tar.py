@@ -1,6 +1,6 @@
-"""Writing the tar archive of a NEFF, and what names its members may have.
+"""Write the tar archive of a NEFF, and check the names of its members.
 
-By hand and not through tarfile, because writing has to give back the very tar that was read.
+Does not use tarfile, because writing has to reproduce exactly the tar that was read.
 """
 
 import zlib
@@ -11,20 +11,20 @@ from npuviz.formats.neff.model import ArchiveEntry, Payload
 
 BLOCK = 512
 GZIP_PADDING = 10240
-"""The compressed stream is filled with zero bytes up to a multiple of this (measured on a real NEFF)."""
+"""The compressed stream is padded with zero bytes to a multiple of this (measured on a real NEFF)."""
 NAME_LIMIT_BYTES = 1024
 _CHUNK_BYTES = 1 << 20
 
 
 def member_name(name: str, file: str) -> str:
-    """The name, if a member may have it. Raises FormatError."""
+    """Return the name if a member may have it. Raises FormatError for any other."""
     if reason := unsafe_name(name):
         raise FormatError(file, expected="names that an archive may hold", found=f"{name[:80]!r}, {reason}")
     return name
 
 
 def unsafe_name(name: str) -> str:
-    """Why a name is not that of a file inside the archive; empty when it is."""
+    """Return why a name cannot be that of a file inside the archive, "" if it can."""
     parts = name.split("/")
     if name.startswith("/") or "\\" in name or ":" in parts[0]:
         return "an absolute path or one of another system"
@@ -38,14 +38,14 @@ def unsafe_name(name: str) -> str:
 
 
 def checksum(block: bytes) -> int:
-    """The checksum that a header block must carry, computed with its own field as spaces."""
+    """Return the checksum that a header block must carry, computed with its own field as spaces."""
     return sum(block[:148]) + 8 * 0x20 + sum(block[156:])
 
 
 def tar_chunks(
     members: Mapping[str, Payload], layout: Iterable[ArchiveEntry], trailer: int
 ) -> Iterator[Payload]:
-    """The tar of these members, piece by piece. Entries of `layout` keep their place and headers.
+    """Yield the tar of these members, piece by piece. Entries of `layout` keep their place and headers.
 
     Members without an entry follow in their own order; entries without a member are left out.
     Raises FormatError for a name that does not fit a ustar header.
@@ -74,7 +74,7 @@ def _member_chunks(entry: ArchiveEntry, content: Payload) -> Iterator[Payload]:
 
 
 def header_block(entry: ArchiveEntry, size: int) -> bytes:
-    """A ustar header block in the form of the vendor's packager (measured on a real NEFF)."""
+    """Return a ustar header block in the form of the vendor's packager (measured on a real NEFF)."""
     name, prefix = _split_name(entry.name + ("/" if entry.is_folder else ""))
     size_text = b"%011o " % size if size < 1 << 33 else b"\x80" + size.to_bytes(11, "big")
     block = bytearray(
@@ -113,7 +113,7 @@ def _split_name(name: str) -> tuple[bytes, bytes]:
 
 
 def gzip_chunks(chunks: Iterable[Payload], level: int) -> Iterator[bytes]:
-    """The chunks as one gzip stream without a time stamp, filled up to a multiple of 10240 bytes."""
+    """Yield the chunks as one gzip stream without a time stamp, padded to a multiple of 10240 bytes."""
     stream = zlib.compressobj(level, zlib.DEFLATED, 31)
     written = 0
     for chunk in chunks:

@@ -1,1 +1,1 @@
-"""Files of the simulator ONNXim and of the tools in it: hardware, DRAM, network, mappings, workloads."""
+"""Read files of the simulator ONNXim and of the tools in it: hardware, DRAM, network, mappings, workloads."""

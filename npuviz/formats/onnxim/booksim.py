@@ -1,7 +1,7 @@
-"""BookSim-style network descriptions: `name = value` lines, as ONNXim's `.icnt` files have them.
+"""Read BookSim-style network descriptions: `name = value` lines, as in ONNXim's `.icnt` files.
 
-Lines may end in a semicolon (BookSim's own files) and comments begin with //, # or ;. Names that have no
-bearing on a network driven from outside (traffic patterns, sampling, printing) are accepted and unused.
+Lines may end in a semicolon (BookSim's own files) and comments begin with //, # or ;. Names without
+effect on a network driven from outside (traffic patterns, sampling, printing) are accepted and unused.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ DEFAULTS: Mapping[str, Value] = {
     "ejection_buffer_size": 0,
     "boundary_buffer_size": 16,
 }
-"""Values of what a file leaves out."""
+"""Values of names that a file leaves out."""
 
 _UNUSED = frozenset(
     (
@@ -96,7 +96,7 @@ _UNUSED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BooksimConfig:
-    """A network description: complete values (DEFAULTS where absent), and names that are unknown."""
+    """A network description: complete values (DEFAULTS where absent), and warnings about unknown names."""
 
     values: Mapping[str, Value]
     warnings: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def read_booksim_config(path: Path) -> BooksimConfig:
 
 
 def parse_booksim_config(text: str, where: str | Path) -> BooksimConfig:
-    """Read a description that is at hand as text. Raises FormatError with the line."""
+    """Parse a description from text; `where` names it in errors. Raises FormatError with the line."""
     values: dict[str, Value] = dict(DEFAULTS)
     warnings: list[str] = []
     count = 0

@@ -1,4 +1,4 @@
-"""ONNXim's hardware descriptions: the newer per-core JSON and the older flat one.
+"""Read ONNXim's hardware descriptions: the newer per-core JSON and the older flat one.
 
 Sizes in the file are KB of 1024 bytes, frequencies MHz, latencies cycles of their own domain.
 """
@@ -19,10 +19,10 @@ MAX_LATENCY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key of the file may hold: integers from `low` to `high`, or one of `words`.
+    """Allowed values of a key: integers from `low` to `high`, or one of `words`.
 
     default      value when absent; None: the key is required
-    is_assumed   the default is npuviz's own (ONNXim reads such a key uninitialised); absence is told
+    is_assumed   the default is npuviz's own (ONNXim reads such a key uninitialised); absence gives a warning
     """
 
     low: int = 0
@@ -46,11 +46,11 @@ class CoreConfig:
     core_width: Annotated[int, Key(1, MAX_ARRAY_SIDE)]
     core_height: Annotated[int, Key(1, MAX_ARRAY_SIDE)]
     spad_size: Annotated[int, Key(1, 4 << 20)]
-    # Assumed: an eighth of the scratchpad, as in ONNXim's TPUv4 file; 0 stands for that.
+    # Assumed: an eighth of the scratchpad, as in ONNXim's TPUv4 file; 0 stands for this default.
     accum_spad_size: Annotated[int, Key(0, 4 << 20, default=0, is_assumed=True)]
     sram_width: Annotated[int, Key(0, 1 << 20, default=32)]
     # Assumed: one row of 32-bit lanes of an 8-wide array.
-    # At least two bytes: an adder tree of one byte per step never gets to its root.
+    # At least two bytes: an adder tree of one byte per step would never reach its root.
     vector_process_bit: Annotated[int, Key(16, 1 << 24, default=256, is_assumed=True)]
     add_latency: _Cycles
     mul_latency: _Cycles
@@ -65,17 +65,17 @@ class CoreConfig:
 
     @property
     def spad_bytes(self) -> int:
-        """Scratchpad bytes, both halves together."""
+        """Bytes of the scratchpad, both halves together."""
         return self.spad_size * 1024
 
     @property
     def acc_bytes(self) -> int:
-        """Accumulator bytes, both halves together."""
+        """Bytes of the accumulator, both halves together."""
         return self.accum_spad_size * 1024
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes the vector unit handles per step."""
+        """Bytes that the vector unit processes per step."""
         return self.vector_process_bit // 8
 
 
@@ -114,7 +114,7 @@ class OnnximConfig:
 
 
 def _keys(config: type) -> dict[str, Key]:
-    """What each key of the file may hold, in the order of the fields."""
+    """Return the Key of each key of the file, in the order of the fields."""
     hints = get_type_hints(config, include_extras=True).items()
     return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
 
@@ -127,12 +127,12 @@ _OLD_WORDS = {"booksim": "booksim2"}
 
 
 def read_config(path: Path) -> tuple[OnnximConfig, tuple[str, ...]]:
-    """Read a hardware description: (config, warnings). Raises FormatError."""
+    """Read a hardware description; return (config, warnings). Raises FormatError."""
     return parse_config(read_json_object(path), path)
 
 
 def parse_config(data: Mapping[str, Any], source: str | Path) -> tuple[OnnximConfig, tuple[str, ...]]:
-    """Make a config of parsed JSON; `source` names the file in errors. Raises FormatError."""
+    """Make a config from parsed JSON; `source` names the file in errors. Raises FormatError."""
     warnings: list[str] = []
     known = {*CHIP_KEYS, "core_config", "partition"}
     is_flat = "core_config" not in data
@@ -150,7 +150,7 @@ def parse_config(data: Mapping[str, Any], source: str | Path) -> tuple[OnnximCon
 
 
 def check_value(name: str, key: Key, value: Any) -> tuple[int | str | None, str]:
-    """The value of a key and "", or None and what was expected."""
+    """Return (value, "") of a valid key, else (None, what was expected)."""
     if key.is_text:
         return (value, "") if isinstance(value, str) else (None, "a text")
     if key.words:

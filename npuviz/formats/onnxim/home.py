@@ -1,4 +1,4 @@
-"""Where the files that a list file names lie: the layout of an ONNXim home folder."""
+"""Find the files that a list file names, in the layout of an ONNXim home folder."""
 
 import os
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class OnnximHome:
 
     @classmethod
     def of_list(cls, list_file: Path) -> "OnnximHome":
-        """The nearest folder above the list file that has `models/`, else $ONNXIM_HOME.
+        """Find the nearest folder above the list file that has `models/`, else $ONNXIM_HOME.
 
         Raises FormatError when there is neither.
         """
@@ -35,20 +35,20 @@ class OnnximHome:
         )
 
     def model(self, name: str) -> Path:
-        """The ONNX file of a model."""
+        """Return the path of a model's ONNX file."""
         return self.root / "models" / name / f"{name}.onnx"
 
     def language_model(self, name: str) -> Path:
-        """The sizes of a language model."""
+        """Return the path of the file with a language model's sizes."""
         return self.root / "models" / "language_models" / f"{name}.json"
 
     def trace(self, file: str) -> Path:
-        """A request trace. Raises FormatError for a name that leaves the folder."""
+        """Return the path of a request trace. Raises FormatError for a name that leaves the folder."""
         folder = self.root / "traces"
         if Path(file).is_absolute() or ".." in Path(file).parts:
             raise FormatError(folder, expected="the name of a trace in it", found=repr(file[:60]))
         return folder / file
 
     def is_language_model(self, name: str) -> bool:
-        """Whether a name of a list file means a language model."""
+        """Whether a name of a list file is that of a language model."""
         return not is_named_file(self.model(name)) and is_named_file(self.language_model(name))

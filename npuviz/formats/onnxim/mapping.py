@@ -1,7 +1,7 @@
-"""ONNXim's mapping files: how a layer of a given shape is cut into tiles.
+"""Read ONNXim's mapping files, which tell how a layer of a given shape is cut into tiles.
 
 One layer per line: `[T] N1 C64 M128 P28 Q28 S3 R3 - [O] C2 M8 P2 Q2 - [I] C51 M16 P23 Q22 S3 R3`.
-T are the total loops (the key), O the number of tiles per loop, I the tile size.
+T is the total count of each loop (the key), O the number of tiles per loop, I the tile size.
 """
 
 import re
@@ -34,7 +34,7 @@ class Loops:
     r: int = 1
 
     def times(self, other: "Loops") -> "Loops":
-        """Loop by loop product."""
+        """Return the product loop by loop."""
         return Loops(*map(mul, astuple(self), astuple(other)))
 
 
@@ -48,7 +48,7 @@ class LayerMapping:
 
 
 def read_mapping(path: Path) -> Mapping[Loops, LayerMapping]:
-    """Read a mapping file: total loops -> mapping; of equal totals the last line stays.
+    """Read a mapping file: total loops -> mapping; if totals are equal, the last line counts.
 
     Raises FormatError.
     """

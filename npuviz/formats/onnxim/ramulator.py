@@ -1,7 +1,7 @@
-"""DRAM descriptions in the YAML form of Ramulator 2.
+"""Read DRAM descriptions in the YAML form of Ramulator 2.
 
-Only what describes the memory is read: device, organization, timing, refresh and address mapping.
-What the names mean is the business of npuviz.sim.dram.device.
+Only the description of the memory is read: device, organization, timing, refresh and address mapping.
+npuviz.sim.dram.device interprets the names.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from npuviz.base.errors import FormatError
 from npuviz.formats.binary import read_text
 
 LIMIT_BYTES = 1 << 16
-"""Larger files are refused: a description is a page."""
+"""Largest size of a file: a description fits on a page."""
 MAX_DEPTH = 32
 
 _SIZES = {
@@ -45,19 +45,19 @@ _TIMINGS = {
     *("RRDS", "RRDL", "WTRS", "WTRL", "FAW", "RFC", "REFI", "CS"),
     *_RENAMED,
 }
-# Rules that the model does not have: named, so that nobody is told of a misspelling.
+# Timings that the model does not use; they are known, so that they are not reported as misspelt.
 _UNUSED = {"RTW", "RFCSB", "REFISB", "RREFD", "PPD", "RFCpb", "PBR2PBR", "PBR2ACT", "CK_ps"}
 _NO_REFRESH = ("", "None", "NoRefresh", "No")
 
 
 @dataclass(frozen=True, slots=True)
 class RamulatorConfig:
-    """A memory as the file names it.
+    """A memory as the file describes it, names not interpreted.
 
-    organization  ranks, groups, banks, rows, columns, width, chip_bits, density that the file gives
+    organization  those of ranks, groups, banks, rows, columns, width, chip_bits, density that the file has
     timing        nXXX in cycles, tXXX in nanoseconds, and `rate` in MT/s
     mapping       name of the address mapping
-    is_refreshed  whether a refresh manager is named
+    is_refreshed  whether the file names a refresh manager
     """
 
     standard: str
@@ -70,7 +70,7 @@ class RamulatorConfig:
 
 
 def read_ramulator(path: Path) -> tuple[RamulatorConfig, tuple[str, ...]]:
-    """Read a description: (config, warnings). Raises FormatError."""
+    """Read a description; return (config, warnings). Raises FormatError."""
     text = read_text(path, LIMIT_BYTES)
     _refuse_structure(text, path)
     try:
@@ -85,10 +85,10 @@ def read_ramulator(path: Path) -> tuple[RamulatorConfig, tuple[str, ...]]:
 
 
 class _UniqueLoader(yaml.SafeLoader):
-    """YAML's safe part, where a key may appear once."""
+    """YAML's safe loader, refusing a key that appears twice in a mapping."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """A mapping of a node. Raises yaml.MarkedYAMLError for a repeated key."""
+        """Construct the mapping of a node. Raises yaml.MarkedYAMLError for a repeated key."""
         seen: set[str] = set()
         for key, _ in node.value:
             name = str(key.value)
@@ -99,7 +99,7 @@ class _UniqueLoader(yaml.SafeLoader):
 
 
 def _refuse_structure(text: str, path: Path) -> None:
-    """Refuse aliases, which can stand for huge data, and deep nesting."""
+    """Refuse aliases, which can expand to huge data, and deep nesting."""
     depth = 0
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):

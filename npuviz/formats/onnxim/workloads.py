@@ -1,4 +1,4 @@
-"""ONNXim's list files, sizes of language models, and request traces."""
+"""Read ONNXim's list files, sizes of language models, and request traces."""
 
 import csv
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ TRACE_LIMIT_BYTES = 32 << 20
 _LARGEST = 1 << 40
 _LARGEST_SIZE = 1 << 24
 _WHOLE = {"nr_atten": -1, "partition_id": 0, "target_core": 0, "output_seq_len": 0}
-"""Integers of an entry, and what they are when absent: the least that they may be."""
+"""Integers of an entry, with their value if absent, which is also the least that is allowed."""
 _KNOWN = {*_WHOLE, "name", "request_time", "trace_file", "scheduler", "scheduler_config"}
 _SIZES = (
     *("num_attention_heads", "num_kv_heads", "vocab_size", "num_hidden_layers"),
@@ -30,7 +30,7 @@ class ModelEntry:
     """One model of a list file.
 
     request_time_ps  arrival in picoseconds (the file says milliseconds)
-    dimensions       values of symbolic dimensions: every other integer of the entry
+    dimensions       values of symbolic dimensions: all other integers of the entry
     trace_file, scheduler, max_batch_size (0: no limit), check_mem_size  language mode only
     """
 
@@ -66,22 +66,22 @@ class LanguageModel:
 
     @property
     def head_size(self) -> int:
-        """Features of one head."""
+        """Number of features of one head."""
         return self.hidden_size // self.num_attention_heads
 
     @property
     def kv_width(self) -> int:
-        """Features of K (or V) of one token."""
+        """Number of features of K (or V) of one token."""
         return self.head_size * self.num_kv_heads
 
     @property
     def qkv_width(self) -> int:
-        """Outputs of the QKV product."""
+        """Number of outputs of the QKV product."""
         return self.hidden_size + 2 * self.kv_width
 
     @property
     def ffn_width(self) -> int:
-        """Outputs of the first feed-forward product: twice the width where a gate is in it."""
+        """Number of outputs of the first feed-forward product: twice the width if it includes a gate."""
         return self.intermediate_size * (2 if self.ffn_type == "llama" else 1)
 
 
@@ -153,7 +153,7 @@ def _integer(path: Path, where: str, value: Any, low: int, high: int) -> int:
 
 
 def _milliseconds(path: Path, where: str, value: Any) -> int:
-    """Picoseconds of a time in milliseconds."""
+    """Return a time in milliseconds as picoseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
         raise wrong_json(path, where, "a time from 0 to 1e9 milliseconds", value)
     return round(value * 1_000_000_000)

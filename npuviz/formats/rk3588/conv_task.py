@@ -1,4 +1,4 @@
-"""One convolution task of the RK3588 in plain numbers."""
+"""Describe one convolution task of the RK3588 in plain numbers."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ class ConvTask:
     """One task: sizes in elements, addresses in bytes.
 
     `height` and `out_height` are the rows of this task, `layer_height` those of the layer's input (0:
-    the same); `channels` must be filled up as the layouts want it. `surface_stride` is the distance of
+    the same); `channels` must be padded as the layouts need it. `surface_stride` is the distance of
     output surfaces in atoms (0: the positions of this task); vendor streams round the positions of
     the layer up to a multiple of 4.
-    `real_channels` is what DATA_SIZE1 gets (0: `channels`). `feature_grains` 0 takes the rule of
-    the manual, stride + R + 1; `data_banks` 0 takes as many as the features fill, `weight_banks` 0
+    `real_channels` goes into DATA_SIZE1 (0: `channels`). `feature_grains` 0 applies the rule of
+    the manual, stride + R + 1; `data_banks` 0 means as many as the features fill, `weight_banks` 0
     the rest of 12.
     """
 
@@ -75,10 +75,10 @@ class ConvTask:
 
     @property
     def out_channels(self) -> int:
-        """Channels with filling.
+        """Output channels, padding included.
 
-        Depthwise up to 64 (source: D MESA), else up to a group of kernels (measured on vendor streams:
-        fp16 16, int8 32).
+        Padded to a multiple of 64 if depthwise (source: D MESA), else of a group of kernels
+        (measured on vendor streams: fp16 16, int8 32).
         """
         if self.depthwise:
             return aligned(self.channels, DEPTHWISE_GROUP)
@@ -86,9 +86,9 @@ class ConvTask:
 
 
 def banks_of(task: ConvTask) -> tuple[int, int]:
-    """Banks for features and weights; the features must fit, of the weights one kernel must.
+    """Return the banks for features and for weights; all features and at least one kernel must fit.
 
-    Vendor streams never give features less than they fill, weights may be larger than their banks
+    Vendor streams never give features fewer banks than they fill; weights may exceed their banks
     (source: M ALLB, DER).
     """
     needed = -(-task.feature_bytes // BANK_BYTES)

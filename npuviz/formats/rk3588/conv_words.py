@@ -1,8 +1,8 @@
-"""The register words of one direct or depthwise convolution task, and of a matrix product as 1x1.
+"""Make the register words of one direct or depthwise convolution task, or of a matrix product as 1x1.
 
 Values follow section 8 of the RK3588 reference; the order of the words is that of the public streams,
-104 writes from DPU S_POINTER to the LUT registers (source: D MTX). No machine is needed: the task says
-everything, also where it lies in memory and how the buffer is split.
+104 writes from DPU S_POINTER to the LUT registers (source: D MTX). No machine is needed: the task has
+everything, including its addresses and how the buffer is split.
 
 Measured: the words equal those of 60 convolution tasks in public vendor models (fp16, 1x1 and 3x3, tiles
 for one to three cores) when feature grains and banks are taken from there; in 439 int8 tasks with bias
@@ -16,20 +16,20 @@ from npuviz.formats.rk3588.registers import Word, writer
 from npuviz.formats.rk3588.tensor_layout import ATOM_BYTES
 
 ENTRY_BYTES = 64
-"""Unit of the entries of a feature row (source: D MTX; M DER)."""
+"""Bytes of an entry of a feature row (source: D MTX; M DER)."""
 CONVOLUTION_ENABLES = 0x0D
 
 _PRECISIONS = {"int8": 0, "int16": 1, "float16": 2, "bfloat16": 3, "int32": 4, "float32": 5}
 _SIZE_E = {"int8": 1, "int16": 1, "float16": 1, "bfloat16": 1, "float32": 3, "int32": 7}
-"""Output element groups minus 1 (source: D MTX for fp16, fp32, int32; I for the others)."""
+"""Groups of output elements minus 1 (source: D MTX for fp16, fp32, int32; I for the others)."""
 _DEPTHWISE_SIZE_E = 3
-"""SURFACE_ADD is x4 for depthwise (source: D MESA)."""
+"""The step of SURFACE_ADD is 4 surface strides for depthwise (source: D MESA)."""
 _DIRECT, _DEPTHWISE = 0, 3
 _BURST_16 = 0xF
 
 
 def conv_task_words(task: ConvTask, *, tail: Tail | None = None, address: int = 0) -> Stream:
-    """The stream of a task: 104 writes and a tail (default: the chain ends, enables 0x0D).
+    """Make the stream of a task: 104 writes and a tail (default: the chain ends, enables 0x0D).
 
     `address` is where the stream will lie. Raises FormatError for unknown dtypes, sizes over the
     limits of their fields, and buffers that do not fit 12 banks of 32 KB.
@@ -52,7 +52,7 @@ _cna, _core_word, _dpu = writer("CNA"), writer("CORE"), writer("DPU")
 
 
 def _cna_shape(task: ConvTask) -> list[Word]:
-    """CONV_CON1 to WEIGHT_SIZE2."""
+    """Make the words CONV_CON1 to WEIGHT_SIZE2."""
     precision = _PRECISIONS[task.in_dtype]
     grains = task.feature_grains or task.stride_y + task.kernel_height + 1  # D TRM
     return [
@@ -86,7 +86,7 @@ def _cna_shape(task: ConvTask) -> list[Word]:
 
 
 def _cna_buffers(task: ConvTask) -> list[Word]:
-    """CBUF_CON0 to PAD_CON1."""
+    """Make the words CBUF_CON0 to PAD_CON1."""
     data_banks, weight_banks = banks_of(task)
     layer = task.layer_height or task.height
     return [
@@ -120,9 +120,9 @@ def _cna_buffers(task: ConvTask) -> list[Word]:
 
 
 def _row_entries(task: ConvTask) -> int:
-    """CBUF entries of one feature row: ceil(W * C * b / 64) (source: D MTX; M DER).
+    """Return the CBUF entries of one feature row: ceil(W * C * b / 64) (source: D MTX; M DER).
 
-    An entry has four atoms of 16 bytes. Where three are left of a position they take a whole entry, as in
+    An entry has four atoms of 16 bytes. Three atoms left over at a position take a whole entry, as in
     NVDLA: a vendor int8 model has 192 entries for W = 48, C = 240, not 180 (measured).
     """
     atoms = -(-task.channels * ELEMENT_BYTES[task.in_dtype] // ATOM_BYTES)
@@ -151,7 +151,7 @@ def _core(task: ConvTask) -> list[Word]:
 
 
 def _dpu_output(task: ConvTask) -> list[Word]:
-    """FEATURE_MODE_CFG to DATA_CUBE_CHANNEL."""
+    """Make the words FEATURE_MODE_CFG to DATA_CUBE_CHANNEL."""
     precision = _PRECISIONS[task.in_dtype]
     original = task.real_channels or task.channels if task.depthwise else task.kernels
     return [
@@ -178,7 +178,8 @@ def _dpu_output(task: ConvTask) -> list[Word]:
 
 
 def _dpu_stages(task: ConvTask) -> list[Word]:
-    """BS_CFG to LUT_LO_SLOPE_SHIFT: every stage is bypassed, the output is written as it is."""
+    """Make the words BS_CFG to LUT_LO_SLOPE_SHIFT: all stages are bypassed, the output is written
+    unchanged."""
     size_e = _DEPTHWISE_SIZE_E if task.depthwise else _SIZE_E[task.out_dtype]
     bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
     return [

@@ -1,4 +1,4 @@
-"""The register data file of the RK3588 and the records it becomes."""
+"""Load the register data file of the RK3588 into records."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ TARGETS_WITHOUT_REGISTER = (0x0000, 0x0041, 0x0081)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a fact comes from: mark D, M or I and the keys of the public sources."""
+    """Source of a fact: mark D, M or I, and the keys of the public sources."""
 
     mark: str
     keys: tuple[str, ...]
@@ -31,8 +31,8 @@ class Source:
 class Field:
     """Bits `high` to `low` of a register.
 
-    `kind` is one of KINDS or "enum"; `names` are the readings of an enumeration. A reserved field is
-    a gap between named fields; its meaning is unknown.
+    `kind` is one of KINDS or "enum"; `names` are the texts for the codes of an enumeration. A reserved field
+    is a gap between named fields; its meaning is unknown.
     """
 
     name: str
@@ -63,14 +63,14 @@ class Field:
         return 0, (1 << self.width) - 1
 
     def extract(self, value: int) -> int:
-        """What the field holds in a register value."""
+        """Return the field's value in a register value."""
         held = value >> self.low & (1 << self.width) - 1
         if self.kind == "signed" and held >> self.width - 1:
             held -= 1 << self.width
         return held
 
     def place(self, held: int, where: str) -> int:
-        """The field's bits of a register value. Raises FormatError when `held` does not fit."""
+        """Return the field's bits in a register value. Raises FormatError if `held` does not fit."""
         low, high = self.limits
         if not low <= held <= high:
             raise FormatError(
@@ -83,7 +83,7 @@ class Field:
         return (held & (1 << self.width) - 1) << self.low
 
     def text(self, held: int) -> str:
-        """The reading of a held value."""
+        """Return a field's value as text."""
         match self.kind:
             case "enum":
                 name = self.names.get(held)
@@ -115,11 +115,11 @@ class Register:
 
     @property
     def where(self) -> str:
-        """The register in messages, with its offset."""
+        """The register's name in messages, with its offset."""
         return f"register {self.block} {self.name} ({self.offset:#06x})"
 
     def field(self, name: str) -> Field:
-        """The field of this name. Raises FormatError when there is none."""
+        """Return the field of this name. Raises FormatError if there is none."""
         for each in self.fields:
             if each.name == name:
                 return each
@@ -132,7 +132,7 @@ class Register:
         )
 
     def encode(self, held: Mapping[str, int]) -> int:
-        """The register value with these fields. Raises FormatError as `Field.place` and `field` do."""
+        """Return the register value with these fields. Raises FormatError as `Field.place` and `field` do."""
         value = 0
         for name, each in held.items():
             value |= self.field(name).place(each, self.where)
@@ -141,7 +141,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A 4 KB window of registers; `target` is its code in streams, None where streams cannot write."""
+    """A 4 KB window of registers; `target` is its code in streams, None if streams cannot write it."""
 
     name: str
     target: int | None
@@ -153,9 +153,9 @@ class Block:
 
 
 def load_blocks() -> dict[str, Block]:
-    """The blocks of the data file, by name.
+    """Load the blocks of the data file, by name.
 
-    Raises FormatError when the file contradicts itself: two fields on one bit, two registers at one
+    Raises FormatError if the file contradicts itself: two fields on one bit, two registers at one
     offset, a register outside of its window, an unknown encoding or source.
     """
     text = resources.files("npuviz.formats.rk3588").joinpath(DATA_FILE).read_text("utf-8")

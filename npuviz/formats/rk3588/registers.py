@@ -1,4 +1,4 @@
-"""Registers of the RK3588 NPU as data: words to named fields and back.
+"""Translate words of RK3588 registers to named fields and back.
 
 The facts (offsets, bits, meanings, sources) are in `registers.toml` beside this module.
 """
@@ -32,7 +32,7 @@ class Word:
 
     @classmethod
     def unpacked(cls, packed: int) -> "Word":
-        """The word of one number below 2^64."""
+        """Make a word from one number below 2^64."""
         return cls(packed >> 48 & 0xFFFF, packed >> 16 & 0xFFFFFFFF, packed & 0xFFFF)
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ EMPTY = Word(0, 0, 0)
 class DecodedField(NamedTuple):
     """One field of a register value.
 
-    `value` is what the bits hold (two's complement for signed fields); `text` is its reading, e.g.
+    `value` is the number in the bits (two's complement for signed fields); `text` shows it, e.g.
     "4 columns" for a width stored minus 1.
     """
 
@@ -57,7 +57,7 @@ class DecodedField(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodedRegister:
-    """A register write in words; reserved bits appear as fields only where they are not 0."""
+    """A decoded register write; reserved bits appear as fields only if they are not 0."""
 
     block: str
     name: str
@@ -91,7 +91,7 @@ class RegisterDatabase:
         }
 
     def block_of(self, target: int, *, file: str = "register word", at: int | None = None) -> Block:
-        """The block with this stream target code. Raises FormatError when there is none."""
+        """Return the block with this stream target code. Raises FormatError if there is none."""
         block = self._block_of_target.get(target)
         if block is None:
             known = ", ".join(f"{code:04x}" for code in sorted(self._block_of_target))
@@ -101,7 +101,7 @@ class RegisterDatabase:
         return block
 
     def register(self, block: str, name: str) -> Register:
-        """The register of a block by name. Raises FormatError when either is unknown."""
+        """Return the register of a block by name. Raises FormatError if either is unknown."""
         owner = self.blocks.get(block)
         if owner is None:
             raise FormatError(
@@ -117,7 +117,7 @@ class RegisterDatabase:
     def find(
         self, target: int, offset: int, *, file: str = "register word", at: int | None = None
     ) -> Register:
-        """The register a word writes. Raises FormatError for unknown targets and offsets."""
+        """Return the register that a word writes. Raises FormatError for unknown targets and offsets."""
         block = self.block_of(target, file=file, at=at)
         register = block.by_offset.get(offset)
         if register is None:
@@ -136,9 +136,9 @@ class RegisterDatabase:
     def decode(
         self, target: int, offset: int, value: int, *, file: str = "register word", at: int | None = None
     ) -> DecodedRegister:
-        """A register write in named fields, highest bits first.
+        """Decode a register write into named fields, highest bits first.
 
-        `file` and `at` (a byte offset) only serve the message. Raises FormatError when the target or
+        `file` and `at` (a byte offset) are for the message only. Raises FormatError if the target or
         the register is unknown or the value has more than 32 bits.
         """
         register = self.find(target, offset, file=file, at=at)
@@ -152,9 +152,9 @@ class RegisterDatabase:
         return DecodedRegister(register.block, register.name, tuple(shown))
 
     def encode(self, block: str, register: str, **fields: int) -> Word:
-        """The word that writes a register; fields not named are 0.
+        """Make the word that writes a register; fields not named are 0.
 
-        Values are what the bits hold, as `decode` gives them: a width of 4 stored minus 1 is 3.
+        Values are those in the bits, as `decode` returns them: a width of 4 stored minus 1 is 3.
         Raises FormatError for unknown names, values that do not fit, and blocks no stream can reach.
         """
         found = self.register(block, register)
@@ -170,9 +170,10 @@ class RegisterDatabase:
 
 
 def writer(block: str) -> Callable[..., Word]:
-    """What makes words of one block: (register, field=value ...) -> word, see `RegisterDatabase.encode`."""
+    """Return a function that makes words of one block: (register, field=value ...) -> word, see
+    `RegisterDatabase.encode`."""
 
-    # Most words of a task are those of the task before, and tables are written over and over.
+    # Cached: most words of a task equal those of the task before, and tables are written again and again.
     @lru_cache(maxsize=1 << 16)
     def write(register: str, **fields: int) -> Word:
         return registers().encode(block, register, **fields)
@@ -182,5 +183,5 @@ def writer(block: str) -> Callable[..., Word]:
 
 @cache
 def registers() -> RegisterDatabase:
-    """The database of the package; loaded once, must not be changed."""
+    """Return the package's database, loaded once; it must not be changed."""
     return RegisterDatabase(load_blocks())

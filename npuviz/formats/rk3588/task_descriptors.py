@@ -1,4 +1,4 @@
-"""Task descriptors of the RK3588: tables of 40-byte records that name register streams.
+"""Read and write task descriptors of the RK3588: tables of 40-byte records that refer to register streams.
 
 Layout: u32 flags, op_idx, enable_mask, int_mask, int_clear, int_status, regcfg_amount, regcfg_offset,
 u64 regcmd_addr (source: D KRKNPU, MTX).
@@ -14,11 +14,11 @@ from npuviz.formats.rk3588.regcmd.stream import TAIL_WORDS, Stream
 
 TASK_BYTES = 40
 TABLE_LIMIT = 1 << 20
-"""Assumed: no model has more tasks; one start runs at most 4095."""
+"""Most tasks of a table. Assumed: no model has more; one start runs at most 4095."""
 
 _RECORD = struct.Struct("<8IQ")
 _INTERRUPTS = 0x1FFFF
-"""17 possible events (source: D XML, TRM)."""
+"""The 17 possible events (source: D XML, TRM)."""
 _LIMITS = {
     "flags": (0xFFFFFFFF, "32 bits"),
     "op_idx": (0xFFFFFFFF, "32 bits"),
@@ -56,13 +56,13 @@ class Task:
         return self.address + self.offset
 
     def packed(self) -> bytes:
-        """The 40 bytes. Raises FormatError when a value does not fit."""
+        """Return the 40 bytes. Raises FormatError if a value does not fit."""
         _check(self, "task", None, None)
         return _RECORD.pack(*astuple(self))
 
 
 def parse_tasks(data: bytes, *, file: str = "task table", at: int = 0) -> tuple[Task, ...]:
-    """The tasks of a table; `at` is its byte offset in `file`.
+    """Parse the tasks of a table; `at` is its byte offset in `file`.
 
     Raises FormatError for a cut record and for values no driver could use.
     """
@@ -106,10 +106,10 @@ def _check(task: Task, file: str, at: int | None, index: int | None) -> None:
 
 
 def task_streams(tasks: Iterable[Task], area: Area) -> tuple[Stream, ...]:
-    """The stream of each task.
+    """Return the stream of each task.
 
-    Raises FormatError, naming the task, when a stream is not inside of `area`, does not end in a tail
-    after the body, holds unknown registers, or starts other blocks than the task says.
+    Raises FormatError, naming the task, if a stream is not inside `area`, does not end in a tail
+    after the body, holds unknown registers, or starts other blocks than the task's `enables`.
     """
     return tuple(_stream(index, task, area) for index, task in enumerate(tasks))
 

@@ -1,4 +1,4 @@
-"""Memory layouts of the RK3588 NPU: feature cubes, weights, depthwise weights, packed and unpacked.
+"""Pack and unpack tensors in the memory layouts of the RK3588 NPU: feature cubes, weights, depthwise weights.
 
 Formulas: section 7 of the RK3588 reference (source: D JAS, MTX, MESA; R x S order M DER). All offsets
 count elements from 0.
@@ -16,7 +16,7 @@ ATOM_BYTES = 16
 DEPTHWISE_GROUP = 64
 """Channels of one group of depthwise weights (source: D MESA)."""
 ELEMENT_LIMIT = 1 << 32
-"""Addresses of the NPU have 32 bits, so nothing larger can exist (source: D JAS, HAPPY)."""
+"""Most elements: addresses of the NPU have 32 bits, so nothing larger can exist (source: D JAS, HAPPY)."""
 
 Array = NDArray[np.generic]
 
@@ -25,8 +25,8 @@ Array = NDArray[np.generic]
 class Packing:
     """How elements of one type are grouped.
 
-    `channels` (C2) share an atom of 16 bytes in features. Weights go in groups of `kernels`, and
-    within them in blocks of `block` channels. 0 where the type has no weights.
+    `channels` (C2) share an atom of 16 bytes in features. Weights are stored in groups of `kernels`, and
+    within them in blocks of `block` channels; both are 0 if the type has no weights.
     """
 
     name: str
@@ -48,14 +48,14 @@ PACKINGS = {
         Packing("int32", 4, 0, 0),  # outputs only, D MTX
     )
 }
-"""By dtype name of npuviz; tf32 is held in float32 arrays."""
+"""Packings by npuviz's dtype name; tf32 is held in float32 arrays."""
 
 
 _wrong = partial(FormatError, "RK3588 layout")
 
 
 def packing(dtype: str) -> Packing:
-    """The packing of a dtype name. Raises FormatError when the NPU does not hold the type."""
+    """Return the packing of a dtype name. Raises FormatError for a type that the NPU does not hold."""
     found = PACKINGS.get(dtype)
     if found is None:
         raise _wrong(field="dtype", expected=", ".join(PACKINGS), found=dtype)
@@ -63,7 +63,7 @@ def packing(dtype: str) -> Packing:
 
 
 def aligned(count: int, group: int) -> int:
-    """The smallest multiple of `group` that is not below `count`."""
+    """Return the smallest multiple of `group` that is not below `count`."""
     return -(-count // group) * group
 
 
@@ -74,7 +74,7 @@ def _check_sizes(**sizes: int) -> None:
 
 
 def _checked_total(total: int, name: str) -> int:
-    """Elements of something packed, refused where no memory of the chip holds them."""
+    """Return a number of elements. Raises FormatError if no memory of the chip can hold them."""
     if total > ELEMENT_LIMIT:
         raise _wrong(field=name, expected=f"at most {ELEMENT_LIMIT} elements", found=str(total))
     return total
@@ -87,7 +87,7 @@ def _check_packed(packed: Array, expected: int) -> None:
 
 
 def check_rank(array: Array, rank: int, names: str) -> None:
-    """Raise FormatError unless an array has so many dimensions, which `names` lists."""
+    """Raise FormatError unless an array has `rank` dimensions, which `names` lists."""
     if array.ndim != rank:
         raise _wrong(field="array", expected=f"the dimensions {names}", found=f"shape {array.shape}")
 
@@ -96,15 +96,15 @@ def check_rank(array: Array, rank: int, names: str) -> None:
 
 
 def feature_elements(channels: int, height: int, width: int, group: int) -> int:
-    """Elements of a packed feature cube: channels are filled up to a multiple of `group`."""
+    """Return the elements of a packed feature cube: channels are padded to a multiple of `group`."""
     _check_sizes(channels=channels, height=height, width=width, group=group)
     return _checked_total(aligned(channels, group) * height * width, "features")
 
 
 def pack_features(cube: Array, group: int, *, channels: int = 0) -> Array:
-    """A feature cube (C, H, W) as memory holds it: one row of elements, a new array.
+    """Pack a feature cube (C, H, W) as memory holds it: one row of elements, a new array.
 
-    `channels` fills up with zeros to at least so many channels. Raises FormatError for other ranks
+    `channels` pads with zeros to at least that many channels. Raises FormatError for other ranks
     and empty dimensions.
     """
     check_rank(cube, 3, "C, H, W")
@@ -117,9 +117,9 @@ def pack_features(cube: Array, group: int, *, channels: int = 0) -> Array:
 
 
 def unpack_features(packed: Array, channels: int, height: int, width: int, group: int) -> Array:
-    """The cube (C, H, W) of a packed row, a new array; elements behind it are ignored.
+    """Unpack the cube (C, H, W) from a packed row, a new array; elements after it are ignored.
 
-    Raises FormatError when the row is too short.
+    Raises FormatError if the row is too short.
     """
     size = feature_elements(channels, height, width, group)
     _check_packed(packed, size)
@@ -141,7 +141,7 @@ class WeightShape:
 
 
 def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
-    """Elements of packed weights: C is filled up to a multiple of `block`, K is not filled up."""
+    """Return the elements of packed weights: C is padded to a multiple of `block`, K is not padded."""
     _check_sizes(
         kernels=shape.kernels,
         channels=shape.channels,
@@ -155,9 +155,9 @@ def weight_elements(shape: WeightShape, group: int, block: int = 32) -> int:
 
 
 def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 32) -> Array:
-    """The weights (K, C, R, S) of a packed row, a new array.
+    """Unpack the weights (K, C, R, S) from a packed row, a new array.
 
-    Raises FormatError when the row is too short.
+    Raises FormatError if the row is too short.
     """
     size = weight_elements(shape, group, block)
     _check_packed(packed, size)
@@ -175,7 +175,7 @@ def unpack_weights(packed: Array, shape: WeightShape, group: int, block: int = 3
 
 
 def kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
-    """(first kernel, kernels, kernels of a group) of the full groups and of the rest."""
+    """Return (first kernel, kernels, kernels of a group) of the full groups and of the rest."""
     whole = kernels // group * group
     parts = [(0, whole, group), (whole, kernels - whole, kernels - whole)]
     return [part for part in parts if part[1]]
@@ -185,15 +185,15 @@ def kernel_groups(kernels: int, group: int) -> list[tuple[int, int, int]]:
 
 
 def depthwise_elements(channels: int, height: int, width: int) -> int:
-    """Elements of packed depthwise weights: channels filled up to a multiple of 64."""
+    """Return the elements of packed depthwise weights: channels are padded to a multiple of 64."""
     _check_sizes(channels=channels, height=height, width=width)
     return _checked_total(aligned(channels, DEPTHWISE_GROUP) * height * width, "depthwise weights")
 
 
 def pack_depthwise(weights: Array) -> Array:
-    """Depthwise weights (C, R, S) as memory holds them: one row of elements, a new array.
+    """Pack depthwise weights (C, R, S) as memory holds them: one row of elements, a new array.
 
-    Groups of 64 channels (source: D MESA); taps before channels inside of a group is inferred from
+    Groups have 64 channels (source: D MESA); that taps come before channels inside a group is inferred from
     the dense order. Raises FormatError for other ranks and empty dimensions.
     """
     check_rank(weights, 3, "C, R, S")
@@ -208,5 +208,5 @@ def pack_depthwise(weights: Array) -> Array:
 
 
 def image_bytes(elements: Array) -> bytes:
-    """The little-endian bytes of packed elements, in the order of addresses."""
+    """Return the little-endian bytes of packed elements, in the order of addresses."""
     return elements.astype(elements.dtype.newbyteorder("<"), copy=False).tobytes()

@@ -1,1 +1,1 @@
-"""The rules that a NEFF has to keep, as a table, and what checks them."""
+"""Define the rules that a NEFF has to keep, as a table, and check them."""

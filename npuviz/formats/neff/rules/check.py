@@ -1,4 +1,4 @@
-"""Checking a NEFF against the rules: header, kelf, neff.json, def.json, engine files.
+"""Check a NEFF against the rules: header, kelf, neff.json, def.json, engine files.
 
 Queue sets and variables are in `resources`, DMA descriptors in `dma`.
 """
@@ -15,9 +15,9 @@ from npuviz.formats.neff.rules.table import Report, extra_keys, shown
 from npuviz.formats.neff.tar import tar_chunks
 
 KNOWN_FEATURE_BITS = 0x80000000_00209CFF
-"""Bits of the one real NEFF, and those that a published runtime message calls supported."""
+"""Feature bits of the one real NEFF known, and those that a published runtime message calls supported."""
 ASSUMED_GENERATION = 3
-"""Rules of a machine that nobody knows: those of the generation with the most public facts."""
+"""Generation whose rules apply to an unknown machine: the one with the most public facts."""
 _DEFINITION_KEYS = frozenset(
     (
         "name",
@@ -54,7 +54,7 @@ _ITEM_BYTES = {
 
 
 def check_neff(neff: Neff) -> tuple[Finding, ...]:
-    """Every rule that this NEFF breaks, errors first; unknown things are warnings, never errors.
+    """Return every rule that this NEFF breaks, errors first; unknown things are warnings, never errors.
 
     Debug records are checked apart, by `check_debug`: they may be as large as the programs.
     """

@@ -1,4 +1,4 @@
-"""Rules about the DMA entries of an engine (reference 4.6); fast enough for 50,000 of them."""
+"""Check the DMA entries of an engine (reference 4.6), fast enough for 50,000 of them."""
 
 from collections import Counter, defaultdict
 from math import prod
@@ -9,7 +9,7 @@ from npuviz.formats.neff.rules.table import Report, extra_keys, shown
 
 OPS = ("copy", "cast", "add", "fma", "min", "max", "transpose")
 CCE_OPS = ("fma", "add", "min", "max")
-"""Operations of the DMA engines' compute part; they may have several sources."""
+"""Operations of the DMA engines' compute part; these may have several sources."""
 DTYPE_BYTES = {
     "float8e3": 1,
     "float8e4": 1,
@@ -33,7 +33,7 @@ _INT_RANGES = {"int32": (-(1 << 31), (1 << 31) - 1), "uint32": (0, (1 << 32) - 1
 
 
 class _Context:
-    """What all entries of one engine are checked against."""
+    """Everything against which the entries of one engine are checked."""
 
     def __init__(
         self, subgraph: Subgraph, engine: EngineFile, generation: int, lnc: int, report: Report
@@ -61,7 +61,7 @@ class _Context:
 def check_engine_dma(
     subgraph: Subgraph, engine: EngineFile, generation: int, lnc_size: int, report: Report
 ) -> None:
-    """The rules `dma.*` and `desc.*` for the entries of one engine."""
+    """Check the rules `dma.*` and `desc.*` for the entries of one engine."""
     context = _Context(subgraph, engine, generation, lnc_size, report)
     for index, entry in enumerate(engine.descriptors):
         _check_queue(context, index, entry)
@@ -158,7 +158,7 @@ def _check_descriptor(context: _Context, index: int, desc: Descriptor) -> None:
 
 
 def _check_access(context: _Context, index: int, access: Access, side: str) -> bool:
-    """Check one side; False when its sizes cannot be compared with the other side's."""
+    """Check one side; return False if its sizes cannot be compared with the other side's."""
     key = f".desc.{side}"
     if access.dtype not in DTYPE_BYTES:
         context.add(
@@ -179,7 +179,7 @@ def _check_access(context: _Context, index: int, access: Access, side: str) -> b
         return True
     size = context.sizes[access.variable]
     low, high = access.span
-    # Of variables without a size only the reader of the program knows the end.
+    # Where a variable without a size ends depends on the program.
     if low < 0 or (size is not None and high >= size):
         text = f"bytes {low} to {high} are not inside variable {access.variable}"
         text += f" of {size} bytes" if size is not None else ""
@@ -219,7 +219,7 @@ def _check_constant(context: _Context, index: int, desc: Descriptor) -> None:
 
 
 def _check_count(context: _Context, index: int, desc: Descriptor) -> None:
-    """Both sides move as many elements; a copy and a transpose move bytes."""
+    """Check that both sides move the same number of elements (of bytes, for a copy or a transpose)."""
     moves_bytes = desc.op in ("copy", "transpose")
     target = desc.to_access
     wanted = _element_count(context, index, target, "to", moves_bytes)
@@ -264,7 +264,7 @@ def _check_transpose(context: _Context, index: int, desc: Descriptor) -> None:
 
 
 def _check_amounts(context: _Context) -> None:
-    """Entries of one id stand in equal number on every queue of a function.
+    """Check that every queue of a function has the same number of entries of one id.
 
     Assumed: the trigger amount of NEFFDOC is the number of entries that one trigger starts on a queue.
     """

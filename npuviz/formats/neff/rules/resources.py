@@ -1,4 +1,4 @@
-"""Rules about queue sets and variables of a NEFF (reference 4.4, 4.5)."""
+"""Check the queue sets and variables of a NEFF (reference 4.4, 4.5)."""
 
 from npuviz.base.errors import FormatError
 from npuviz.base.units import format_bytes
@@ -24,13 +24,13 @@ SEMAPHORES = {1: 32, 2: 256, 3: 256, 4: 256}
 """Semaphores per core by generation (reference 1.1: DRV). Assumed: generation 4 as 3."""
 EVENTS = 256
 DEVICE_BYTES = {1: 8 << 30, 2: 32 << 30, 3: 96 << 30, 4: 144 << 30}
-"""Device memory by generation (reference 1.1: HWDOC)."""
+"""Bytes of device memory by generation (reference 1.1: HWDOC)."""
 PARTITION_BYTES = {1: 256 << 10, 2: 192 << 10, 3: 224 << 10, 4: 256 << 10}
 """Bytes of one SBUF partition (reference 1.1). Assumed: generation 1 as the largest."""
 
 
 def check_queue_sets(subgraph: Subgraph, generation: int, report: Report) -> None:
-    """The rules `queue.*`."""
+    """Check the rules `queue.*`."""
     owner_of: dict[str, str] = {}
     for queue_set in subgraph.queue_sets.values():
         where = f"{subgraph.folder}/def.json, dma_queue.{queue_set.name}"
@@ -90,7 +90,7 @@ def _check_semaphores(queue_set: QueueSet, where: str, generation: int, report: 
 
 
 def check_variables(subgraph: Subgraph, generation: int, report: Report) -> None:
-    """The rules `variable.*`."""
+    """Check the rules `variable.*`."""
     by_id: dict[int, str] = {}
     for variable in subgraph.variables.values():
         where = f"{subgraph.folder}/def.json, var.{variable.name}"

@@ -1,4 +1,4 @@
-"""The rules that a NEFF has to keep, one row each: name, severity, what is demanded, where that is said.
+"""List the rules that a NEFF has to keep, one row each: name, severity, machines, source, what is demanded.
 
 Sources: NEFFDOC is the vendor's page about NEFF files, 1.1 the table of generations in the project's
 reference, "measured" a real NEFF, "inferred" a rule that follows from the others.
@@ -11,7 +11,7 @@ from npuviz.formats.neff.json_members import one_line
 from npuviz.formats.neff.model import Finding
 
 FINDINGS_PER_RULE = 50
-"""So that 50,000 bad descriptors do not give 50,000 lines."""
+"""Most findings that are listed per rule, so that 50,000 bad descriptors do not give 50,000 lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,14 @@ debug.edges | warning | all | measured | parents and dependencies are known reco
 
 
 class Report:
-    """Findings in the order in which they are made, with a bound per rule."""
+    """Collects findings in the order in which they are made, at most FINDINGS_PER_RULE per rule."""
 
     def __init__(self) -> None:
         self._findings: list[Finding] = []
         self._counts: Counter[str] = Counter()
 
     def add(self, rule: str, where: str, text: str) -> None:
-        """One broken rule."""
+        """Add a broken rule."""
         known = RULES[rule]
         self._counts[rule] += 1
         if self._counts[rule] <= FINDINGS_PER_RULE:
@@ -148,7 +148,8 @@ class Report:
             )
 
     def findings(self) -> tuple[Finding, ...]:
-        """Errors first, then warnings; a rule broken too often ends with how often."""
+        """Return errors first, then warnings; for a rule broken too often, the number of findings left
+        out."""
         found = list(self._findings)
         for rule, count in self._counts.items():
             if count > FINDINGS_PER_RULE:
@@ -159,12 +160,12 @@ class Report:
 
 
 def shown(value: object) -> str:
-    """A value of a file in a message, on one line and not endless."""
+    """Return a value of a file as text for a message, on one line and of limited length."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def extra_keys(extra: object) -> list[str]:
-    """Unknown keys, without those that npuviz itself adds."""
+    """Return the unknown keys, without those that npuviz itself adds."""
     keys = extra.keys() if isinstance(extra, dict) else ()
     return sorted(key for key in keys if not key.startswith("npuviz"))

@@ -1,1 +1,2 @@
-"""Register command streams of the RK3588: areas, single streams, text dumps, shadow registers."""
+"""Read and write register command streams of the RK3588: areas, single streams, text dumps, shadow
+registers."""

@@ -1,4 +1,4 @@
-"""Register command streams of the RK3588: areas of streams, chains through them, dumps."""
+"""Read register commands of the RK3588: areas of streams, chains through them, dumps."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,11 +28,11 @@ _TEXT = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Streams that lead to each other.
+    """Streams that follow each other by the addresses in their tails.
 
-    `loops_to` is the address of the stream that the last one leads back to, None when the chain
-    ends. `findings` name announced lengths and alignments that break the rules; such chains have
-    been seen to hang the chip, so they are read and reported.
+    `loops_to` is the address of the stream to which the last one leads back, None if the chain
+    ends. `findings` list announced lengths and alignments that break the rules; such chains have
+    been seen to hang the chip, so that they are reported, but still read.
     """
 
     streams: tuple[Stream, ...]
@@ -56,7 +56,7 @@ class Area:
 
     @classmethod
     def of_bytes(cls, data: bytes, *, address: int = 0, file: str = "regcmd", at: int = 0) -> "Area":
-        """An area of little-endian words. Raises FormatError when a word is cut off."""
+        """Make an area of little-endian words. Raises FormatError if a word is cut off."""
         if len(data) % WORD_BYTES:
             raise FormatError(
                 file,
@@ -68,16 +68,17 @@ class Area:
         return cls(np.frombuffer(data, "<u8").astype(np.uint64), address=address, file=file, at=at)
 
     def to_bytes(self) -> bytes:
-        """The words as little-endian bytes."""
+        """Return the words as little-endian bytes."""
         return self.words.astype("<u8").tobytes()
 
     def error(self, field: str, expected: str, found: str, word: int = 0) -> FormatError:
-        """What is wrong with a word of the area."""
+        """Return an error about a word of the area."""
         place = self.at + WORD_BYTES * word
         return FormatError(self.file, offset=place, field=field, expected=expected, found=found)
 
     def index_of(self, address: int, field: str = "stream address") -> int:
-        """Word index of a byte address. Raises FormatError outside of the area or between words."""
+        """Return the word index of a byte address. Raises FormatError outside of the area or between
+        words."""
         place = address - self.address
         if not 0 <= place < len(self.words) * WORD_BYTES or place % WORD_BYTES:
             end = self.address + len(self.words) * WORD_BYTES
@@ -85,7 +86,7 @@ class Area:
         return place // WORD_BYTES
 
     def stream(self, address: int, body: int | None = None) -> Stream:
-        """The stream at a byte address; `body` as for `parse_stream`, which also says what is raised."""
+        """Parse the stream at a byte address; `body` and errors as for `parse_stream`."""
         start = self.index_of(address)
         return parse_stream(self.words, start, body=body, address=self.address, file=self.file, at=self.at)
 
@@ -105,9 +106,9 @@ class Area:
         )
 
     def streams(self) -> tuple[Stream, ...]:
-        """All streams of the area, in the order of their addresses; zeros between them are skipped.
+        """Parse all streams of the area, in the order of their addresses; zeros between them are skipped.
 
-        Raises FormatError when words are left that are no stream.
+        Raises FormatError for words that belong to no stream.
         """
         found: list[Stream] = []
         filled = np.flatnonzero(self.words)
@@ -121,7 +122,7 @@ class Area:
         return tuple(found)
 
     def chain(self, address: int, body: int | None = None) -> Chain:
-        """The stream at a byte address and those its tail leads to.
+        """Parse the stream at a byte address and those to which its tail leads.
 
         Raises FormatError as `stream` does, e.g. for a tail that leads out of the area, and for more
         than CHAIN_LIMIT streams.
@@ -155,9 +156,9 @@ def _alignment(address: int) -> list[str]:
 
 
 def read_regcmd(path: Path) -> Area:
-    """The words of a dump: little-endian binary, or text as `parse_dump` reads it.
+    """Read the words of a dump: little-endian binary, or text as `parse_dump` reads it.
 
-    Raises FormatError when the file cannot be read or is neither.
+    Raises FormatError if the file cannot be read or is neither.
     """
     data = read_file(path, FILE_LIMIT)
     if _TEXT.issuperset(data):

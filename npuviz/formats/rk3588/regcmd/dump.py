@@ -1,4 +1,5 @@
-"""Text dumps of RK3588 register commands: one word a line, alone or with its parts in columns."""
+"""Read and write text dumps of RK3588 register commands: one word a line, alone or with its parts in
+columns."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class TextDump:
 
 
 def parse_dump(text: str, file: str = "regcmd") -> TextDump:
-    """The words of a text dump.
+    """Parse the words of a text dump.
 
     A line is empty, a comment after `#`, one word of 16 hexadecimal digits, or the columns index,
     word, target, value, register. Raises FormatError for anything else, for columns that contradict
@@ -69,5 +70,5 @@ def _word(line: str, index: int, file: str, offset: int, number: int) -> int:
 
 
 def format_plain(words: NDArray[np.uint64]) -> str:
-    """One word of 16 hexadecimal digits a line."""
+    """Return the words as text, one of 16 hexadecimal digits a line."""
     return "".join(f"{int(word):016x}\n" for word in words)

@@ -1,4 +1,4 @@
-"""Registers as a task sees them: two groups per block, inherited values, difference to before.
+"""Compute the registers that each task sees: two groups per block, inherited values, changes to before.
 
 Each block has two register groups; the pointer says which one is written. Switching copies nothing:
 a group keeps what was written two tasks earlier (source: D NVDLA; M ALLB, vendor chains write the full
@@ -25,12 +25,12 @@ _PP_ENABLE, _PP_TOGGLE, _PP_CLEAR = 0x02, 0x08, 0x10
 
 @dataclass(frozen=True, slots=True)
 class TaskRegisters:
-    """What one task runs with.
+    """The registers with which one task runs.
 
     `groups` names the register group of each block. `values` holds every register of those groups
-    that was ever written, by offset. `written` are the offsets the task's own stream wrote.
-    `changed` gives (value before, value now) of the registers that differ from what the previous
-    task of the same group ran with; None before where nothing had been written.
+    that was ever written, by offset. `written` are the offsets that the task's own stream wrote.
+    `changed` has (value before, value now) of the registers that differ from those of the previous
+    task of the same group; the value before is None if nothing had been written.
     """
 
     groups: Mapping[str, int]
@@ -50,7 +50,7 @@ class _Block:
         self.point(pointer)
 
     def point(self, value: int) -> None:
-        """S_POINTER was written: with ping-pong on, bit 0 is not a new position (source: I DER)."""
+        """Handle a write to S_POINTER: with ping-pong on, bit 0 is not a new position (source: I DER)."""
         self.control = value
         if value & _PP_CLEAR:
             self.pointer = 0
@@ -64,11 +64,11 @@ class _Block:
 
 
 def effective_registers(tasks: Iterable[Stream]) -> tuple[TaskRegisters, ...]:
-    """The registers of each task when the streams run one after the other on one core.
+    """Return the registers of each task when the streams run one after the other on one core.
 
-    A block's pointer moves when the task started the block; with pointer mode "follows the executer" it is
-    taken to stay, as the executer is not modelled here. The streams must hold known registers only, as read
-    streams do.
+    A block's pointer moves after a task that started the block; with pointer mode "follows the executer" it
+    is assumed to stay, as the executer is not modelled here. The streams must hold known registers only, as
+    read streams do.
     """
     blocks = {name: _Block(USUAL_POINTER) for name in GROUPED}
     alone: dict[int, int] = {}
@@ -111,9 +111,9 @@ def _run(stream: Stream, blocks: dict[str, _Block], alone: dict[int, int]) -> Ta
 
 
 def _held(block: _Block | None, register: Register, word: Word, alone: dict[int, int]) -> dict[int, int]:
-    """Where a write is kept, after what the write does to its block.
+    """Apply the side effect of a write on its block, and return the group in which its value is kept.
 
-    PC, S_STATUS and S_POINTER exist once, all else twice (source: D NVDLA).
+    PC, S_STATUS and S_POINTER exist once, all others twice (source: D NVDLA).
     """
     if block is None:
         return alone

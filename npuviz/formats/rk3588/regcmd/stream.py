@@ -1,4 +1,4 @@
-"""One register command stream of the RK3588: the writes of its body and its tail.
+"""Parse and make one register command stream of the RK3588: the writes of its body, and its tail.
 
 The tail has four words: address of the next stream, its length, a marker, the blocks to start
 (source: D MESA, ALLB, MTX).
@@ -23,7 +23,8 @@ _BASE_ADDRESS, _REGISTER_AMOUNTS = 0x0010, 0x0014
 
 
 def amount_of(body_words: int) -> int:
-    """The amount for a stream with a body of so many words: pairs of words with the tail, minus 1.
+    """Return the amount of a stream with `body_words` words in its body: pairs of words with the tail, minus
+    1.
 
     floor((n + 4 + 1) / 2) - 1, as the kernels compute it (source: D KRKNPU, KROCKET; M ALLB).
     """
@@ -35,7 +36,7 @@ class Tail:
     """The last four words of a stream.
 
     `next_address` is a byte address, a multiple of 16, or None at the end of a chain (an all-zero
-    word). `next_amount` counts pairs of words minus 1 (`amount_of`). `plan` tells how many cores
+    word). `next_amount` counts pairs of words minus 1 (`amount_of`). `plan` encodes how many cores
     share the operation: 0 one or end, 1 two, 2 three (source: I DER). `enables` starts blocks. `unknown`
     are bits 31:18 of the amount word, kept as they are: some vendor streams set bit 30 (measured).
     """
@@ -53,7 +54,7 @@ class Tail:
         return tuple(field.name.upper() for field in reversed(decoded.fields) if field.value)
 
     def words(self) -> tuple[Word, Word, Word, Word]:
-        """The four words. Raises FormatError when a value does not fit its field."""
+        """Return the four words. Raises FormatError if a value does not fit its field."""
         database = registers()
         first = EMPTY
         if self.next_address is not None:
@@ -82,13 +83,14 @@ class Tail:
 
 @lru_cache(maxsize=1 << 10)
 def _tail_words(tail: Tail) -> tuple[Word, Word, Word, Word]:
-    """As `Tail.words`: most streams of a program end alike."""
+    """Return `Tail.words`, cached: most streams of a program have equal tails."""
     return tail.words()
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One register program: the writes of its body and its tail. `address` is where it starts."""
+    """One register program: the writes of its body, and its tail. `address` is the byte address of its first
+    word."""
 
     words: tuple[Word, ...]
     tail: Tail
@@ -96,15 +98,15 @@ class Stream:
 
     @property
     def amount(self) -> int:
-        """The amount with which this stream must be announced."""
+        """The amount that the stream before must announce for this one."""
         return amount_of(len(self.words))
 
     def packed(self) -> NDArray[np.uint64]:
-        """Body, tail and zeros up to the next multiple of 64 bytes, as uint64."""
+        """Return body, tail and zeros up to the next multiple of 64 bytes, as uint64."""
         used = len(self.words) + TAIL_WORDS
         line = ALIGNMENT // WORD_BYTES
         found = np.zeros(-(-used // line) * line, np.uint64)
-        # Half of what a large model takes to compile, were it written with `Word.packed`.
+        # `Word.packed` is not called here: it would take half of the compile time of a large model.
         words = (*self.words, *_tail_words(self.tail))
         found[:used] = [word.target << 48 | word.value << 16 | word.offset for word in words]
         return found
@@ -120,10 +122,10 @@ def parse_stream(
     file: str = "regcmd",
     at: int = 0,
 ) -> Stream:
-    """The stream that starts at word `start` of `words`.
+    """Parse the stream that starts at word `start` of `words`.
 
-    `body` is the number of body words when it is known from a task; without it the tail is searched,
-    in `markers` (`tail_markers` of `words`) if they are at hand.
+    `body` is the number of body words if it is known from a task; without it the tail is searched,
+    in `markers` (`tail_markers` of `words`) if these are given.
     `address` is the byte address of words[0], `at` its byte offset in `file`, for messages. Raises
     FormatError when there is no tail, when the tail is wrong, and for unknown targets and registers.
     """
@@ -141,13 +143,13 @@ def parse_stream(
 
 
 def tail_markers(words: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """Indices of marker words that an enable word follows, ascending."""
+    """Return the indices of marker words that an enable word follows, rising."""
     targets = words >> np.uint64(48)
     return np.flatnonzero((targets[:-1] == _MARKER) & (targets[1:] == _ENABLE))
 
 
 def _tail_after(markers: NDArray[np.intp], words: NDArray[np.uint64], start: int, file: str, at: int) -> int:
-    """Index of the first word of the first tail at or after `start`."""
+    """Return the index of the first word of the first tail at or after `start`."""
     place = int(np.searchsorted(markers, start + 2))
     if place == len(markers) or (place and markers[place - 1] >= start):
         raise FormatError(
@@ -161,7 +163,7 @@ def _tail_after(markers: NDArray[np.intp], words: NDArray[np.uint64], start: int
 
 
 def _tail_at(end: int, body: int, words: NDArray[np.uint64], file: str, at: int) -> int:
-    """`end`, if a tail is there."""
+    """Return `end` if a tail begins there. Raises FormatError if not."""
     found = "the end of the area"
     if end + TAIL_WORDS <= len(words):
         marker, enable = (Word.unpacked(int(words[end + place])) for place in (2, 3))
@@ -202,7 +204,7 @@ def _parse_tail(tail: list[Word], file: str, at: int) -> Tail:
 
 @cache
 def _known_writes() -> NDArray[np.uint64]:
-    """target << 16 | offset of every register that a body may write, and the empty word."""
+    """Return target << 16 | offset of every register that a body may write, and of the empty word."""
     codes = [0]
     for block in registers().blocks.values():
         if block.target not in (None, 0, _MARKER, _ENABLE):

@@ -1,1 +1,1 @@
-"""Containers `.rknn` of version 6: read, written, and what their blobs say."""
+"""Read and write containers `.rknn` of version 6, and interpret their blobs."""

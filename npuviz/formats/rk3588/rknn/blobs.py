@@ -1,4 +1,4 @@
-"""What a container's blobs say: weights, register commands, tasks, plans for cores, relocation."""
+"""Interpret a container's blobs: weights, register commands, tasks, plans for cores, relocation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Plan:
 
 
 def blob_of(model: Rknn, tensor: RknnTensor) -> bytes:
-    """The data of a tensor. Raises FormatError when it names a blob that is not there."""
+    """Return the data of a tensor. Raises FormatError if it names a blob that is not there."""
     if not 0 <= tensor.blob < len(model.blobs):
         raise FormatError(
             model.file,
@@ -60,7 +60,7 @@ def _only(model: Rknn, graph: RknnGraph, kind: int, name: str) -> tuple[bytes, i
 
 
 def regcmd_area(model: Rknn, graph: RknnGraph) -> Area:
-    """The register commands as they are in the file, from address 0 on.
+    """Return the register commands as they are in the file, from address 0 on.
 
     Raises FormatError when the graph has none.
     """
@@ -69,7 +69,7 @@ def regcmd_area(model: Rknn, graph: RknnGraph) -> Area:
 
 
 def task_table(model: Rknn, graph: RknnGraph) -> tuple[Task, ...]:
-    """The tasks of all plans; addresses count from the start of the regcmd area.
+    """Return the tasks of all plans; addresses count from the start of the regcmd area.
 
     Raises FormatError when the graph has none or the table is wrong.
     """
@@ -78,10 +78,10 @@ def task_table(model: Rknn, graph: RknnGraph) -> tuple[Task, ...]:
 
 
 def plans(model: Rknn, graph: RknnGraph) -> tuple[Plan, ...]:
-    """The plans for one, two and three cores, as far as the table has them.
+    """Return the plans for one, two and three cores, as far as the table has them.
 
     Within a plan core 0 has all its tasks first, then core 1, then core 2; within a core the nodes
-    follow each other. Files that do not say how many tasks a node has give one plan for one core with
+    follow each other. Files without the number of tasks of each node have one plan for one core with
     all tasks. Raises FormatError when counts, starts and table contradict each other.
     """
     total = len(task_table(model, graph))
@@ -126,7 +126,7 @@ def plans(model: Rknn, graph: RknnGraph) -> tuple[Plan, ...]:
 
 
 def relocate(model: Rknn, graph: RknnGraph, addresses: Mapping[str, int], base: int) -> Area:
-    """The register commands as the chip reads them when the area lies at byte address `base`.
+    """Return the register commands as the chip reads them when the area lies at byte address `base`.
 
     `addresses` gives the byte address of each tensor that a relocation names. Each word of a
     relocation gets that address plus its offset; next addresses in tails get `base` added. The area
@@ -155,7 +155,7 @@ def _links(words: np.ndarray) -> list[int]:
 
 
 def _address_unit(area: Area, index: int, where: str) -> int:
-    """Bytes that an address of a word's register is a multiple of."""
+    """Return the number of bytes of which an address in this word's register must be a multiple."""
     word = Word.unpacked(int(area.words[index]))
     register = registers().find(word.target, word.offset, file=area.file, at=area.at + WORD_BYTES * index)
     kinds = {field.kind for field in register.fields}
@@ -168,7 +168,7 @@ def _address_unit(area: Area, index: int, where: str) -> int:
 
 
 def _placed(area: Area, index: int, value: int, unit: int, where: str) -> int:
-    """A word of the area with another value, packed."""
+    """Return a word of the area with another value, packed."""
     if not 0 <= value < 1 << 32 or value % unit:
         expected = f"an address below 2^32, a multiple of {unit}"
         raise area.error(where, expected, f"{value:#x}", index)

@@ -1,6 +1,6 @@
-"""Bounded reading of FlatBuffers: every offset and length is checked before it is followed.
+"""Read FlatBuffers safely: every offset and length is checked before it is followed.
 
-The `flatbuffers` library writes; its reader follows offsets unchecked, so damaged files are read here.
+The `flatbuffers` library is used for writing only, because its reader follows offsets unchecked.
 Layout: https://flatbuffers.dev/internals (root offset, tables with a virtual table, vectors, strings).
 """
 
@@ -16,9 +16,9 @@ _DEEP = 32
 
 
 class FlatBuffer:
-    """A buffer and how much may still be read of it.
+    """A buffer, and the number of bytes that may still be read of it.
 
-    Tables may share data, so a small file could unfold to a huge one; what is read in all is limited
+    Tables may share data, so that a small file could expand to a huge one; the bytes read in all are limited
     to a multiple of the size.
     """
 
@@ -29,7 +29,7 @@ class FlatBuffer:
         self.left = 8 * len(data) + (1 << 16)
 
     def fail(self, position: int, field: str, expected: str, found: str) -> FormatError:
-        """The error for a place in the buffer."""
+        """Return the error for a place in the buffer."""
         return FormatError(
             self.file,
             offset=self.at + position,
@@ -40,7 +40,7 @@ class FlatBuffer:
         )
 
     def take(self, position: int, length: int, field: str) -> None:
-        """Checks that `length` bytes lie at `position` and counts them as read."""
+        """Check that `length` bytes lie at `position`, and count them as read."""
         if position < 0 or position + length > len(self.data):
             raise self.fail(
                 max(position, 0),
@@ -53,17 +53,17 @@ class FlatBuffer:
             raise self.fail(position, field, "data of its own", "tables that share more data than there is")
 
     def u16(self, position: int, field: str) -> int:
-        """Unsigned 16 bits."""
+        """Read an unsigned 16-bit value."""
         self.take(position, 2, field)
         return _U16.unpack_from(self.data, position)[0]
 
     def u32(self, position: int, field: str) -> int:
-        """Unsigned 32 bits."""
+        """Read an unsigned 32-bit value."""
         self.take(position, 4, field)
         return _U32.unpack_from(self.data, position)[0]
 
     def root(self, identifier: bytes) -> "FlatTable":
-        """The root table. Raises FormatError when the identifier is another."""
+        """Return the root table. Raises FormatError if the identifier is another."""
         self.take(0, 8, "header")
         if self.data[4:8] != identifier:
             raise self.fail(4, "identifier", repr(identifier), repr(self.data[4:8]))
@@ -89,7 +89,7 @@ class FlatTable:
         buffer.take(position, self._size, field)
 
     def _place(self, slot: int, length: int, field: str) -> int | None:
-        """Position of a value, None when the table does not have it."""
+        """Return the position of a value, None if the table does not have it."""
         if slot + 2 > self._slots:
             return None
         offset = self.buffer.u16(self._virtual + slot, field)
@@ -105,7 +105,7 @@ class FlatTable:
         return self.position + offset
 
     def integer(self, slot: int, name: str, default: int = 0) -> int:
-        """A signed 32-bit value."""
+        """Read a signed 32-bit value."""
         place = self._place(slot, 4, f"{self.field}.{name}")
         if place is None:
             return default
@@ -113,7 +113,7 @@ class FlatTable:
         return _I32.unpack_from(self.buffer.data, place)[0]
 
     def byte(self, slot: int, name: str, default: int = 0) -> int:
-        """An unsigned 8-bit value."""
+        """Read an unsigned 8-bit value."""
         place = self._place(slot, 1, f"{self.field}.{name}")
         if place is None:
             return default
@@ -121,7 +121,7 @@ class FlatTable:
         return self.buffer.data[place]
 
     def _vector(self, slot: int, name: str, item: int) -> tuple[int, int]:
-        """Position of the first item and number of items."""
+        """Return the position of the first item and the number of items; (0, 0) for a missing vector."""
         field = f"{self.field}.{name}"
         place = self._place(slot, 4, field)
         if place is None:
@@ -132,20 +132,20 @@ class FlatTable:
         return start + 4, count
 
     def fail(self, name: str, expected: str, found: str) -> FormatError:
-        """The error for a value of this table."""
+        """Return the error for a value of this table."""
         return self.buffer.fail(self.position, f"{self.field}.{name}", expected, found)
 
     def data_at(self, slot: int, name: str) -> tuple[int, bytes]:
-        """Position in the buffer and copy of a vector of bytes."""
+        """Return the position in the buffer and a copy of a vector of bytes."""
         start, count = self._vector(slot, name, 1)
         return start, self.buffer.data[start : start + count]
 
     def data(self, slot: int, name: str) -> bytes:
-        """A vector of bytes, copied."""
+        """Return a copy of a vector of bytes."""
         return self.data_at(slot, name)[1]
 
     def text(self, slot: int, name: str) -> str:
-        """A string. Raises FormatError when it is not UTF-8."""
+        """Read a string. Raises FormatError if it is not UTF-8."""
         start, count = self._vector(slot, name, 1)
         raw = self.buffer.data[start : start + count]
         try:
@@ -156,18 +156,18 @@ class FlatTable:
             ) from None
 
     def integers(self, slot: int, name: str) -> tuple[int, ...]:
-        """A vector of signed 32-bit values."""
+        """Read a vector of signed 32-bit values."""
         start, count = self._vector(slot, name, 4)
         return struct.unpack_from(f"<{count}i", self.buffer.data, start)
 
     def pairs(self, slot: int, name: str) -> NDArray[np.uint32]:
-        """A vector of structures of two unsigned 32-bit values, shape (n, 2), read-only."""
+        """Read a vector of structures of two unsigned 32-bit values, shape (n, 2), read-only."""
         start, count = self._vector(slot, name, 8)
         found = np.frombuffer(self.buffer.data, "<u4", count * 2, start) if count else np.zeros(0, "<u4")
         return found.reshape(-1, 2)
 
     def tables(self, slot: int, name: str) -> "tuple[FlatTable, ...]":
-        """A vector of tables."""
+        """Read a vector of tables."""
         field = f"{self.field}.{name}"
         if field.count(".") > _DEEP:
             raise self.buffer.fail(self.position, field, f"at most {_DEEP} levels", "more")

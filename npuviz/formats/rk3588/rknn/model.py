@@ -1,6 +1,6 @@
-"""What an .rknn container of version 6 holds, in plain records.
+"""Define the contents of an .rknn container of version 6 as plain records.
 
-Slots and meanings were read off public RK3588 models; names of slots follow the reader of Netron where
+Slots and meanings were derived from public RK3588 models; names of slots follow the reader of Netron where
 it has one (source: D NETRON; M DER; relocations, plan starts and task counts measured on public models
 of compilers 1.6 to 2.3.2).
 """
@@ -30,12 +30,12 @@ KINDS = {
 """Roles of tensors by code (source: D NETRON for 4 and 5; others measured)."""
 REGCMD_KIND, TASK_KIND = 9, 10
 PLAN_SLOTS = 6
-"""Task counts of a node: one core; two cores; three cores."""
+"""Length of a node's task counts: one core (1), two cores (2), three cores (3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RknnTensor:
-    """A tensor. `packed_shape` is NC1HWC2 where the NPU holds it so, else the plain shape.
+    """A tensor. `packed_shape` is NC1HWC2 if the NPU holds it so, else the plain shape.
 
     `size` in bytes. `place` is a byte offset in the memory for inputs, outputs and intermediates.
     `blob` is the number of the blob with the data of weights, constants, register commands and tasks.
@@ -66,7 +66,7 @@ class RknnNode:
     """An operator. `inputs` and `outputs` number tensors; -1 stands for none.
 
     `task_counts` are its tasks in each plan and core: (1 core; 2 cores: 0, 1; 3 cores: 0, 1, 2), empty
-    in files that do not say. `attributes` is BSON, kept as it is.
+    in files without them. `attributes` is BSON, kept as it is.
     """
 
     type: str
@@ -79,7 +79,7 @@ class RknnNode:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """The word `word` of the regcmd area holds the address of a tensor plus `offset` bytes."""
+    """The word `word` of the regcmd area must get the address of a tensor plus `offset` bytes."""
 
     tensor: str
     offset: int
@@ -89,10 +89,10 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class RknnGraph:
-    """Tensors, nodes in order, and what the task table and regcmd area mean.
+    """Tensors, nodes in order, and the data needed to interpret task table and regcmd area.
 
-    `plan_starts` are the first tasks of the plans for one, two and three cores, empty in files that do
-    not say.
+    `plan_starts` are the first tasks of the plans for one, two and three cores, empty in files without
+    them.
     """
 
     tensors: tuple[RknnTensor, ...]
@@ -105,9 +105,9 @@ class RknnGraph:
 
 @dataclass(frozen=True, slots=True)
 class Rknn:
-    """A container. `blobs` are raw bytes; which is which the tensors say.
+    """A container. `blobs` are raw bytes, to which the tensors refer by number.
 
-    `json` is the document behind the payload.
+    `json` is the document after the payload.
     """
 
     graphs: tuple[RknnGraph, ...]

@@ -1,4 +1,4 @@
-"""Containers `.rknn` of version 6, RK3588: read into the records of `model`.
+"""Read containers `.rknn` of version 6 for the RK3588 into the records of `model`.
 
 Header: "RKNN", u32 0, u64 version, u64 payload size; from byte 64 on the payload, a FlatBuffer with the
 identifier "RKNN"; then u64 length and a JSON document (source: M DER).
@@ -27,9 +27,9 @@ _VERSION = 6
 
 
 def read_rknn(path: Path) -> Rknn:
-    """The container in a file.
+    """Read the container in a file.
 
-    Raises FormatError when it cannot be read, is encrypted, has another version, is cut or damaged.
+    Raises FormatError if it cannot be read, is encrypted, has another version, is cut or damaged.
     """
     return parse_rknn(read_file(path, FILE_LIMIT), str(path))
 
@@ -40,7 +40,7 @@ def is_rknn(head: bytes) -> bool:
 
 
 def parse_rknn(data: bytes, file: str = "rknn") -> Rknn:
-    """The container in `data`; raises as `read_rknn` does."""
+    """Parse the container in `data`; raises as `read_rknn` does."""
     size = _payload_size(data, file)
     payload = data[_PAYLOAD : _PAYLOAD + size]
     document = _document(data, _PAYLOAD + size, file)
@@ -195,7 +195,7 @@ def _indices(table: FlatTable, slot: int, name: str, tensors: int) -> tuple[int,
 
 
 def _relocations(table: FlatTable) -> list[Relocation]:
-    """One tensor's entries: (offset, word) in slot 6; (1, core) in slot 8, which old compilers omit."""
+    """Read one tensor's entries: (offset, word) in slot 6; (1, core) in slot 8, which old compilers omit."""
     name = table.text(4, "tensor")
     places = table.pairs(6, "places").tolist()
     cores = table.pairs(8, "cores").tolist() or [[1, 0]] * len(places)
