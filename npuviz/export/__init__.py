@@ -1,5 +1,5 @@
-"""Plug-ins that turn a trace into other tools' files.
+"""Export traces to files of other tools; each format is a plug-in.
 
-May import trace and base. A new format is one file with a frozen dataclass that obeys
+May import trace and base. A new format is one file with a frozen dataclass that implements
 `exporter.Exporter`, and a line under the entry points `npuviz.exporters`.
 """

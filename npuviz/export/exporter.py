@@ -1,4 +1,4 @@
-"""The contract of an exporter: a trace goes in, another tool's file comes out."""
+"""Define the contract of an exporter, which writes a trace as a file of another tool."""
 
 import os
 from collections.abc import Generator
@@ -29,7 +29,7 @@ class Exporter(Protocol):
 
     @property
     def title(self) -> str:
-        """What the format is, for menus."""
+        """Name of the format for menus."""
         ...
 
     def export(self, reader: TraceReader, window: CycleWindow | None, out: Path, progress: Progress) -> None:
@@ -42,9 +42,9 @@ class Exporter(Protocol):
 
 @contextmanager
 def replacing(out: Path) -> Generator[Path]:
-    """A path beside `out` to write to; it becomes `out` at the end, or vanishes on any failure.
+    """Yield a path beside `out` to write to; it replaces `out` at the end, or is removed on any failure.
 
-    Turns OSError into ExportError. A device or a pipe is refused: renaming would put a file in its place.
+    Turns OSError into ExportError. Refuses a device or a pipe, which renaming would replace by a file.
     """
     if out.is_dir():
         raise ExportError(f"{out}: cannot write: expected the name of a file, found a folder")
@@ -62,7 +62,8 @@ def replacing(out: Path) -> Generator[Path]:
 
 
 def whole_or(window: CycleWindow | None, reader: TraceReader) -> CycleWindow:
-    """The window asked for, or the whole trace. Raises ExportError for one that is empty or begins later."""
+    """Return the given window, or the whole trace for None. Raises ExportError for one that is empty or
+    begins too late."""
     if window is None:
         return 0, reader.end_cycle + 1
     if window[0] >= window[1] and reader.end_cycle > 0:

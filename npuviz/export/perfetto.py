@@ -1,4 +1,5 @@
-"""Perfetto: slices, counters and flows as protobuf, for ui.perfetto.dev and trace_processor."""
+"""Export traces to Perfetto: slices, counters and flows as protobuf, for ui.perfetto.dev and
+trace_processor."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from npuviz.trace.schema import TraceSchema
 BUFFER_BYTES = 1 << 22
 _NONE = np.zeros(0, dtype=np.int64)
 _TrackRows = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-"""A track, and of some of its rows: their numbers in the window, instructions and starts."""
+"""A track, and some of its rows: their numbers in the window, instructions and starts."""
 _Encode = Callable[[int, np.ndarray], tuple[int, int]]
 
 
@@ -28,7 +29,7 @@ class PerfettoExporter:
 
     annotate   attach the instruction index to every slice, and its first cycle where the clock is
                not a whole number of nanoseconds
-    max_flows  more flows than that are thinned out evenly
+    max_flows  most flows that are written; more are thinned out evenly
     """
 
     annotate: bool = True
@@ -46,7 +47,7 @@ class PerfettoExporter:
 
     @property
     def title(self) -> str:
-        """What the format is."""
+        """Name of the format for menus."""
         return "Perfetto trace"
 
     def export(self, reader: TraceReader, window: CycleWindow | None, out: Path, progress: Progress) -> None:
@@ -60,7 +61,7 @@ EXPORTER = PerfettoExporter()
 
 
 class _Writing:
-    """One export under way."""
+    """One export in progress."""
 
     def __init__(
         self, options: PerfettoExporter, reader: TraceReader, window: CycleWindow, file: BinaryIO
@@ -92,7 +93,7 @@ class _Writing:
         progress.report(1.0, "done")
 
     def _rows(self, columns: IntervalColumns) -> slice:
-        """Rows that overlap the window."""
+        """Return the rows that overlap the window."""
         first = int(np.searchsorted(columns.end, np.int64(self._window[0]), side="right"))
         last = int(np.searchsorted(columns.start, np.int64(self._window[1])))
         return slice(first, max(first, last))
@@ -143,7 +144,7 @@ class _Writing:
         return _Flows(rows, self._working_rows() if len(rows) else iter(()))
 
     def _working_rows(self) -> Iterator[_TrackRows]:
-        """Of every interval track the rows in the window in which somebody works rather than waits."""
+        """Yield, for every interval track, the rows in the window that show work, not waiting."""
         waiting = [kind.id for kind in self._schema.kinds if kind.role.startswith("wait")]
         for track in self._schema.tracks:
             if track.kind != "interval":
@@ -155,7 +156,7 @@ class _Writing:
 
 
 class _Clock:
-    """Cycles to nanoseconds, in whole numbers and without overflow."""
+    """Converts cycles to nanoseconds, in whole numbers and without overflow."""
 
     def __init__(self, frequency_hz: float) -> None:
         period = Fraction(1e9 / frequency_hz) if frequency_hz > 0 else Fraction(1)
@@ -168,7 +169,7 @@ class _Clock:
         return self._under == 1
 
     def nanoseconds(self, cycles: np.ndarray) -> np.ndarray:
-        """Time at which each cycle begins, rounded down."""
+        """Return the time at which each cycle begins, rounded down."""
         if self._under == 1:
             return cycles * np.int64(self._over)
         whole, rest = np.divmod(cycles, np.int64(self._under))
@@ -176,7 +177,7 @@ class _Clock:
 
 
 class _Names:
-    """Names of slices, "GEMM conv1": the number of a name follows from kind and node."""
+    """Numbers the names of slices, "GEMM conv1": the number follows from kind and node."""
 
     def __init__(self, schema: TraceSchema) -> None:
         self._kinds = {kind.id: kind.name for kind in schema.kinds}
@@ -184,7 +185,7 @@ class _Names:
         self._known = np.zeros(0, dtype=np.int64)
 
     def intern(self, kind: np.ndarray, node: np.ndarray) -> tuple[np.ndarray, dict[int, str]]:
-        """Number of every slice's name, and the names that had no number so far."""
+        """Return the number of every slice's name, and the names that had no number yet."""
         width = len(self._nodes) + 1
         node = np.where((node >= 0) & (node < len(self._nodes)), node, -1).astype(np.int64)
         keys = kind.astype(np.int64) * width + node + 2
@@ -199,7 +200,7 @@ class _Names:
 
 
 class _Flows:
-    """Which flows leave and enter each slice.
+    """Flows that leave and enter each slice.
 
     An instruction's slice is the one in which it works (not waits): its last one for a producer, its
     first one for a consumer, on the first track of the schema that has one. Flows with an end
@@ -228,7 +229,7 @@ class _Flows:
         self._numbers = np.concatenate([numbers, -numbers])
 
     def of_track(self, track: int, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets (rows + 1,) and flow numbers of the slices of a track; both empty if it has none."""
+        """Return offsets (rows + 1,) and flow numbers of the slices of a track; both empty if it has none."""
         chosen = np.flatnonzero(self._ends[:, 0] == track)
         if len(chosen) == 0:
             return _NONE, _NONE

@@ -1,7 +1,7 @@
-"""Protobuf bytes of trace packets, written straight into a buffer.
+"""Encode trace packets as protobuf, straight into a buffer.
 
 Field numbers: perfetto's protos/perfetto/trace/trace_packet.proto and track_event/track_event.proto.
-Every function that writes returns the position behind what it wrote.
+Every function that writes returns the position after what it wrote.
 """
 
 # pyright: reportMissingParameterType=false
@@ -14,7 +14,7 @@ from npuviz.base.kernels.inner import inner
 SEQUENCE = 1
 MAX_FLOWS_OF_SLICE = 1000
 SLICE_ROOM = 160
-"""Bytes that a slice without flows can take at most; each flow takes 10 more."""
+"""Most bytes of a slice without flows; each flow takes 10 more."""
 FLOW_ROOM = 10
 
 _PACKET = 0x0A
@@ -34,7 +34,7 @@ _COUNTER = 4
 _NEEDS_NAMES = 2
 
 _inlined = inner(forceinline=True)
-"""Of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
+"""Decorator of helpers in hot loops: at every real call an array argument costs an atomic reference count."""
 
 
 @_inlined
@@ -50,7 +50,8 @@ def _varint(out, at, value):
 
 @_inlined
 def _close(out, begin, at):
-    """Put the length of the message that starts at `begin` into the byte before it, two if need be."""
+    """Write the length of the message that starts at `begin` into the byte before it, or into two bytes if
+    needed."""
     length = at - begin
     if length < 0x80:
         out[begin - 1] = length
@@ -66,7 +67,7 @@ def _close(out, begin, at):
 def _open_event(out, at, nanoseconds, what, uuid):
     """Start a packet with a track event; return (start of packet, start of event, position).
 
-    Where a slice begins, its name needs those that were interned before.
+    The packet at the begin of a slice is marked as needing the names interned before.
     """
     out[at] = _PACKET
     packet = at + 2
@@ -100,7 +101,8 @@ def _annotation(out, at, name, value):
 
 @_inlined
 def _flow(out, at, flow):
-    """flow_ids (47) for a producer, terminating_flow_ids (48) for a consumer (a negative number)."""
+    """Write a fixed64 flow id: flow_ids (47) for a producer, terminating_flow_ids (48) for a consumer
+    (negative)."""
     out[at] = 0xF9 if flow > 0 else 0x81
     out[at + 1] = 0x02 if flow > 0 else 0x03
     rest = np.uint64(abs(flow))
@@ -144,7 +146,7 @@ def encode_slices(begin_ns, end_ns, names, instructions, cycles, flow_offsets, f
 
 @nb.njit(cache=True, nogil=True)
 def encode_counter(nanoseconds, values, uuid, first, out):
-    """Write counter values from row `first` on until the buffer is full; return (next row, bytes)."""
+    """Write counter values from row `first` on until the buffer is full; return (next row, bytes written)."""
     at = 0
     row = first
     while row < len(values) and at + SLICE_ROOM <= len(out):

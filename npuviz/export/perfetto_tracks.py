@@ -1,4 +1,4 @@
-"""The tree of tracks that Perfetto shows: the machine, its groups, their units and counters."""
+"""Build the tree of tracks that Perfetto shows: the machine, its groups, their units and counters."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _UNIT_BYTES = 3
 
 
 def varint(value: int) -> bytes:
-    """A protobuf number; negative ones as 64-bit two's complement."""
+    """Encode a protobuf number; negative ones as 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value >= 0x80:
@@ -23,25 +23,26 @@ def varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """A field that holds a number."""
+    """Encode a field that holds a number."""
     return varint(field << 3) + varint(value)
 
 
 def message(field: int, data: bytes | str) -> bytes:
-    """A field that holds a message or a text."""
+    """Encode a field that holds a message or a text."""
     data = data.encode() if isinstance(data, str) else data
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def packet(sequence: int, *fields: bytes) -> bytes:
-    """A trace packet of a sequence."""
+    """Encode a trace packet of a sequence."""
     return message(1, number(10, sequence) + b"".join(fields))
 
 
 def names_packet(
     sequence: int, names: dict[int, str], annotations: dict[int, str], *, is_first: bool
 ) -> bytes:
-    """Interned names: event names and names of annotations by their number. The first one clears."""
+    """Encode interned names of events and of annotations, by number; the first packet of a sequence clears
+    its state."""
     data = b"".join(message(2, number(1, iid) + message(2, name)) for iid, name in names.items())
     data += b"".join(message(3, number(1, iid) + message(2, name)) for iid, name in annotations.items())
     return packet(sequence, number(13, 3 if is_first else 2), message(12, data))
@@ -56,9 +57,9 @@ class TrackTree:
 
 
 def track_tree(schema: TraceSchema, sequence: int) -> TrackTree:
-    """Process (the machine) > group (`Core[0]`) > unit and counter, ordered as in the schema.
+    """Build the tree process (the machine) > group (`Core[0]`) > unit and counter, ordered as in the schema.
 
-    The group of `Core[0].LD` is `Core[0]`; a counter `Core[0].LD.occupancy` stands beside `LD`, not
+    The group of `Core[0].LD` is `Core[0]`; a counter `Core[0].LD.occupancy` is placed beside `LD`, not
     below it, because Perfetto folds what lies below a slice track.
     """
     title = " ".join(part for part in (schema.target, schema.title) if part) or "npuviz"

@@ -1,4 +1,5 @@
-"""Plain tables with names instead of ids: CSV and Parquet, for spreadsheets and notebooks."""
+"""Export traces to plain tables with names instead of ids: CSV and Parquet, for spreadsheets and
+notebooks."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -22,11 +23,11 @@ TABLE_NAMES: tuple[TableName, ...] = ("slices", "counters", "flows", "lifetimes"
 
 @dataclass(frozen=True)
 class TableExporter:
-    """Writes tables of one kind of file.
+    """Writes tables as CSV or as Parquet.
 
     form    "csv" or "parquet"
-    tables  which tables; an `out` that ends in the suffix takes the first one, anything else is a
-            folder that gets a file of each
+    tables  tables to write; an `out` that ends in the suffix gets the first one, anything else is a
+            folder that gets a file for each
     """
 
     form: Literal["csv", "parquet"]
@@ -44,11 +45,11 @@ class TableExporter:
 
     @property
     def title(self) -> str:
-        """What the format is."""
+        """Name of the format for menus."""
         return "CSV tables" if self.form == "csv" else "Parquet tables"
 
     def export(self, reader: TraceReader, window: CycleWindow | None, out: Path, progress: Progress) -> None:
-        """Write what overlaps the window, rows whole."""
+        """Write what overlaps the window, whole rows only."""
         window = whole_or(window, reader)
         if out.suffix.lower() == self.suffix:
             with replacing(out) as path:
@@ -62,7 +63,7 @@ class TableExporter:
         except OSError as error:
             raise ExportError(f"{out}: cannot make the folder: {error.strerror}") from None
         try:
-            # No table gets its name before all of them are written.
+            # No table gets its final name before all of them are written.
             with ExitStack() as stack:
                 for table in self.tables:
                     path = stack.enter_context(replacing(out / f"{table}{self.suffix}"))
@@ -134,7 +135,7 @@ _Batch = tuple[float, dict[str, Any]]
 
 
 def _batches(reader: TraceReader, window: CycleWindow, table: TableName) -> Iterator[_Batch]:
-    """Fraction done and columns, piece by piece."""
+    """Yield the columns of a table piece by piece, with the fraction done."""
     tracks = reader.schema.tracks
     if table == "slices":
         for track in tracks:
@@ -201,7 +202,7 @@ def _counter(reader: TraceReader, window: CycleWindow, track: Track) -> Iterator
 
 
 def _units(reader: TraceReader, window: CycleWindow) -> dict[str, Any]:
-    """What units did within the window, as far as the trace goes."""
+    """Return the times of the units within the window, as far as the trace goes."""
     times = unit_times(reader, (window[0], max(window[0], min(window[1], reader.end_cycle))))
     return {
         "unit": np.array(list(times), dtype=np.int32),
@@ -225,7 +226,7 @@ def _lifetimes(reader: TraceReader, window: CycleWindow, memory: int, name: str)
 
 
 class _Names:
-    """Names by id; an id that has none gives an empty text."""
+    """Names by id; an id without a name gives an empty text."""
 
     def __init__(self, names: np.ndarray) -> None:
         self._names = names
