@@ -1,7 +1,7 @@
-"""Tests of models and kernels in people's own pytest: assertions about sessions, budgets in a file.
+"""Test models and kernels in your own pytest: assertions about sessions, and budgets in a file.
 
 The fixtures are in the plug-in `npuviz_pytest`, which pytest finds by itself and which imports nothing of
-npuviz before a test asks for it. docs/automation.md describes both.
+npuviz before a test uses them. docs/automation.md describes both.
 """
 
 from npuviz.base.errors import HazardWarning, KernelWarning

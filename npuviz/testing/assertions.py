@@ -1,4 +1,4 @@
-"""Assertions about a session; each says in its message what was found."""
+"""Assert properties of a session; each message tells what was found."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,8 @@ from npuviz.sim.stop import StopKind
 
 
 def ran(session: DebugSession) -> DebugSession:
-    """The session at the end of its program. Fails when the simulated chip does not reach that."""
+    """Run to the end of the program and return the session. Fails if the simulated chip does not get
+    there."""
     stop = session.run()
     while stop.kind is StopKind.BREAKPOINT:
         stop = session.run()
@@ -19,7 +20,7 @@ def ran(session: DebugSession) -> DebugSession:
 
 
 def outputs(session: DebugSession) -> Mapping[str, np.ndarray]:
-    """Output tensors by name, as the machine holds them now."""
+    """Return the output tensors by name, as the machine holds them now."""
     graph = session.program.graph
     names = [graph.tensors[number].name for number in graph.outputs]
     return {name: session.tensor(name) for name in names}
@@ -28,7 +29,7 @@ def outputs(session: DebugSession) -> Mapping[str, np.ndarray]:
 def assert_close(
     session: DebugSession, expected: np.ndarray, tensor: str = "", rtol: float = 1e-5, atol: float = 1e-6
 ) -> None:
-    """A tensor ("": the only output) holds these values within the tolerances of numpy.isclose."""
+    """Assert that a tensor ("": the only output) has these values, within the tolerances of numpy.isclose."""
     if not tensor:
         found = outputs(session)
         if len(found) != 1:
@@ -44,13 +45,14 @@ def assert_close(
 
 
 def assert_cycles(session: DebugSession, at_most: int) -> None:
-    """The program has ended after at most so many cycles."""
+    """Assert that the program has ended after at most `at_most` cycles."""
     assert session.is_finished, f"the program has not ended at cycle {session.cycle}"
     assert session.cycle <= at_most, f"{session.cycle} cycles, expected at most {at_most}"
 
 
 def assert_counter(session: DebugSession, name: str, at_most: int) -> None:
-    """A counter of the run (bytes moved, transfers, ...; see `npuviz run --json`) is at most so high."""
+    """Assert that a counter of the run (bytes moved, transfers, ...; see `npuviz run --json`) is at most
+    `at_most`."""
     counters = session.session.machine.summary().counters
     if name not in counters:
         raise UsageError(f"no counter {name!r}; there are {', '.join(sorted(counters)) or 'none'}")
@@ -58,7 +60,7 @@ def assert_counter(session: DebugSession, name: str, at_most: int) -> None:
 
 
 def assert_no_hazards(session: DebugSession, level: str = "warning") -> None:
-    """The machine found no hazard up to now; with level="error", none of that level."""
+    """Assert that the machine found no hazard up to now; with level="error", none of that level."""
     found = session.hazards()
     if not len(found) and "does not look" in found.note:
         raise UsageError(f"hazards: {found.note}")

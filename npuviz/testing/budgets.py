@@ -1,4 +1,5 @@
-"""What runs may cost, in a file that is kept with the tests: cycles, and whose they are."""
+"""Keep budgets of runs in a file beside the tests: cycles, and the units and operators that worked in
+them."""
 
 import json
 import os
@@ -14,19 +15,19 @@ where node is not null and role not like 'wait-%' group by 1 order by 1"""
 
 
 class Budgets:
-    """Cycles of runs by name. Raises FormatError for a file that is not one of budgets.
+    """Budgets of runs by name. Raises FormatError for a file that is no file of budgets.
 
-    is_updating  write what is measured instead of comparing
+    is_updating  write the measured cycles instead of comparing
     """
 
     def __init__(self, path: Path, is_updating: bool = False) -> None:
         self._path, self._is_updating = path, is_updating
 
     def check(self, session: DebugSession, name: str, slower: float = 0.02) -> None:
-        """A finished run takes at most its budget and `slower` of it more; else the units and operators that
-        work longer are named.
+        """Assert that a finished run takes at most its budget and the share `slower` more; if not, name the
+        units and operators that work longer.
 
-        Raises UsageError for a run that has not ended, or without a budget.
+        Raises UsageError for a run that has not ended, or has no budget.
         """
         if not session.is_finished:
             raise UsageError(f"budget {name!r}: the program has not ended at cycle {session.cycle}")
@@ -58,7 +59,7 @@ class Budgets:
 
 
 def measure(session: DebugSession) -> dict[str, Any]:
-    """Cycles of a run, and those in which each unit and each operator worked."""
+    """Return the cycles of a run, and those in which each unit and each operator worked."""
     units = session.session.machine.summary().units
     operators = session.query(WORK).rows
     return {
@@ -69,7 +70,7 @@ def measure(session: DebugSession) -> dict[str, Any]:
 
 
 def excess(name: str, kept: dict[str, Any], measured: dict[str, Any], slower: float) -> str:
-    """By how much a run is over its budget, and what works longer than then."""
+    """Describe by how much a run exceeds its budget, and what works longer than in the run of the budget."""
     ratio = measured["cycles"] / max(kept["cycles"], 1) - 1
     lines = [
         f"{name}: {measured['cycles']} cycles, budget {kept['cycles']} ({ratio:+.1%}, allowed {slower:+.1%})"
