@@ -1,8 +1,9 @@
-"""The public API: a program opens a model or a trace, moves in time and asks; see docs/automation.md.
+"""Provide the public API: a program opens a model or a trace, moves in time and asks questions; see
+docs/automation.md.
 
 `npuviz.open` and the other names of `npuviz` come from here, imported when they are first used. Servers
-(`npuviz.protocols`) and tests (`npuviz.testing`) are built on it. Whatever the text debugger can answer is a
-method or `do` of a DebugSession; a new command of it needs nothing here.
+(`npuviz.protocols`) and tests (`npuviz.testing`) are built on it. Everything that the text debugger answers
+is a method or `do` of a DebugSession; a new command needs no change here.
 """
 
 from npuviz.api.opening import OpenArguments, open_session

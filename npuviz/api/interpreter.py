@@ -1,4 +1,5 @@
-"""A Python prompt on a session that somebody else shows: `s` is the session, `npuviz` and `np` are there."""
+"""Run a Python prompt on a session that a window shows: its names are `s` (the session), `npuviz` and
+`np`."""
 
 import contextlib
 import io
@@ -19,20 +20,20 @@ from npuviz.workbench.opening import Opened
 
 FILE_NAME = "<console>"
 LINES_A_LOOK = 500
-"""After so many lines of what was typed the user is asked whether it shall stop."""
+"""Number of executed lines of typed code after which `look` is called, so that the user can stop it."""
 MOST_COMPLETIONS = 50
 
 
 class ShownSession(DebugSession):
-    """The session of a window; what shows it closes it."""
+    """The session of a window, which only the window may close."""
 
     def close(self) -> None:
-        """Refuse: the window would be left with a session that is gone. Raises UsageError."""
+        """Raise UsageError: closing it would leave the window without its session."""
         raise UsageError("the window shows this session: close the file there (Ctrl+W)")
 
 
 class PythonPrompt:
-    """Takes lines one by one and gives what each printed; nothing that is typed ends the program.
+    """Takes lines one by one and returns what each printed; no input can end the program.
 
     look  called now and then while a line runs; may raise Cancelled
     """
@@ -46,13 +47,13 @@ class PythonPrompt:
         """Whether the last line began a block that is not complete yet."""
 
     def push(self, line: str, look: Callable[[], object] = lambda: None) -> str:
-        """Run a line, or keep it where it begins a block; what it printed, and its value if it has one.
+        """Run a line, or keep it if it begins a block; return what it printed, and its value if it has one.
 
-        Raises Cancelled when `look` does; names keep what they had got by then.
+        Raises Cancelled when `look` does; assignments made by then are kept.
         """
         out = io.StringIO()
         shown, read = sys.displayhook, sys.stdin
-        # Nobody can answer what asks at the terminal.
+        # There is no terminal from which `input()` could read.
         sys.displayhook, sys.stdin = _show, io.StringIO()
         sys.settrace(_Watch(look).call)
         try:
@@ -68,15 +69,15 @@ class PythonPrompt:
         return out.getvalue().rstrip("\n")
 
     def drop(self) -> None:
-        """Forget a block that was begun."""
+        """Drop a block that was begun."""
         self._console.resetbuffer()
         self.is_continued = False
 
     def completions(self, text: str) -> list[str]:
-        """What a name, or an attribute of one, may go on as."""
+        """Return the possible completions of a name, or of an attribute of one."""
         found: list[str] = []
         completer = rlcompleter.Completer(self._names)
-        with contextlib.suppress(Exception):  # an attribute may raise anything when it is looked at
+        with contextlib.suppress(Exception):  # reading an attribute may raise anything
             while len(found) < MOST_COMPLETIONS:
                 name = completer.complete(text, len(found))
                 if name is None:
@@ -86,7 +87,7 @@ class PythonPrompt:
 
 
 class _Console(InteractiveConsole):
-    """A console that tells mistakes which npuviz names in a line, and that cannot end the program."""
+    """A console that prints npuviz's errors as one line, and in which typed code cannot end the program."""
 
     def runcode(self, code: CodeType) -> None:
         try:
@@ -104,7 +105,7 @@ class _Console(InteractiveConsole):
             print("".join(lines).rstrip())
 
     def showsyntaxerror(self, filename: str | None = None, **_more: Any) -> None:
-        """Print it: that of Python hands it to whoever catches faults of the program."""
+        """Print the syntax error; Python's own method would call sys.excepthook."""
         print("".join(traceback.format_exception_only(*sys.exc_info()[:2])).rstrip())
 
     def write(self, data: str) -> None:
@@ -112,13 +113,13 @@ class _Console(InteractiveConsole):
 
 
 class _Watch:
-    """Looks around after some lines of what was typed, not of what that calls."""
+    """Calls `look` after some executed lines of typed code, not counting those of functions that it calls."""
 
     def __init__(self, look: Callable[[], object]) -> None:
         self._look, self._lines = look, 0
 
     def call(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Trace frames of the console only."""
+        """Return the line tracer for frames of the console, None for others."""
         return self._line if frame.f_code.co_filename == FILE_NAME else None
 
     def _line(self, frame: FrameType, event: str, argument: object) -> Any:
@@ -129,6 +130,6 @@ class _Watch:
 
 
 def _show(value: object) -> None:
-    """Print a value as a prompt does; answers as the text debugger shows them."""
+    """Print a value as a prompt does, but answers as the text debugger shows them."""
     if value is not None:
         print(str(value) if isinstance(value, Answer) else repr(value))

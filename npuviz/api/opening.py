@@ -1,4 +1,4 @@
-"""Opening a model or a trace from Python."""
+"""Open a model or a trace from Python."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from npuviz.workbench.opening import OpenOptions, open_file
 
 
 class OpenArguments(TypedDict, total=False):
-    """What `npuviz.open` takes beside the file; all of it may be left out.
+    """Arguments of `npuviz.open` besides the file; all are optional.
 
     target, preset, config  as `--target`, `--preset` and `--config`
     settings  keys of the machine or symbolic dimensions, as `--set`: {"batch": 1, "cores": 2}
-    inputs    input tensor -> array; those that are missing are drawn from `seed`
+    inputs    input tensor -> array; missing ones are drawn from `seed`
     record    folder of a trace bundle to write, finished by `DebugSession.publish`
     is_recording  False records nothing: no trace, no `why` and `who` of the past
-    kernel, shapes, grid    of NKI kernels: {"a": "128x512:bfloat16"} or {"a": (128, 512)}
+    kernel, shapes, grid    for NKI kernels; shapes  {"a": "128x512:bfloat16"} or {"a": (128, 512)}
     """
 
     target: str
@@ -40,7 +40,7 @@ class OpenArguments(TypedDict, total=False):
 def open_session(path: str | Path, **arguments: Unpack[OpenArguments]) -> DebugSession:
     """Open a model, a program or a trace bundle; a model is at cycle 0.
 
-    path  a file, a folder that is a program, or the name of a sample ("tiny_cnn.onnx"). Programs of the user
+    path  a file, a folder that is a program, or the name of a sample ("tiny_cnn.onnx"). The user's programs
           (NKI kernels, scripts of CSL programs) are run, as `npuviz run` does.
     Raises NpuvizError (bad input, one line), OSError from reading, TypeError for an unknown argument.
     """
@@ -48,7 +48,8 @@ def open_session(path: str | Path, **arguments: Unpack[OpenArguments]) -> DebugS
 
 
 def chosen_file(path: str | Path, arguments: OpenArguments, function: str) -> tuple[Path, OpenOptions]:
-    """The file and the options that arguments of a function of `npuviz` mean. Raises as `open_session`."""
+    """Return the file and the options that the arguments of a function of `npuviz` stand for. Raises as
+    `open_session`."""
     unknown = set(arguments) - set(OpenArguments.__annotations__)
     if unknown:
         known = ", ".join(OpenArguments.__annotations__)
@@ -84,7 +85,8 @@ def _options(arguments: OpenArguments, config: Path | None) -> OpenOptions:
 
 
 def setting_text(value: Any) -> str:
-    """A setting as `--set` writes it: true, 3, 1.5, a,b. Raises UsageError for what it cannot write."""
+    """Return a setting as `--set` writes it: true, 3, 1.5, a,b. Raises UsageError for a value that it cannot
+    write."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, str | int | float | np.integer | np.floating | Path):

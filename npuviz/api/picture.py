@@ -1,4 +1,4 @@
-"""A picture of the window, drawn by a process of its own: no Qt in the program that asks."""
+"""Take a picture of the window in a separate process, so that the calling program needs no Qt."""
 
 import os
 import subprocess
@@ -14,12 +14,12 @@ from npuviz.base.errors import UsageError
 from npuviz.workbench.opening import Opened
 
 LONGEST_SECONDS = 600.0
-"""A picture that takes longer is given up."""
+"""Time after which a picture that is not drawn yet is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A PNG, which a notebook shows."""
+    """A PNG image, which notebooks display."""
 
     data: bytes
 
@@ -45,7 +45,7 @@ class PictureOptions:
 
 
 def take_picture(opened: Opened, options: PictureOptions) -> Picture:
-    """A picture of the window with this file at a cycle; the file is opened and run again for it.
+    """Take a picture of the window with this file at a cycle; the file is opened and run again for it.
 
     Raises UsageError when the window cannot draw it.
     """
@@ -80,7 +80,8 @@ def _picture_words(options: PictureOptions) -> list[str]:
 
 
 def _opening_words(opened: Opened, folder: Path) -> list[str]:
-    """The options with which a file was opened, as words of a command line; arrays go to files there."""
+    """Return the options with which a file was opened as words of a command line; arrays are written to files
+    in `folder`."""
     chosen = opened.options
     words = ["--seed", str(chosen.seed)]
     words += ["--target", opened.target.id] if opened.target is not None else []

@@ -1,4 +1,4 @@
-"""Answers of the public API that the text debugger does not have."""
+"""Compute answers of the public API that the text debugger does not have."""
 
 from typing import Any, TypedDict
 
@@ -27,7 +27,7 @@ class PictureArguments(TypedDict, total=False):
 
 
 def tensor_answer(program: Program, description: MachineDescription) -> Answer:
-    """Tensors of a program and their places in large memories."""
+    """List the tensors of a program and their places in large memories."""
     memories = {memory.id: memory.name for memory in description.memories}
     places = {place.tensor: place for place in program.memory_map.allocations}
     rows = tuple(
@@ -46,7 +46,8 @@ def tensor_answer(program: Program, description: MachineDescription) -> Answer:
 
 
 def recorded_why_answer(trace: TraceReader, unit: str, cycle: int | None, until: int | None) -> Answer:
-    """`why` of a trace without a machine. Raises UsageError for a unit that it does not have."""
+    """Answer `why` from a trace without a machine. Raises UsageError for a unit that the trace does not
+    have."""
     schema = trace.schema
     names = {unit_label(schema, each): each for each in tracks_of_units(schema)}
     if unit not in names:
@@ -68,7 +69,7 @@ def recorded_why_answer(trace: TraceReader, unit: str, cycle: int | None, until:
 
 
 def accuracy_answer(program: Program, check: CheckResult) -> Answer:
-    """The errors of compared tensors along the depth of the model, with both verdicts."""
+    """List the errors of the compared tensors along the depth of the model, with both verdicts."""
     whole = check.end_to_end
     pairs = {
         "is_passed": check.is_passed,
@@ -93,7 +94,7 @@ def accuracy_answer(program: Program, check: CheckResult) -> Answer:
 
 
 def rounding_answer(program: Program, found: RoundingResult) -> Answer:
-    """Tensors in narrower types, the one that moves the outputs most first."""
+    """List tensors rounded to narrower types, first the one that changes the outputs most."""
     tensors = program.graph.tensors
     rows = tuple(
         (tensors[row.tensor].name, row.kind, row.dtype, row.own.largest, row.own.sqnr, row.outputs)
@@ -105,7 +106,7 @@ def rounding_answer(program: Program, found: RoundingResult) -> Answer:
 
 
 def comparison_answer(a: TraceReader, b: TraceReader) -> Answer:
-    """Where two traces first differ, and the units that work for longer or shorter in B."""
+    """Compare two traces: where they first differ, and the units that work longer or shorter in B."""
     found = compare(a, b)
     pairs = {
         "is_equal": found.is_equal,
@@ -124,7 +125,7 @@ MOST_PARTS = 8
 
 
 def explanation_answer(trace: TraceReader, program: Program | None) -> Answer:
-    """Cycles of the critical path by cause, and its costliest parts with what they are in words."""
+    """Break down the critical path: cycles by cause, and its costliest parts described in words."""
     found = run_causes(trace, program)
     pairs = {"cycles": found.cycles} | {cause: cycles for cause, cycles in found.by_cause.items() if cycles}
     rows = tuple(

@@ -1,4 +1,4 @@
-"""Races of a program, from Python."""
+"""Find races of a program, from Python."""
 
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,7 +10,7 @@ from npuviz.base.progress import NoProgress
 def races(
     path: str | Path, seeds: int = 100, jobs: int = 1, **arguments: Unpack[OpenArguments]
 ) -> dict[str, Any]:
-    """Run a program under `seeds` other latencies and find the first reads that see another value.
+    """Run a program with `seeds` other sets of latencies and find the first reads that see another value.
 
     jobs  processes; more than 1 needs a main module that can be imported again (`if __name__ == ...`)
     Returns what `npuviz races --json` prints (docs/races.md). A seed is replayed by

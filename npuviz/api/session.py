@@ -1,4 +1,5 @@
-"""The session of the public API: verbs that move in time, questions about the machine and its trace."""
+"""Define the session of the public API: methods that move in time, and questions about the machine and its
+trace."""
 
 import shlex
 import signal
@@ -42,7 +43,7 @@ from npuviz.trace.reader import TraceReader
 from npuviz.workbench.opening import Opened
 
 Place = str | tuple[str, int]
-"""Of a byte: "HBM 0x1000", ("HBM", 0x1000), or the name of a tensor."""
+"""Place of a byte: "HBM 0x1000", ("HBM", 0x1000), or the name of a tensor."""
 
 
 class DebugSession:
@@ -50,7 +51,7 @@ class DebugSession:
 
     Verbs (`run`, `step`, `goto`, ...) return why they stopped. Ctrl+C stops a verb where it is and raises
     KeyboardInterrupt; the session goes on from there. One thread at a time may use it; `interrupt` may be
-    called from any. A trace has no machine: verbs and questions to the machine then raise UsageError.
+    called from any. A trace has no machine: verbs and questions about the machine then raise UsageError.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -96,24 +97,24 @@ class DebugSession:
 
     @property
     def session(self) -> Session:
-        """The session below this one, with everything that npuviz can do. Raises UsageError for a trace."""
+        """The session of `npuviz.debug` on which this one is built. Raises UsageError for a trace."""
         if self.opened.session is None:
             raise UsageError(f"{self.path}: a recorded trace has no machine; open its model to run it")
         return self.opened.session
 
     @property
     def description(self) -> MachineDescription:
-        """What the machine consists of."""
+        """Description of the machine."""
         return self.session.description
 
     @property
     def program(self) -> Program:
-        """What runs: graph, listing, places of tensors, notes."""
+        """The program that runs: graph, listing, places of tensors, notes."""
         return self.session.program
 
     @property
     def cycle(self) -> int:
-        """Cycles completed."""
+        """Number of cycles completed."""
         return self.session.cycle
 
     @property
@@ -128,7 +129,7 @@ class DebugSession:
 
     @property
     def trace(self) -> TraceReader:
-        """What is recorded. Raises UsageError where nothing is."""
+        """The recorded trace. Raises UsageError if nothing is recorded."""
         if self.opened.reader is None:
             raise UsageError(f"{self.path}: nothing is recorded; open it with is_recording=True")
         return self.opened.reader
@@ -148,7 +149,7 @@ class DebugSession:
         return self._move(lambda session: session.step_back(cycles))
 
     def goto(self, cycle: int) -> StopReason:
-        """Be at a cycle, whatever breakpoints say; at the end if the program ends before it."""
+        """Go to a cycle, ignoring breakpoints; to the end if the program ends before it."""
         return self._move(lambda session: session.go_to(cycle))
 
     def run_back(self) -> StopReason:
@@ -156,7 +157,7 @@ class DebugSession:
         return self._move(lambda session: session.run_back())
 
     def run_to(self, condition: str) -> StopReason:
-        """Run to where a condition next holds, past the breakpoints."""
+        """Run to where a condition next holds, ignoring breakpoints."""
         return self._move(lambda session: session.run_to(condition))
 
     def run_back_to(self, condition: str) -> StopReason:
@@ -176,13 +177,13 @@ class DebugSession:
         return self._move(lambda session: session.restart())
 
     def interrupt(self) -> None:
-        """Stop the verb that another thread is in."""
+        """Stop the verb that another thread is running."""
         self.session.interrupt()
 
     # ---- breakpoints
 
     def break_on(self, condition: str) -> int:
-        """Set a breakpoint and return its id. Raises ConditionError for a text that is not understood."""
+        """Set a breakpoint and return its id. Raises ConditionError for a text that cannot be understood."""
         return self.session.breakpoints.add(condition).id
 
     def delete(self, breakpoint_id: int) -> None:
@@ -197,7 +198,8 @@ class DebugSession:
     # ---- asking
 
     def do(self, command: str) -> Answer:
-        """What the text debugger answers to a line, such as "frames 0,0" or "deps 12". Raises UsageError."""
+        """Return the text debugger's answer to a line such as "frames 0,0" or "deps 12". Raises
+        UsageError."""
         begin = time.perf_counter()
         with self._interruptible() as session:
             answer = answer_of(session, command)
@@ -206,12 +208,12 @@ class DebugSession:
 
     @property
     def units(self) -> Answer:
-        """What every unit does: unit, status, since, instruction, detail."""
+        """State of every unit: unit, status, since, instruction, detail."""
         return self.do("units")
 
     @property
     def queues(self) -> Answer:
-        """What every queue holds: queue, entries, capacity, contents."""
+        """Contents of every queue: queue, entries, capacity, contents."""
         return self.do("queues")
 
     @property
@@ -220,13 +222,14 @@ class DebugSession:
         return tensor_answer(self.program, self.description)
 
     def info(self) -> Answer:
-        """Program, machine, and where it is."""
+        """Return program, machine and present cycle."""
         return self.do("info")
 
     def why(self, unit: str, cycle: int | None = None, until: int | None = None) -> Answer:
-        """Why a unit is idle or waits at a cycle (now): a chain of units, each waiting for the next.
+        """Explain why a unit is idle or waits at a cycle (default: now), as a chain of units that wait for
+        the next.
 
-        until  what the unit lost the cycles [cycle, until) to instead, most first
+        until  list instead what the unit lost the cycles [cycle, until) to, most first
         """
         if self.opened.session is None:
             return recorded_why_answer(self.trace, unit, cycle, until)
@@ -234,26 +237,28 @@ class DebugSession:
         return self.do(" ".join(["why", shlex.quote(unit), *(str(c) for c in cycles if c is not None)]))
 
     def who(self, place: Place) -> Answer:
-        """Which instruction wrote a byte last, before now."""
+        """Return the instruction that wrote a byte last, before now."""
         memory, address = self._place(place)
         return self.do(f"who {shlex.quote(memory)} {address}")
 
     def origin(self, place: Place, depth: int = 3) -> Answer:
-        """What a byte was made from: a tree of steps, back to inputs and weights. Raises UsageError."""
+        """Return what a byte was made from: a tree of steps, back to inputs and weights. Raises
+        UsageError."""
         memory, address = self._place(place)
         return self.do(f"origin {shlex.quote(memory)} {address} {depth}")
 
     def readers(self, place: Place) -> Answer:
-        """Who reads a byte next, who overwrites it, which outputs it reaches. Raises UsageError."""
+        """Return who reads a byte next, who overwrites it, and which outputs it reaches. Raises
+        UsageError."""
         memory, address = self._place(place)
         return self.do(f"readers {shlex.quote(memory)} {address}")
 
     def hazards(self) -> Answer:
-        """Hazards found up to now: cycle, unit, instruction, hazard, level, detail."""
+        """Return the hazards found up to now: cycle, unit, instruction, hazard, level, detail."""
         return self.do("hazards")
 
     def explain(self) -> Answer:
-        """What the critical path up to now consists of: cycles by cause, and its costliest parts.
+        """Break down the critical path up to now: cycles by cause, and its costliest parts.
 
         `npuviz explain` also predicts what would help. Cycles of unknown cause are counted as such.
         """
@@ -261,12 +266,14 @@ class DebugSession:
         return explanation_answer(self.trace, program)
 
     def memory(self, name: str, address: int, size_bytes: int, dtype: str = "uint8") -> np.ndarray:
-        """Contents of a memory now, as elements of a type. Raises UsageError or ValueError outside it."""
+        """Return bytes of a memory now, as elements of a type. Raises UsageError, or ValueError outside the
+        memory."""
         memory = memory_of(self.session, name)
         return translate.numbers(self.session.machine.read_memory(memory.id, address, size_bytes), dtype)
 
     def tensor(self, name: str) -> np.ndarray:
-        """Values of a tensor now, in its shape; elements not written yet are 0. Raises UsageError."""
+        """Return the values of a tensor now, in its shape; elements not written yet are 0. Raises
+        UsageError."""
         tensor = self._tensor(name)
         values = self.session.machine.tensor(tensor.id)
         if values is None:
@@ -274,15 +281,17 @@ class DebugSession:
         return np.array(values).reshape(tensor.shape) if values.size == tensor.num_elements else values
 
     def read(self, probe: str) -> Any:
-        """Value of a probe now. Raises UsageError for an unknown one."""
+        """Return the value of a probe now. Raises UsageError for an unknown one."""
         return self.do(f"print {probe}")["value"]
 
     def write(self, probe: str, value: Any) -> None:
-        """Set a probe now; the recorded future is dropped. Raises KeyError or ValueError."""
+        """Set a probe now; the recorded future is dropped and kept as a branch. Raises KeyError or
+        ValueError."""
         self.session.write(probe, value)
 
     def write_memory(self, name: str, address: int, data: bytes) -> None:
-        """Change bytes of a memory now; the recorded future is dropped. Raises UsageError or ValueError."""
+        """Change bytes of a memory now, with the same effect on the future as `write`. Raises UsageError or
+        ValueError."""
         self.session.write_memory(memory_of(self.session, name).id, address, bytes(data))
 
     @property
@@ -291,15 +300,15 @@ class DebugSession:
         return self.do("branches")
 
     def switch(self, branch: int) -> StopReason:
-        """Go to where a branch was left; the present future becomes one. Raises UsageError."""
+        """Go to where a branch was left; the present future becomes a branch. Raises UsageError."""
         return self._move(lambda session: session.switch(branch))
 
     def compare_branch(self, branch: int) -> Answer:
-        """A branch beside the present: first difference, outputs, work of units. Raises UsageError."""
+        """Compare a branch with the present: first difference, outputs, work of units. Raises UsageError."""
         return self.do(f"compare {branch}")
 
     def query(self, sql: str, max_seconds: float = MAX_SECONDS) -> Answer:
-        """Ask what is recorded up to now with SQL, as `npuviz query`. Raises UsageError."""
+        """Query what is recorded up to now with SQL, as `npuviz query` does. Raises UsageError."""
         found = query_trace(self.trace, sql, max_seconds=max_seconds, hazards=self._hazard_rows)
         return Answer(columns=found.columns, rows=tuple(found.rows))
 
@@ -310,7 +319,7 @@ class DebugSession:
         return [] if session is None else [*map(hazard_values, findings_of(session.machine).hazards)]
 
     def compare(self, other: "DebugSession") -> Answer:
-        """Where this trace and another first differ, and the units whose working cycles differ."""
+        """Return where this trace and another first differ, and the units whose working cycles differ."""
         return comparison_answer(self.trace, other.trace)
 
     def check(self) -> CheckResult:
@@ -320,16 +329,18 @@ class DebugSession:
         return self.opened.target.check(self.session.machine, NoProgress())
 
     def accuracy(self) -> Answer:
-        """How far every tensor is from the reference, end to end and per operator, along the model's depth.
+        """Return the errors of every tensor against the reference, end to end and per operator, along the
+        model's depth.
 
         Raises TargetError or UsageError.
         """
         return accuracy_answer(self.program, self.check())
 
     def round_tensors(self, *types: str, tensors: Collection[str] = ()) -> Answer:
-        """What the outputs become when one tensor alone is narrower, as `npuviz accuracy --what-if` tells.
+        """Round one tensor at a time to narrower types, and return the effect on the outputs (`npuviz
+        accuracy --what-if`).
 
-        tensors  names; of none, all floats. Raises UsageError or TargetError.
+        tensors  names of the tensors; () for all floats. Raises UsageError or TargetError.
         """
         from npuviz.workbench.accuracy.report import Wanted, round_of
 
@@ -338,7 +349,7 @@ class DebugSession:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Totals of the run so far, as `npuviz run --json` prints them."""
+        """Return the totals of the run so far, as `npuviz run --json` prints them."""
         from npuviz.workbench.headless.run import Outcome, findings_at, summarize
 
         findings = findings_at(self.session, self.stop)
@@ -347,9 +358,9 @@ class DebugSession:
         )
 
     def picture(self, **options: Unpack[PictureArguments]) -> Picture:
-        """A picture of the window at this cycle. The model is run again for it, by a process of its own.
+        """Take a picture of the window at this cycle; a separate process runs the model again for it.
 
-        Raises UsageError, also after `write`: a run of its own would not know what was written.
+        Raises UsageError, also after `write`: the other process would not know what was written.
         """
         cycle = None
         if self.opened.session is not None:
@@ -361,7 +372,8 @@ class DebugSession:
     # ---- ending
 
     def publish(self) -> Path | None:
-        """Finish the bundle that `record` asked for, with its summary; its folder, None without."""
+        """Finish the bundle that `record` asked for, with its summary; return its folder, None without a
+        bundle."""
         session = self.opened.session
         if session is not None and session.recorder is not None and session.recorder.bundle is not None:
             summary = self.summary()
@@ -369,7 +381,7 @@ class DebugSession:
         return self.opened.publish()
 
     def close(self) -> None:
-        """Give up what was recorded and not published. May be called twice."""
+        """Discard what was recorded and not published. May be called twice."""
         self.opened.close()
 
     # ---- inside
@@ -386,7 +398,8 @@ class DebugSession:
 
     @contextmanager
     def _interruptible(self) -> Generator[Session]:
-        """The session, which Ctrl+C stops at a whole cycle; KeyboardInterrupt comes after the block."""
+        """Let Ctrl+C stop the session at a whole cycle inside a `with` block; KeyboardInterrupt is raised
+        after the block."""
         session = self.session
         if threading.current_thread() is not threading.main_thread():
             yield session
@@ -394,7 +407,7 @@ class DebugSession:
         asked: list[bool] = []
 
         def handle(_signal: int, _frame: object) -> None:
-            if asked:  # what does not listen is ended as ever
+            if asked:  # a second Ctrl+C ends what did not stop at the first
                 raise KeyboardInterrupt
             asked.append(True)
             session.interrupt()
