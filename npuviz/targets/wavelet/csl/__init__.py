@@ -1,1 +1,1 @@
-"""CSL: from source text to the layout of a program and the code of its processing elements."""
+"""Compile CSL: from source text to the layout of a program and the code of its processing elements."""

@@ -1,4 +1,4 @@
-"""From a CSL program to a wafer: front end, lowering of every PE program, tables."""
+"""Compile a CSL program to a wafer: front end, lowering of every PE program, tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compile_program(
     say: Callable[[str], None] | None = None,
     reserved: int = RUNTIME_BYTES,
 ) -> Wafer:
-    """Compile the program whose layout is in `path`; `say` is given the lines of `@comptime_print`.
+    """Compile the program whose layout is in `path`; `say` receives the lines of `@comptime_print`.
 
     reserved  bytes of a PE's memory that the runtime library takes
 

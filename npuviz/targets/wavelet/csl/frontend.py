@@ -1,4 +1,5 @@
-"""The front end: from the file with the layout block to the distinct PE programs, routes and exports."""
+"""Elaborate a program: from the file with the layout block to the distinct PE programs, routes and
+exports."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def new_session(
     offset: tuple[int, int] = (4, 1),
     fp16: str = "f16",
 ) -> Session:
-    """A session with checked options. Raises UsageError."""
+    """Return a session with checked options. Raises UsageError."""
     if arch not in ARCHITECTURES:
         raise UsageError(f"there is no architecture {arch!r}; use wse2 or wse3")
     if fp16 not in FP16_FORMATS:
@@ -155,7 +156,7 @@ def elaborate(
 
 
 def _bind(parts: FileParts, params: Mapping[str, int], colors: Mapping[str, int]) -> dict[str, Value]:
-    """Parameters of the command line as values; a number for a `color` becomes one."""
+    """Return parameters of the command line as values; a number for a `color` becomes a color."""
     bound: dict[str, Value] = {name: Scalar(t.COMPTIME_INT, value) for name, value in params.items()}
     for name, value in params.items():
         node = parts.declarations.get(name)
@@ -194,7 +195,7 @@ def code_of(
 
 
 def _codes(comptime: Comptime, state: LayoutState) -> list[PeCode]:
-    """One PeCode for all PEs with the same file and equal parameters."""
+    """Return one PeCode for all PEs with the same file and equal parameters."""
     groups: dict[Hashable, list[tuple[int, int]]] = {}
     tiles: dict[Hashable, Tile] = {}
     for place, tile in state.tiles.items():
@@ -210,7 +211,7 @@ def _codes(comptime: Comptime, state: LayoutState) -> list[PeCode]:
 
 
 def _check_exports(comptime: Comptime, state: LayoutState, codes: list[PeCode]) -> None:
-    """Exports of the PE programs against the names that the layout declares: type and mutability."""
+    """Check the exports of PE programs against the names that the layout declares: type and mutability."""
     for code in codes:
         for export in code.registry.exports:
             declared = state.exported.get(export.name)
@@ -247,7 +248,7 @@ def _warnings(
     columns: int,
     rows: int,
 ) -> tuple[str, ...]:
-    """All warnings as lines, each text once."""
+    """Return all warnings as lines, each text once."""
     merged = {place: list(found) for place, found in channels.items()}
     for code in codes:
         for place in code.coordinates if code.registry.channels else ():
@@ -263,7 +264,7 @@ def _warnings(
 
 
 def warning_lines(session: Session, warnings: Iterable[tuple[tree.Span | None, str]]) -> list[str]:
-    """Warnings as lines with their place."""
+    """Return warnings as lines with their place."""
     return [
         _line(session, None if at is None else SourcePlace(at.file, at.line, at.column), text)
         for at, text in warnings

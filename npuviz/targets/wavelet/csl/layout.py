@@ -1,4 +1,4 @@
-"""The layout block: which PE runs which code, its routes, and the names the host sees."""
+"""Evaluate the layout block: which PE runs which code, its routes, and the names that the host sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration of a color: from the struct of `@set_color_config` to router masks, and checks on all."""
+"""Turn the struct of `@set_color_config` into router masks, and check all routes of a program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PORT_NAMES = ("RAMP", "NORTH", "EAST", "SOUTH", "WEST")
 
 
 def channel_of(arch: str, color: int, value: Value, at: Span) -> Channel:
-    """The channel that a configuration struct describes. Raises CslError."""
+    """Return the channel that a configuration struct describes. Raises CslError."""
     config = _struct(value, ("routes", "switches", "filter", "teardown"), "a color configuration", at)
     routes = config.get("routes")
     if routes is None:
@@ -73,7 +73,7 @@ def channel_of(arch: str, color: int, value: Value, at: Span) -> Channel:
 
 
 def names(mask: int) -> str:
-    """Directions of a mask, as text."""
+    """Return the directions of a mask as text."""
     return ", ".join(name for port, name in enumerate(PORT_NAMES) if mask >> port & 1) or "nowhere"
 
 
@@ -87,7 +87,7 @@ def _struct(value: Value, allowed: tuple[str, ...], what: str, at: Span) -> Mapp
 
 
 def directions(value: Value, at: Span) -> int:
-    """Mask of one direction or a tuple (or array) of directions."""
+    """Return a mask of one direction or a tuple (or array) of directions."""
     if isinstance(value, Scalar) and value.kind is t.DIRECTION:
         return 1 << value.integer
     items = list(value.fields.values()) if isinstance(value, StructValue) else _elements(value, at)
@@ -111,7 +111,7 @@ def _is_mask(value: Value) -> bool:
 
 
 def _routes(value: Value, at: Span) -> tuple[int, int, int, int]:
-    """(receive mask, transmit mask, swap bits, pop mode of the old form)."""
+    """Return (receive mask, transmit mask, swap bits, pop mode of the old form)."""
     if _is_mask(value):
         mask = check_range(integer_of(value, at), 0, (1 << 2 * TRANSMIT_SHIFT) - 1, "route mask", at)
         return mask & _RECEIVE, mask >> TRANSMIT_SHIFT, 0, 0
@@ -137,7 +137,7 @@ def _pop(value: Value, at: Span) -> int:
 def _switches(
     value: Value | None, routes: tuple[int, int], arch: str, at: Span
 ) -> tuple[tuple[tuple[int, int] | None, ...], int, bool, int]:
-    """(positions, current position, ring mode, pop mode)."""
+    """Return (positions, current position, ring mode, pop mode)."""
     receive, transmit = routes
     if value is None:
         return (routes,), 0, False, isa.POP_NEVER
@@ -162,7 +162,7 @@ def _switches(
 
 
 def _position(value: Value, name: str, arch: str, at: Span) -> tuple[int, int] | None:
-    """(receive mask, transmit mask) that a switch position gives, 0 for a half that it leaves out."""
+    """Return (receive mask, transmit mask) that a switch position gives, 0 for a half that it leaves out."""
     if _is_mask(value):
         mask = integer_of(value, at)
         new_receive, new_transmit = mask & _RECEIVE, mask >> TRANSMIT_SHIFT
@@ -210,7 +210,7 @@ def _filter(value: Value, at: Span) -> dict[str, int]:
 
 
 def _ever(channel: Channel) -> tuple[int, int]:
-    """(receive mask, transmit mask) over all switch positions."""
+    """Return (receive mask, transmit mask) over all switch positions."""
     receive = transmit = 0
     for position in channel.positions:
         if position is not None:
@@ -222,7 +222,8 @@ def _ever(channel: Channel) -> tuple[int, int]:
 def check_routes(
     channels: Mapping[tuple[int, int], Iterable[Channel]], columns: int, rows: int
 ) -> list[tuple[SourcePlace | None, str]]:
-    """Warnings: routes that end in nothing, and arrivals from several neighbours, once per place."""
+    """Return warnings about routes that end in nothing and arrivals from several neighbours, once per
+    place."""
     table = {
         (x, y, channel.color): channel for (x, y), configured in channels.items() for channel in configured
     }

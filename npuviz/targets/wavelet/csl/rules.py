@@ -1,4 +1,4 @@
-"""Tables of rules that enter themselves: the functions that handle node classes and builtins."""
+"""Keep tables of rules, the functions that handle node classes and builtins; rules enter themselves."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -8,10 +8,10 @@ Rule = TypeVar("Rule")
 
 
 class Rules(dict[Key, Rule]):
-    """Key -> rule."""
+    """A table key -> rule."""
 
     def rule(self, *keys: Key) -> Callable[[Rule], Rule]:
-        """Decorator: enter the function as the rule of these keys."""
+        """Make a decorator that enters a function as the rule of these keys."""
 
         def enter(rule: Rule) -> Rule:
             self.update(dict.fromkeys(keys, rule))

@@ -1,4 +1,4 @@
-"""Results of compile-time calls, shared between PEs: what depends on plain values only is computed once.
+"""Share results of compile-time calls between PEs: what depends on plain values only is computed once.
 
 A result may be used again for the same function in an instance of the same file with equal parameters, if
 arguments and result are plain values and the execution neither touched a `var` nor registered anything.
@@ -22,12 +22,12 @@ from npuviz.targets.wavelet.csl.comptime.values import (
 from npuviz.targets.wavelet.csl.syntax.tree import Function
 
 EFFECTS_BEFORE_GIVING_UP = 64
-"""Calls of a function that had effects, after which no results of it are looked for any more."""
+"""Calls of a function with effects after which results of that function are no longer kept."""
 _ATOMS = (Scalar, StringValue, TypeValue, VoidValue)
 
 
 def is_plain(value: Value) -> bool:
-    """True for values without identity: no pointers, functions, modules, FIFOs."""
+    """Return whether a value has no identity: no pointers, functions, modules, FIFOs."""
     if isinstance(value, _ATOMS):
         return True
     if isinstance(value, ArrayValue):
@@ -56,7 +56,10 @@ class CallMemo:
     def key(
         self, function: FunctionValue, arguments: list[Value], *, give_up: bool = True
     ) -> Hashable | None:
-        """The key of a call, None if its result cannot be kept (`give_up`: or never was, for its effects)."""
+        """Return the key of a call, None if its result cannot be kept.
+
+        give_up  whether None is returned, too, if many calls of the function had effects
+        """
         if give_up and self._had_effects[function.node] >= EFFECTS_BEFORE_GIVING_UP:
             return None
         for argument in arguments:
@@ -69,7 +72,7 @@ class CallMemo:
         )
 
     def find(self, key: Hashable) -> Value | None:
-        """A kept result."""
+        """Return a kept result, None without one."""
         return self._results.get(key)
 
     def keep(self, function: FunctionValue, key: Hashable, result: Value, effects_before: int) -> None:

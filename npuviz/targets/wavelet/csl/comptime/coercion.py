@@ -1,4 +1,4 @@
-"""Conversions: the implicit ones, `@as` and `@bitcast`, on values known at compile time."""
+"""Convert values known at compile time: implicit conversions, `@as` and `@bitcast`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ID_MAKERS: dict[t.Type, str] = {
 
 
 def converts(source: t.Type, target: t.Type) -> bool:
-    """True if a run-time value of `source` converts to `target` without `@as`."""
+    """Return whether a run-time value of `source` converts to `target` without `@as`."""
     if source is target or target is t.ANYTYPE:
         return True
     if isinstance(source, t.IntegerType) and isinstance(target, t.IntegerType) and not source.is_unbounded:
@@ -54,7 +54,8 @@ def converts(source: t.Type, target: t.Type) -> bool:
 
 
 def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
-    """True if it converts: `*[N, ..]T` to `[*]T`, `*T` to `*[1]T`, any to const or to `*anyopaque`."""
+    """Return whether a pointer type converts: `*[N, ..]T` to `[*]T`, `*T` to `*[1]T`, any to const or to
+    `*anyopaque`."""
     if source.const and not target.const:
         return False
     if target.pointee is t.ANYOPAQUE:
@@ -69,7 +70,7 @@ def pointer_converts(source: t.PointerType, target: t.PointerType) -> bool:
 
 
 def coerce(value: Value, target: t.Type, at: Span, signature: Signatures) -> Value:
-    """`value` as `target` by implicit conversion. Raises CslError if there is none."""
+    """Convert `value` to `target` implicitly. Raises CslError if there is no such conversion."""
     source = value.type
     if source is target or target is t.ANYTYPE:
         return value
@@ -100,7 +101,7 @@ def coerce(value: Value, target: t.Type, at: Span, signature: Signatures) -> Val
 
 
 def mismatch(target: t.Type, source: t.Type, at: Span, hint: str = "") -> CslError:
-    """The error for a value of the wrong type."""
+    """Make the error for a value of the wrong type."""
     return CslError(at, f"expected {target}, found {source}", hint)
 
 
@@ -180,7 +181,7 @@ def _is_function_target(value: FunctionValue, target: t.Type, signature: Signatu
 
 
 def convert(value: Value, target: t.Type, at: Span, signature: Signatures) -> Value:
-    """`@as(target, value)`."""
+    """Evaluate `@as(target, value)`."""
     if isinstance(value, Scalar):
         found = _convert_scalar(value, target, at)
         if found is not None:
@@ -217,7 +218,7 @@ def _convert_scalar(value: Scalar, target: t.Type, at: Span) -> Value | None:
 
 
 def bits_of(value: Value, at: Span) -> tuple[int, int]:
-    """(bits, width) of a sized value. Raises CslError if it has none."""
+    """Return (bits, width) of a sized value. Raises CslError for other values."""
     if isinstance(value, Scalar):
         kind = value.kind
         if isinstance(kind, t.IntegerType) and not kind.is_unbounded:
@@ -232,7 +233,7 @@ def bits_of(value: Value, at: Span) -> tuple[int, int]:
 
 
 def bitcast(value: Value, target: t.Type, at: Span) -> Value:
-    """`@bitcast(target, value)`."""
+    """Evaluate `@bitcast(target, value)`."""
     if isinstance(value, Scalar) and value.kind is t.COMPTIME_INT and isinstance(target, t.IntegerType):
         fits = not target.is_unbounded and -((1 << target.bits) // 2) <= value.integer < 1 << target.bits
         if fits:
@@ -253,12 +254,12 @@ def bitcast(value: Value, target: t.Type, at: Span) -> Value:
 
 
 def widens(have: t.IntegerType, kind: t.IntegerType) -> bool:
-    """Whether every number of one sized type is one of the other."""
+    """Return whether every number of one sized type is one of the other."""
     return have.low >= kind.low and have.high <= kind.high and not kind.is_unbounded and not have.is_unbounded
 
 
 def is_matrix(have: t.Type, kind: t.Type) -> bool:
-    """`*[n, m]T` to `[*]T`: converts only while it is known."""
+    """Return whether this is `*[n, m]T` to `[*]T`, which converts only while the pointer is known."""
     if not (isinstance(have, t.PointerType) and isinstance(kind, t.PointerType) and kind.many):
         return False
     pointee = have.pointee

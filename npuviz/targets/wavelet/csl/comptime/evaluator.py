@@ -1,15 +1,15 @@
-"""The compile-time evaluator: what is known before the program runs, in scopes of all three phases.
+"""Evaluate at compile time what is known before the program runs, in scopes of three phases.
 
-How each class of expressions and statements is evaluated stands in the files that enter rules here.
+Other files enter the rules that evaluate each class of expressions and statements here.
 
 A scope says in which phase its text is:
-  load     (`runtime` and `forced` False) global initialisers, comptime blocks, the layout block and what
-           they call: everything is executed; assignments change variables, builtins register things
-  runtime  (`runtime` True) function bodies while they are lowered: the evaluator only tells what is known.
-           Function calls, global variables, RuntimeLocals and builtins with an effect raise `NotComptime`
-  forced   (`forced` True) `comptime` code inside a function: executed, but global variables are unknown
+  load      (`runtime` and `forced` False) global initialisers, comptime blocks, the layout block and what
+            they call: everything is executed; assignments change variables, builtins register things
+  runtime   (`runtime` True) function bodies while they are lowered: the evaluator only finds what is known.
+            Function calls, global variables, RuntimeLocals and builtins with an effect raise `NotComptime`
+  forced    (`forced` True) `comptime` code inside a function: executed, but global variables are unknown
 
-The lowering asks `try_evaluate` for every expression and lowers what is not known. Evaluating in a
+The lowering asks `try_evaluate` for every expression and lowers those that are not known. Evaluating in a
 runtime scope has no side effects.
 """
 
@@ -45,13 +45,13 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime, simi
 from npuviz.targets.wavelet.csl.syntax.tree import Block, Expression, Node, Span, Statement, Variable
 
 Linked = TypeVar("Linked", Global, FunctionValue)
-"""A declaration that `extern` may stand before."""
+"""A declaration that may have the prefix `extern`."""
 
 MAX_CALL_DEPTH = 128
 MAX_STEPS = 2_000_000
-"""Calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
+"""Most calls and loop rounds of a layout block, or of the compile-time part of one PE program."""
 MAX_WORK = 4_000_000
-"""Of the same: calls, rounds, statements and operators, and what large values cost to copy and compare."""
+"""Most work of one of these: calls, rounds, statements, operators, copies and comparisons of large values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ expression, statement = EXPRESSIONS.rule, STATEMENTS.rule
 
 
 class Comptime:
-    """Evaluates expressions and executes statements at compile time."""
+    """Evaluate expressions and execute statements at compile time."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -87,7 +87,7 @@ class Comptime:
     # ---- evaluation ----
 
     def evaluate(self, node: Expression, scope: Scope, expected: t.Type | None = None) -> Value:
-        """The value of an expression, converted to `expected` if given.
+        """Return the value of an expression, converted to `expected` if given.
 
         Raises NotComptime if it depends on run-time values, CslError if it is wrong.
         """
@@ -97,27 +97,27 @@ class Comptime:
         return value
 
     def try_evaluate(self, node: Expression, scope: Scope) -> Value | None:
-        """As `evaluate`, but None if the value is only known at run time."""
+        """Evaluate as `evaluate` does, but return None if the value is only known at run time."""
         try:
             return self.evaluate(node, scope)
         except NotComptime:
             return None
 
     def type_expression(self, node: Expression, scope: Scope) -> t.Type:
-        """The type that an expression denotes. Raises CslError if it denotes none."""
+        """Return the type that an expression denotes. Raises CslError if it denotes none."""
         value = EXPRESSIONS[node.__class__](self, node, scope)
         if isinstance(value, TypeValue):
             return value.denotes
         raise CslError(node.at, f"expected a type, found a value of type {value.type}")
 
     def coerce(self, value: Value, target: t.Type, at: Span) -> Value:
-        """`value` converted implicitly to `target`. Raises CslError."""
+        """Convert `value` to `target` implicitly. Raises CslError."""
         if value.type is target:
             return value
         return coercion.coerce(value, target, at, self.signature)
 
     def execute(self, node: Statement, scope: Scope) -> Jump | None:
-        """Execute a statement; a Jump if it left its block by return, break or continue."""
+        """Execute a statement; return a Jump if it left its block by return, break or continue."""
         if scope.runtime:
             raise NotComptime(node.at, "this is executed at run time")
         return STATEMENTS[node.__class__](self, node, scope)
@@ -134,7 +134,7 @@ class Comptime:
         return None
 
     def declares(self, node: Block) -> bool:
-        """Whether a block has names of its own."""
+        """Return whether a block declares names."""
         found = self._declares.get(node)
         if found is None:
             found = any(isinstance(inner, Variable) for inner in node.statements)
@@ -153,7 +153,8 @@ class Comptime:
             )
 
     def spend(self, at: Span, work: int) -> None:
-        """Count what something costs, in statements that take as long. Raises CslError over the limit."""
+        """Count the cost of something, as a number of statements that take as long. Raises CslError over the
+        limit."""
         self.work += work
         if self.work > MAX_WORK:
             raise CslError(
@@ -165,7 +166,7 @@ class Comptime:
     # ---- names ----
 
     def lookup(self, name: str, scope: Scope, at: Span) -> Entry:
-        """What a name stands for. Raises CslError if it is not declared."""
+        """Return what a name stands for. Raises CslError if it is not declared."""
         entry = scope.find(name) or scope.instance.member(name)
         if entry is not None:
             return self.linked(entry) if isinstance(entry, FunctionValue) else entry
@@ -178,9 +179,10 @@ class Comptime:
         raise CslError(at, f"{name} is not declared", similar(name, scope.visible()))
 
     def linked(self, entry: Linked) -> Linked:
-        """What an `extern` declaration stands for: what a module of the same PE exports under that name.
+        """Return what an `extern` declaration stands for: the export of that name of a module of the same PE.
 
-        Anything else, and what nothing exports so far, stands for itself. Raises CslError if types differ.
+        Other declarations, and those that nothing exports so far, stand for themselves. Raises CslError if
+        types differ.
         """
         pe = entry.instance.pe
         if entry.node.linkage != "extern" or pe is None:
@@ -209,7 +211,7 @@ class Comptime:
             raise CslError(entry.node.at, f"extern {name} is {kinds[0]}, the exported {where} is {kinds[1]}")
 
     def read(self, entry: Entry, scope: Scope, at: Span) -> Value:
-        """The value of what a name stands for. Raises NotComptime."""
+        """Return the value of what a name stands for. Raises NotComptime."""
         if isinstance(entry, Value):
             return entry
         if isinstance(entry, Global):
@@ -221,7 +223,7 @@ class Comptime:
         raise NotComptime(at, f"{entry.name} is only known at run time")
 
     def read_global(self, entry: Global, scope: Scope, at: Span) -> Value:
-        """The value of a global: of a `var` only in the load phase."""
+        """Return the value of a global; of a `var` only in the load phase. Raises NotComptime."""
         if entry.is_var and (scope.runtime or scope.forced):
             raise NotComptime(at, f"{entry.node.name} is a variable: its value is only known at run time")
         value = self.global_value(entry)
@@ -232,7 +234,7 @@ class Comptime:
         return value
 
     def global_type(self, entry: Global) -> t.Type:
-        """The type of a global."""
+        """Return the type of a global."""
         if entry.kind is None:
             declared = entry.node.type
             if declared is None:
@@ -253,7 +255,7 @@ class Comptime:
         entry.state = state
 
     def global_value(self, entry: Global) -> Value | None:
-        """The value of a const or param, the initial value of a var; None if it has none."""
+        """Return the value of a const or param, the initial value of a var; None if it has none."""
         linked = self.linked(entry)
         if linked is not entry:
             return self.global_value(linked)
@@ -292,7 +294,7 @@ class Comptime:
         node, instance = entry.node, entry.instance
         if node.kind == "param":
             given = instance.params.get(node.name)
-            # SDK 1.1 and before: a stream that is not used is a color of no wavelets, today it is {}.
+            # SDK 1.1 and before give an unused stream a color that no wavelets have; today it is {}.
             is_unused = isinstance(given, VoidValue) and node.type is not None and node.value is not None
             if given is not None and not is_unused:
                 return given
@@ -310,7 +312,7 @@ class Comptime:
     # ---- functions ----
 
     def signature(self, function: FunctionValue) -> t.FunctionType | None:
-        """The type of a function; None if it has parameters without a fixed type."""
+        """Return the type of a function; None if it has parameters without a fixed type."""
         if function.signature is None:
             scope = function.instance.scope
             kinds: list[t.Type] = []
@@ -360,7 +362,7 @@ class Comptime:
         at: Span,
         depth: int,
     ) -> Value:
-        """As `call`, for a function that passes coordinates to `@set_color_config`."""
+        """Call, as `call` does, a function that passes coordinates to `@set_color_config`."""
         others = [value for index, value in enumerate(arguments) if index not in how.passed]
         key = self.memo.key(function, others, give_up=False)
         known = None if key is None else self.route_calls.find(function, key)
@@ -374,7 +376,7 @@ class Comptime:
             result = self._execute_call(function, body, arguments, at, depth)
         finally:
             self.route_calls.recording = outer
-        # What a function called from here configures is no entry of `made`, but counts as an effect.
+        # Configurations by functions called from here are not in `made`, but count as effects.
         if key is not None and result is VOID and self.memo.effects - effects == len(made):
             self.route_calls.keep(function, key, how, made)
         return result
@@ -427,11 +429,11 @@ class Comptime:
     # ---- helpers ----
 
     def constant_integer(self, node: Expression, scope: Scope) -> int:
-        """An integer that must be known at compile time. Raises CslError."""
+        """Return an integer that must be known at compile time. Raises CslError."""
         return integer_of(self.evaluate(node, scope), node.at)
 
     def module(self, instance: ModuleInstance, name: str, at: Span) -> Global | FunctionValue:
-        """A member of a module. Raises CslError if there is none."""
+        """Return a member of a module. Raises CslError if there is none."""
         entry = instance.member(name)
         if entry is None:
             hint = similar(name, instance.declarations)

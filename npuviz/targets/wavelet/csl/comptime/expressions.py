@@ -1,4 +1,4 @@
-"""Evaluation of expressions other than types, one function per node class."""
+"""Evaluate expressions other than types, with one function per node class."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _name(comptime: Comptime, node: tree.Name, scope: Scope) -> Value:
 
 
 def member(comptime: Comptime, value: Value, name: str, at: Span, scope: Scope | None) -> Value:
-    """`value.name`."""
+    """Evaluate `value.name`."""
     if isinstance(value, ModuleValue):
         entry = comptime.module(value.instance, name, at)
         return comptime.read(entry, scope or value.instance.scope, at)
@@ -129,7 +129,7 @@ def _member(comptime: Comptime, node: tree.Member, scope: Scope) -> Value:
 def index(
     comptime: Comptime, base: Value, indices: tuple[Value, ...], at: Span, scope: Scope | None = None
 ) -> Value:
-    """`base[indices]` of an array, a tuple or a pointer."""
+    """Evaluate `base[indices]` of an array, a tuple or a pointer."""
     numbers = [integer_of(number, at) for number in indices]
     if isinstance(base, ArrayValue):
         return base.element(memory.flat_index(base.kind, numbers, at))
@@ -172,7 +172,8 @@ def _address_of(comptime: Comptime, node: tree.AddressOf, scope: Scope) -> Value
 
 
 def _function_named(comptime: Comptime, node: tree.Expression, scope: Scope) -> FunctionValue | None:
-    """The function that a name or a member of a module stands for: its address is the function value."""
+    """Return the function that a name or a member of a module stands for: its address is the function
+    value."""
     entry: object = None
     if isinstance(node, tree.Name):
         entry = comptime.lookup(node.text, scope, node.at)
@@ -210,7 +211,7 @@ def _call(comptime: Comptime, node: tree.Call, scope: Scope) -> Value:
 
 
 def _gives_a_type(function: FunctionValue) -> bool:
-    """Whether a function's result exists at compile time only: then its calls happen there, everywhere."""
+    """Return whether a function's result exists at compile time only, so that all its calls happen then."""
     result = function.node.result
     kind = t.named_type(result.text) if isinstance(result, tree.Name) else None
     return kind is not None and t.is_comptime_only(kind)

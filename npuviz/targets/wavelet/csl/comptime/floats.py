@@ -1,4 +1,4 @@
-"""Float formats at compile time: rounding to a format, and its bits."""
+"""Round to float formats at compile time, and convert numbers to and from their bits."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _CB16_BIAS = 42
 
 
 def round_to(kind: t.Type, value: float) -> float:
-    """`value` rounded to nearest even in a format; overflow gives infinity."""
+    """Return `value` rounded to nearest even in a format; overflow gives infinity."""
     if kind is t.COMPTIME_FLOAT:
         return value
     return from_bits(kind, to_bits(kind, value))
 
 
 def to_bits(kind: t.Type, value: float) -> int:
-    """The bits of `value` in a sized format."""
+    """Return the bits of `value` in a sized format."""
     if kind is t.F32:
         return _f32_bits(value)
     if kind is t.F16:
@@ -36,7 +36,7 @@ def to_bits(kind: t.Type, value: float) -> int:
 
 
 def from_bits(kind: t.Type, bits: int) -> float:
-    """The number that bits stand for in a sized format."""
+    """Return the number that bits stand for in a sized format."""
     if kind is t.F32:
         return struct.unpack("<f", bits.to_bytes(4, "little"))[0]
     if kind is t.F16:
@@ -54,7 +54,7 @@ def _f32_bits(value: float) -> int:
 
 
 def _pack(value: float, exponent_bits: int, mantissa_bits: int, bias: int) -> int:
-    """Bits of a format with the usual codes for zero, subnormals, infinity and NaN."""
+    """Return the bits of a format with the usual codes for zero, subnormals, infinity and NaN."""
     sign = (1 if math.copysign(1.0, value) < 0 else 0) << (exponent_bits + mantissa_bits)
     top = (1 << exponent_bits) - 1
     if math.isnan(value):

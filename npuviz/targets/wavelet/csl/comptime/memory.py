@@ -1,4 +1,4 @@
-"""Places and pointers at compile time: what `&A[2]` points to, loads, stores of single elements."""
+"""Find places and pointers at compile time: what `&A[2]` points to, loads, stores of single elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from npuviz.targets.wavelet.csl.syntax.tree import Expression, Span
 
 
 def place(comptime: Comptime, node: Expression, scope: Scope) -> PointerValue:
-    """A pointer to what `node` names. Raises NotComptime, or CslError if it names no place."""
+    """Return a pointer to what `node` names. Raises NotComptime, or CslError if it names no place."""
     if isinstance(node, tree.Name):
         return _of_entry(comptime, comptime.lookup(node.text, scope, node.at), node.at)
     if isinstance(node, tree.Dereference):
@@ -64,7 +64,8 @@ def _dereferenced(comptime: Comptime, node: tree.Dereference, scope: Scope) -> P
 
 
 def _base(comptime: Comptime, node: Expression, scope: Scope) -> PointerValue:
-    """The place that an index or member applies to: of a pointer variable, what it points to."""
+    """Return the place that an index or member applies to; for a pointer variable, the place that it points
+    to."""
     try:
         found = place(comptime, node, scope)
     except NotComptime:
@@ -101,7 +102,7 @@ def _member(comptime: Comptime, node: tree.Member, scope: Scope) -> PointerValue
 
 
 def static_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type:
-    """The type of an expression, also of one that is only known at run time."""
+    """Return the type of an expression, even if its value is only known at run time."""
     if isinstance(node, tree.Name):
         entry = comptime.lookup(node.text, scope, node.at)
         if isinstance(entry, RuntimeLocal):
@@ -119,7 +120,7 @@ def static_type(comptime: Comptime, node: Expression, scope: Scope) -> t.Type:
 
 
 def indexed(comptime: Comptime, pointer: PointerValue, node: tree.Index, scope: Scope) -> PointerValue:
-    """A pointer to the element that the indices choose."""
+    """Return a pointer to the element that the indices choose."""
     numbers = [comptime.constant_integer(index, scope) for index in node.indices]
     pointee = pointer.kind.pointee
     if not pointer.kind.many and isinstance(pointee, t.ArrayType):
@@ -132,7 +133,8 @@ def indexed(comptime: Comptime, pointer: PointerValue, node: tree.Index, scope: 
 
 
 def flat_index(kind: t.ArrayType, numbers: list[int], at: Span) -> int:
-    """Row-major position. Raises CslError for a wrong number of indices or one out of range."""
+    """Return the row-major position of indices. Raises CslError for a wrong number of indices or one out of
+    range."""
     if len(numbers) != len(kind.dimensions):
         raise CslError(at, f"{kind} takes {len(kind.dimensions)} indices, found {len(numbers)}")
     flat = 0
@@ -144,7 +146,7 @@ def flat_index(kind: t.ArrayType, numbers: list[int], at: Span) -> int:
 
 
 def element_pointer(pointer: PointerValue, index: int) -> PointerValue:
-    """A pointer to element `index` of the array (or many-pointer) that `pointer` points to."""
+    """Return a pointer to element `index` of the array (or many-pointer) that `pointer` points to."""
     element = pointer.kind.element
     path = pointer.path
     inner = _type_at(pointer)
@@ -157,13 +159,13 @@ def element_pointer(pointer: PointerValue, index: int) -> PointerValue:
 
 
 def is_bits(pointer: PointerValue) -> bool:
-    """Whether the path leads to bits of a packed type, which have no address."""
+    """Return whether the path leads to bits of a packed type, which have no address."""
     holder = _type_at(replace(pointer, path=pointer.path[:-1])) if pointer.path else None
     return isinstance(holder, t.StructType) and bool(holder.bits)
 
 
 def _type_at(pointer: PointerValue) -> t.Type | None:
-    """Type of what is stored where the path leads."""
+    """Return the type of what is stored where the path leads."""
     if pointer.target is None:
         return None
     kind: t.Type | None = pointer.target.storage_type
@@ -178,7 +180,7 @@ def _type_at(pointer: PointerValue) -> t.Type | None:
 
 
 def load(comptime: Comptime, pointer: PointerValue, scope: Scope, at: Span) -> Value:
-    """The value that a pointer points to."""
+    """Return the value that a pointer points to."""
     target = pointer.target
     if isinstance(target, Global):
         value: Value | None = comptime.read_global(target, scope, at)
@@ -207,13 +209,13 @@ def load(comptime: Comptime, pointer: PointerValue, scope: Scope, at: Span) -> V
 
 
 def store(comptime: Comptime, pointer: PointerValue, value: Value, at: Span) -> None:
-    """Let what `pointer` points to be `value`, converted to its type."""
+    """Store `value`, converted, at the place that `pointer` points to."""
     if pointer.kind.const:
         raise CslError(at, "this is constant", "declare it var")
     target = pointer.target
     value = comptime.coerce(value, pointer.kind.pointee, at)
     if pointer.path and target is not None:
-        # The array or struct around it is copied.
+        # The surrounding array or struct is copied.
         comptime.spend(at, (target.storage_type or t.VOID).size >> 14)
     if isinstance(target, Global):
         comptime.memo.effects += 1
@@ -225,7 +227,7 @@ def store(comptime: Comptime, pointer: PointerValue, value: Value, at: Span) -> 
 
 
 def _replaced(old: Value | None, kind: t.Type, path: tuple[int | str, ...], value: Value, at: Span) -> Value:
-    """`old` with the part at `path` replaced."""
+    """Return `old` with the part at `path` replaced."""
     if not path:
         return value
     step = path[0]

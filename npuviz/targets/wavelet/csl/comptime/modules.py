@@ -1,4 +1,4 @@
-"""Imports: `@import_module` makes a separate instance of a file, `@import_comptime_value` reads JSON."""
+"""Import files: `@import_module` makes a separate instance of a file, `@import_comptime_value` reads JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 
 MAX_IMPORT_DEPTH = 32
 MAX_JSON_BYTES = 16_000_000
-"""Size of a file; larger ones are refused."""
+"""Largest JSON file; larger ones are refused."""
 
 
 def instantiate(
@@ -45,7 +45,7 @@ def instantiate(
     pe: PeRegistry | None,
     at: tree.Span | None,
 ) -> ModuleInstance:
-    """A new instance of a file; unknown parameters give a warning."""
+    """Make a new instance of a file; unknown parameters give a warning."""
     instance = ModuleInstance(parts.source, parts.declarations, params, name, pe, parts.is_library)
     for given in params:
         declared = parts.declarations.get(given)
@@ -59,9 +59,9 @@ def instantiate(
 def start(comptime: Comptime, instance: ModuleInstance, parts: FileParts, *, blocks: bool = True) -> None:
     """Evaluate what an instance needs in any case, then execute its comptime blocks.
 
-    These are imports, FIFOs and exports. Other declarations are evaluated when something uses them: published
-    programs contain unused ones that would be wrong. In files of the user they are tried, and what is wrong
-    becomes a warning.
+    Needed are imports, FIFOs and exports. Other declarations are evaluated when something uses them:
+    published programs contain unused ones that would be wrong. In files of the user they are tried, and
+    errors become warnings.
     """
     entries = {name: instance.member(name) for name in parts.eager}
     for name, entry in entries.items():
@@ -91,13 +91,13 @@ def _try_unused(comptime: Comptime, instance: ModuleInstance, parts: FileParts) 
 
 
 def _is_unbound(entry: Global) -> bool:
-    """True for a param that nobody gave a value: an error only if something reads it."""
+    """Return whether this is a param without a value: an error only if something reads it."""
     node = entry.node
     return node.kind == "param" and node.value is None and node.name not in entry.instance.params
 
 
 def merge_exports(pe: PeRegistry) -> None:
-    """Add `export` declarations; an `@export_symbol` of the same name goes first."""
+    """Add `export` declarations to the exports; an `@export_symbol` of the same name has priority."""
     taken = {export.name for export in pe.exports}
     for export in pe.declared_exports:
         if export.name not in taken:
@@ -154,7 +154,7 @@ def _import_comptime_value(comptime: Comptime, node: tree.BuiltinCall, scope: Sc
 
 
 def _value(comptime: Comptime, content: Any, at: tree.Span) -> Value:
-    """JSON as a value: arrays become tuples, objects structs; a key is a name or `name:type`."""
+    """Return JSON as a value: arrays become tuples, objects structs; a key is a name or `name:type`."""
     if isinstance(content, bool):
         return TRUE if content else FALSE
     if isinstance(content, int):

@@ -1,4 +1,4 @@
-"""Operators on values known at compile time: numbers of one type, exact or wrapped to the width."""
+"""Apply operators to values known at compile time: numbers of one type, exact or wrapped to the width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 MAX_COMPTIME_BITS = 1 << 16
-"""Width at which a comptime_int is refused."""
+"""Most bits of a comptime_int; wider ones are refused."""
 
 _COMPARE: dict[str, Callable[[int | float, int | float], bool]] = {
     "==": operator.eq,
@@ -39,7 +39,7 @@ _INTEGERS: dict[str, Callable[[int, int], int]] = {
 
 
 def common_type(a: t.Type, b: t.Type) -> t.Type | None:
-    """The type in which an operator works on operands of these types; None if they do not fit.
+    """Return the type in which an operator works on operands of these types; None if they do not fit.
 
     Sized integers widen to a type that holds both: same sign, or unsigned into a wider signed one.
     """
@@ -66,7 +66,7 @@ def common_type(a: t.Type, b: t.Type) -> t.Type | None:
 
 
 def binary(symbol: str, a: Value, b: Value, at: Span) -> Value:
-    """`a symbol b` (not `and`, `or`). Raises CslError."""
+    """Evaluate `a symbol b` (not `and`, `or`). Raises CslError."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         if a.kind is b.kind and symbol in _COMPARE and isinstance(a.kind, t.IntegerType):
             return TRUE if _COMPARE[symbol](a.number, b.number) else FALSE
@@ -190,7 +190,7 @@ def _shift(symbol: str, a: Scalar, b: Scalar, at: Span) -> Scalar:
 
 
 def unary(symbol: str, value: Value, at: Span) -> Value:
-    """`-value`, `~value`, `!value`. Raises CslError."""
+    """Evaluate `-value`, `~value`, `!value`. Raises CslError."""
     if isinstance(value, Scalar):
         kind = value.kind
         if symbol == "!" and kind is t.BOOL:

@@ -1,4 +1,4 @@
-"""Calls that only configure routes: executed once for all PEs that differ in nothing but their coordinates.
+"""Execute calls that only configure routes once for all PEs that differ in nothing but their coordinates.
 
 A layout calls its helpers for every PE, and most of them use the coordinates for nothing but
 `@set_color_config(x, y, ..)`. The first call with given other arguments is recorded; later ones configure the
@@ -19,19 +19,19 @@ from npuviz.targets.wavelet.wafer import Channel
 
 CONFIGURE = "set_color_config"
 MISSES_BEFORE_GIVING_UP = 256
-"""Different arguments of one function, or different names of one configuration, that are kept."""
+"""Most different arguments of one function, or values of names of one configuration, that are kept."""
 _PLAIN = (
     *(tree.StructLiteral, tree.FieldValue, tree.TupleLiteral, tree.Name, tree.IfExpression),
     *(tree.IntegerLiteral, tree.BooleanLiteral, tree.Unary, tree.Binary, tree.Member),
 )
-"""Nodes that a configuration may consist of whose value depends on the values of its names only."""
+"""Nodes of configurations whose value depends only on the values of their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configured:
     """One `@set_color_config` that was executed.
 
-    repeat  does the same at other coordinates
+    repeat  configures the same at other coordinates
     """
 
     node: tree.BuiltinCall
@@ -41,10 +41,10 @@ class Configured:
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """A function that passes some parameters to `@set_color_config` as coordinates, for no other use.
+    """A function whose parameters are used as coordinates of `@set_color_config` and for nothing else.
 
     passed  indices of those parameters
-    sites   the calls: index of the parameter that is column and row, -1 for another expression
+    sites   call of `@set_color_config` -> indices of the column and row parameters, -1: another expression
     """
 
     passed: tuple[int, ...]
@@ -52,14 +52,14 @@ class Passing:
 
 
 Repeats = tuple[tuple[int, int, Configured], ...]
-"""What a call configured: index of the parameter that is column and row, -1 where it is as it was."""
+"""What a call configured: (column parameter, row parameter, what); -1: the coordinate stays as recorded."""
 
 
 @dataclass(slots=True)
 class RouteCalls:
-    """What is remembered of one compilation.
+    """Memory of route calls for one compilation.
 
-    recording  what the call that is under way has configured so far, None outside of such calls
+    recording  what the call under way has configured so far, None outside such calls
     """
 
     recording: list[Configured] | None = None
@@ -77,7 +77,8 @@ class RouteCalls:
     # ---- calls ----
 
     def passing(self, function: FunctionValue) -> Passing | None:
-        """How a function passes coordinates on, None if it does not, or has too many kinds of calls."""
+        """Return how a function passes coordinates on; None if it does not, or has too many kinds of
+        calls."""
         node = function.node
         if node not in self._passing:
             self._passing[node] = _passing(node)
@@ -87,7 +88,7 @@ class RouteCalls:
         return found
 
     def find(self, function: FunctionValue, key: Hashable) -> Repeats | None:
-        """What a call with these other arguments configured."""
+        """Return what an earlier call with the same other arguments configured, None without one."""
         calls = self._calls.get(function.node)
         return None if calls is None else calls.get(key)
 
@@ -99,7 +100,8 @@ class RouteCalls:
     # ---- configurations ----
 
     def channel_key(self, node: tree.Expression, color: int, scope: Scope) -> Hashable | None:
-        """What a configuration depends on: color and values of its names; None if it may depend on more."""
+        """Return a key of what a configuration depends on: color and values of its names; None if it may
+        depend on more."""
         if node not in self._names:
             self._names[node] = _plain_names(node)
         names = self._names[node]
@@ -119,7 +121,7 @@ class RouteCalls:
         return tuple(found)
 
     def channel(self, node: tree.Expression, key: Hashable) -> Channel | None:
-        """The channel that a configuration described with these values."""
+        """Return the channel that a configuration described with these values, None if none is kept."""
         known = self._channels.get(node)
         return None if known is None else known.get(key)
 
@@ -134,7 +136,7 @@ def _fields(kind: type[tree.Node]) -> tuple[str, ...]:
 
 
 def _below(node: tree.Node) -> Iterator[tree.Node]:
-    """A node and everything inside of it."""
+    """Yield a node and everything inside it."""
     yield node
     for name in _fields(type(node)):
         value = getattr(node, name)
@@ -144,7 +146,7 @@ def _below(node: tree.Node) -> Iterator[tree.Node]:
 
 
 def _plain_names(node: tree.Expression) -> tuple[str, ...] | None:
-    """The names that an expression mentions, None if it does more than putting values together."""
+    """Return the names that an expression mentions, None if it does more than combine values."""
     names: dict[str, None] = {}
     for part in _below(node):
         if not isinstance(part, _PLAIN):
@@ -155,7 +157,7 @@ def _plain_names(node: tree.Expression) -> tuple[str, ...] | None:
 
 
 def _passing(function: tree.Function) -> Passing | None:
-    """How a function passes coordinates, None if no parameter is only that."""
+    """Return how a function passes coordinates on, None if every parameter has other uses."""
     body = function.body
     if body is None or any(parameter.comptime for parameter in function.parameters):
         return None
@@ -167,7 +169,7 @@ def _passing(function: tree.Function) -> Passing | None:
         if isinstance(part, tree.Name):
             mentions[part.text] += 1
         elif isinstance(part, tree.Variable | tree.For | tree.TensorAccess):
-            # A name of its own could hide a parameter.
+            # A name declared in the body could hide a parameter.
             mentions.update(_declared(part))
         elif isinstance(part, tree.BuiltinCall) and part.name == CONFIGURE and len(part.arguments) == 4:
             names = [one.text if isinstance(one, tree.Name) else "" for one in part.arguments[:2]]

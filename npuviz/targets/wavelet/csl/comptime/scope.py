@@ -1,4 +1,4 @@
-"""Names: what they stand for, in blocks and instances of modules; what a PE's comptime code registers."""
+"""Resolve names in blocks and instances of modules, and collect what a PE's comptime code registers."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Cell(Storage):
 
 @dataclass(slots=True, eq=False)
 class Global(Storage):
-    """A `const`, `var` or `param` of a module instance, evaluated when first asked for.
+    """A `const`, `var` or `param` of a module instance, evaluated on first use.
 
-    value    for const and param: the value; for var: the initial value, None if it has none
-    kind     its type, once known (`Comptime.global_type`)
+    value  for const and param: the value; for var: the initial value, None if it has none
+    kind   its type, once known (`Comptime.global_type`)
     """
 
     instance: ModuleInstance
@@ -70,7 +70,7 @@ class Global(Storage):
 
     @property
     def is_var(self) -> bool:
-        """True if its value may change at run time."""
+        """Whether the value may change at run time."""
         return self.node.kind == "var"
 
 
@@ -90,7 +90,7 @@ class FunctionValue(Value):
 
     @property
     def is_task(self) -> bool:
-        """True for `task`."""
+        """Whether this is a `task`."""
         return self.node.kind == "task"
 
     @property
@@ -109,7 +109,7 @@ class ModuleValue(Value):
 
 @dataclass(slots=True, eq=False)
 class RuntimeLocal:
-    """A local variable or parameter that exists at run time; the lowering subclasses it at will."""
+    """A local variable or parameter that exists at run time; the lowering has a subclass of it."""
 
     name: str
     type: t.Type
@@ -126,17 +126,17 @@ PREDEFINED_VALUES: dict[str, Value] = {
 """Name -> value; a direction's number is its port."""
 
 Entry = Value | Cell | Global | RuntimeLocal
-"""What a name can stand for. A plain Value is a constant, also a function, a module or a type."""
+"""What a name can stand for. A plain Value is a constant, a function, a module or a type."""
 
 
 class Scope:
-    """One block: names of its own, then its parent's, then its module's globals, then predefined ones.
+    """One block: its own names, then its parent's, then its module's globals, then predefined ones.
 
     runtime  True inside code that will run on the PE: functions are not executed and global variables not
              read there, and what depends on them raises `NotComptime`
     forced   True inside `comptime` code of a function that will run on the PE: global variables cannot be
              read there, although functions are executed
-    depth    number of calls that are being executed around it
+    depth    number of calls under execution around the block
     """
 
     __slots__ = ("depth", "forced", "instance", "names", "parent", "runtime")
@@ -156,11 +156,11 @@ class Scope:
         self.forced = parent is not None and (parent.forced or (parent.runtime and not self.runtime))
 
     def child(self, runtime: bool | None = None) -> Scope:
-        """A block inside this one."""
+        """Return a new block inside this one."""
         return Scope(self.instance, self, runtime)
 
     def find(self, name: str) -> Entry | None:
-        """What `name` stands for in the blocks around (not globals), None if nothing."""
+        """Return what `name` stands for in the surrounding blocks (not globals), None if nothing."""
         scope: Scope | None = self
         while scope is not None:
             entry = scope.names.get(name)
@@ -170,7 +170,8 @@ class Scope:
         return None
 
     def visible(self) -> set[str]:
-        """All names that can be seen from here: of the blocks around, of the module, predefined types."""
+        """Return all names that are visible here: of the surrounding blocks, of the module, predefined
+        types."""
         names = set(self.instance.declarations) | set(t.PREDEFINED)
         scope: Scope | None = self
         while scope is not None:
@@ -217,11 +218,11 @@ class ModuleInstance:
         self.key: Hashable | None = None
 
     def qualified(self, name: str) -> str:
-        """`module.name`, or the plain name in the root module."""
+        """Return `module.name`, or the plain name in the root module."""
         return f"{self.name}.{name}" if self.name else name
 
     def member(self, name: str) -> Global | FunctionValue | None:
-        """A global or function of this file, None if it declares none of that name."""
+        """Return a global or function of this file, None if it declares none of that name."""
         found = self.members.get(name)
         if found is None:
             node = self.declarations.get(name)
@@ -233,7 +234,7 @@ class ModuleInstance:
 
 
 def key_of(value: Value) -> Hashable:
-    """A hashable key: equal for equal values, of modules, functions and storage by identity."""
+    """Return a hashable key: equal for equal values; for modules, functions and storage by identity."""
     if isinstance(value, Scalar):
         return (value.kind, value.number)
     if isinstance(value, ArrayValue):
@@ -252,9 +253,10 @@ def key_of(value: Value) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class TaskBinding:
-    """`@bind_local_task`, `@bind_data_task`, `@bind_control_task`; kind isa.ID_LOCAL / DATA / CONTROL.
+    """A binding by `@bind_local_task`, `@bind_data_task` or `@bind_control_task`.
 
-    is_old  `@bind_task` of earlier SDKs: colors name tasks on this PE
+    kind    isa.ID_LOCAL, ID_DATA or ID_CONTROL
+    is_old  bound by `@bind_task` of earlier SDKs: colors name tasks on this PE
     """
 
     function: FunctionValue
@@ -266,7 +268,11 @@ class TaskBinding:
 
 @dataclass(frozen=True, slots=True)
 class QueueSetting:
-    """`@initialize_queue`; color -1 and priority -1: not given; priority 0 high, 1 medium, 2 low."""
+    """A queue set up by `@initialize_queue`.
+
+    color     -1 if not given
+    priority  0 high, 1 medium, 2 low, -1 if not given
+    """
 
     queue: int
     is_output: bool
@@ -287,10 +293,12 @@ class ExportSymbol:
 
 @dataclass(frozen=True, slots=True)
 class FifoSetting:
-    """`@allocate_fifo`. Actions: 0 test_or_suspend, 1 terminate, 2 suspend, 3 fault; ids -1: none.
+    """A FIFO made by `@allocate_fifo`.
 
-    activate_*   local task id, or the task whose binding gives it
-    registers    (dest, src, xdsr) ids if given
+    Actions: 0 test_or_suspend, 1 terminate, 2 suspend, 3 fault; ids -1: none.
+
+    activate_*  local task id, or the task whose binding gives it
+    registers   ids of (dest, src, xdsr) if given
     """
 
     name: str
@@ -309,7 +317,7 @@ class FifoSetting:
 
 @dataclass(frozen=True, slots=True)
 class DsrSetting:
-    """`@load_to_dsr` in comptime code; `settings` is the third argument."""
+    """A DSR loaded by `@load_to_dsr` in comptime code; `settings` is the third argument."""
 
     kind: t.Type
     id: int
@@ -320,25 +328,25 @@ class DsrSetting:
 
 @dataclass(slots=True)
 class PeRegistry:
-    """All that the comptime code of one PE program asks for, of all its modules together."""
+    """Everything that the comptime code of one PE program registers, for all its modules together."""
 
     instances: list[ModuleInstance] = field(default_factory=list["ModuleInstance"])
-    """Root first, then in order of import."""
+    """Instances of modules: the root first, then in order of import."""
     tasks: list[TaskBinding] = field(default_factory=list[TaskBinding])
     queues: dict[tuple[int, bool], QueueSetting] = field(default_factory=dict[tuple[int, bool], QueueSetting])
     """(queue, is output) -> setting."""
     activated: list[tuple[int, tree.Span]] = field(default_factory=list[tuple[int, tree.Span]])
-    """Local task ids active at the start."""
+    """Ids of local tasks that are active at the start, with the place that says so."""
     blocked: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
-    """(isa.ID_..., number)."""
+    """(isa.ID_..., number, place) of ids that are blocked at the start."""
     unblocked: list[tuple[int, int, tree.Span]] = field(default_factory=list[tuple[int, int, tree.Span]])
     exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
     declared_exports: list[ExportSymbol] = field(default_factory=list[ExportSymbol])
     """`export` declarations, merged into `exports` at the end."""
     channels: list[Channel] = field(default_factory=list[Channel])
-    """`@set_local_color_config`."""
+    """Channels set by `@set_local_color_config`."""
     teardown_handlers: dict[int, FunctionValue] = field(default_factory=dict[int, FunctionValue])
-    """Color -> function."""
+    """Color -> function that runs when the color is torn down."""
     empty_handlers: dict[tuple[int, bool], FunctionValue] = field(
         default_factory=dict[tuple[int, bool], FunctionValue]
     )

@@ -1,4 +1,4 @@
-"""One compilation: its options, its files, and the modules that imports make of them."""
+"""Hold one compilation: its options, its files, and the modules that imports make of them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.wafer import Channel
 
 LIBRARY = Path(__file__).parents[1] / "library"
-"""npuviz's own libraries: `<name>` is `name.csl` in here."""
+"""Folder of npuviz's own libraries: `<name>` is `name.csl` in it."""
 
 OLD_LIBRARIES = {"memcpy_multi": "memcpy"}
-"""Folder of libraries in SDK 0.9 and before -> what it is called today."""
+"""Folder of libraries in SDK 0.9 and before -> its present name."""
 
 FP16_FORMATS: dict[str, t.FloatType] = {"f16": t.F16, "bf16": t.BF16, "cb16": t.CB16}
 
@@ -27,7 +27,7 @@ _EAGER = frozenset(("import_module", "allocate_fifo"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileParts:
-    """A parsed file, sorted.
+    """A parsed file, sorted by kind of declaration.
 
     declarations  variables and functions by name
     eager         variables that must be evaluated even if nothing uses them (imports, FIFOs, exports)
@@ -44,7 +44,7 @@ class FileParts:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """What `@set_tile_code` says of one PE."""
+    """The code that `@set_tile_code` gives to one PE."""
 
     path: Path
     params: Mapping[str, Value]
@@ -53,7 +53,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class ExportedName:
-    """`@export_name`."""
+    """A name that `@export_name` exports."""
 
     name: str
     type: t.Type
@@ -63,7 +63,7 @@ class ExportedName:
 
 @dataclass(slots=True)
 class LayoutState:
-    """What the layout block has said so far."""
+    """What the layout block has configured so far."""
 
     tiles: dict[tuple[int, int], Tile] = field(default_factory=dict[tuple[int, int], Tile])
     channels: dict[tuple[int, int], dict[int, Channel]] = field(
@@ -101,14 +101,14 @@ class Session:
     _type_values: dict[t.Type, TypeValue] = field(default_factory=dict[t.Type, TypeValue])
 
     def type_value(self, kind: t.Type) -> TypeValue:
-        """A type as a value, one object per type."""
+        """Return a type as a value, one object per type."""
         found = self._type_values.get(kind)
         if found is None:
             found = self._type_values[kind] = TypeValue(kind)
         return found
 
     def resolve(self, name: str, importer: FileParts | None, at: tree.Span | None) -> Path:
-        """The file that an import names. Raises CslError if there is none."""
+        """Return the file that an import names. Raises CslError if there is none."""
         key = (name, None if importer is None else importer.source.index)
         found = self._resolved.get(key)
         if found is None:
@@ -142,17 +142,17 @@ class Session:
         raise CslError(at, f"there is no file {echo(name)}", hint)
 
     def note_old(self, at: tree.Span | None, old: str, new: str) -> None:
-        """Warn that `old` belongs to an earlier SDK, where it is written for the first time."""
+        """Warn that `old` belongs to an earlier SDK, at its first use only."""
         if old not in self._old:
             self._old.add(old)
             self.warnings.append((at, f"{old} is of an earlier SDK; today it is {new}"))
 
     def _root(self) -> Path | None:
-        """The folder of the file that was opened first: the one with the layout block."""
+        """Return the folder of the file that was opened first: the one with the layout block."""
         return Path(self.files[0].path).parent if self.files else None
 
     def open(self, path: Path, at: tree.Span | None = None) -> FileParts:
-        """A file, parsed once. Raises CslError."""
+        """Open and parse a file, once. Raises CslError."""
         found = self._by_path.get(path)
         if found is not None:
             return found
@@ -172,7 +172,7 @@ class Session:
         return found
 
     def parts_of(self, source: tree.SourceFile) -> FileParts:
-        """The sorted parts of a file that was opened."""
+        """Return the sorted parts of a file that was opened."""
         return self._by_index[source.index]
 
     def _sort(self, source: tree.SourceFile, path: Path) -> FileParts:
@@ -209,7 +209,7 @@ class Session:
 
 
 def _mentions_eager(node: tree.Expression | None) -> bool:
-    """True if an initialiser imports a module or allocates a FIFO, also in a branch."""
+    """Return whether an initialiser imports a module or allocates a FIFO, also in a branch."""
     if isinstance(node, tree.BuiltinCall):
         return node.name in _EAGER
     if isinstance(node, tree.IfExpression):

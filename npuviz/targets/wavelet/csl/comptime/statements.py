@@ -1,4 +1,4 @@
-"""Execution of statements at compile time."""
+"""Execute statements at compile time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _block(comptime: Comptime, node: tree.Block, scope: Scope) -> Jump | None:
 
 
 def _execute_inside(comptime: Comptime, node: Statement, scope: Scope) -> Jump | None:
-    """Execute a statement as if braces stood around it."""
+    """Execute a statement as if it stood in braces."""
     return comptime.execute(node, scope if node.__class__ is tree.Block else scope.child())
 
 
@@ -85,7 +85,7 @@ def _assignment(comptime: Comptime, node: tree.Assignment, scope: Scope) -> None
 
 
 def assigned_place(comptime: Comptime, target: Expression, scope: Scope) -> PointerValue:
-    """The place that an assignment writes; `@field(s, name)` is one too."""
+    """Return the place that an assignment writes; `@field(s, name)` is a place, too."""
     if isinstance(target, tree.BuiltinCall) and target.name == "field" and len(target.arguments) == 2:
         name = comptime.evaluate(target.arguments[1], scope)
         text = getattr(name, "text", None)
@@ -107,7 +107,7 @@ def _ends_loop(jump: Jump, label: str) -> bool:
 
 
 def _leaves(jump: Jump | None, label: str) -> bool:
-    """True if a jump out of the body goes further than to the next round."""
+    """Return whether a jump out of the body of a loop does more than begin the next round."""
     return jump is not None and not (jump.kind == "continue" and jump.label in ("", label))
 
 
@@ -124,7 +124,7 @@ def _while(comptime: Comptime, node: tree.While, scope: Scope) -> Jump | None:
 
 
 def elements_of(value: Value, at: Span) -> Iterator[Value]:
-    """What a `for` over `value` goes through. Raises CslError for anything but arrays and ranges."""
+    """Return the elements of a `for` over `value`. Raises CslError for anything but arrays and ranges."""
     if isinstance(value, RangeValue):
         return (Scalar(value.element, number) for number in range(value.start, value.stop, value.step))
     if isinstance(value, ArrayValue):
@@ -154,7 +154,7 @@ def _for(comptime: Comptime, node: tree.For, scope: Scope) -> Jump | None:
 def chosen_prong(
     comptime: Comptime, subject: Expression, prongs: tuple[tree.Prong, ...], scope: Scope
 ) -> tree.Prong | None:
-    """The prong that applies to a known subject, None if none does."""
+    """Return the prong that applies to a known subject, None if none does."""
     value = comptime.evaluate(subject, scope)
     if not (isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType | t.EnumType)):
         raise CslError(subject.at, f"a switch needs an integer or an enum, found {value.type}")

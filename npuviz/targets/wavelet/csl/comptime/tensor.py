@@ -1,8 +1,8 @@
-"""Tensor access: `|i, j|{n, m} -> A[e1, e2]` to offset, strides and extents, in elements.
+"""Evaluate a tensor access `|i, j|{n, m} -> A[e1, e2]` to offset, strides and extents, in elements.
 
 Stride rule for several variables [DSD]: with c[0], c[1].. the element coefficients from the innermost
-variable outwards and n[0], n[1].. their lengths, stride[0] = c[0] and stride[k] = c[k] minus the sum over
-m < k of c[m] * (n[m] - 1): each outer step also undoes the finished inner loops.
+variable outwards and n[0], n[1].. their lengths, stride[0] = c[0] and stride[k] = c[k] minus the sum over m <
+k of c[m] * (n[m] - 1): each outer step also undoes the finished inner loops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_VARIABLES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Affine:
-    """constant + sum of coefficient * variable."""
+    """A sum: constant + coefficient * variable + .."""
 
     constant: int
     coefficients: dict[str, int]
@@ -48,7 +48,7 @@ class _Affine:
 
 
 def strides(coefficients: list[int], lengths: list[int]) -> tuple[int, ...]:
-    """Strides innermost first, from coefficients and lengths innermost first."""
+    """Return strides innermost first, from coefficients and lengths innermost first."""
     found: list[int] = []
     undo = 0
     for coefficient, length in zip(coefficients, lengths, strict=True):
@@ -60,12 +60,12 @@ def strides(coefficients: list[int], lengths: list[int]) -> tuple[int, ...]:
 def lowered(
     comptime: Comptime, node: tree.TensorAccess, scope: Scope
 ) -> tuple[Expression, int, tuple[int, ...], tuple[int, ...]]:
-    """(base, offset, strides innermost first, extents outermost first), in elements of the base."""
+    """Return (base, offset, strides innermost first, extents outermost first), in elements of the base."""
     return _access(comptime, node, scope, _dimensions(comptime, node, scope))
 
 
 def _dimensions(comptime: Comptime, node: tree.TensorAccess, scope: Scope) -> tuple[int, ...]:
-    """Dimensions of the tensor; of a `[*]T` pointer: (0,), only one index makes sense."""
+    """Return the dimensions of the tensor; (0,) for a `[*]T` pointer, which takes one index only."""
     kind = memory.static_type(comptime, node.base, scope)
     if isinstance(kind, t.PointerType):
         if kind.many:
@@ -104,7 +104,7 @@ def _length(comptime: Comptime, node: Expression, scope: Scope) -> int:
 
 
 def _affine(comptime: Comptime, node: Expression, scope: Scope, names: tuple[str, ...]) -> _Affine:
-    """An index expression as a sum. Raises CslError if it is not affine in the variables."""
+    """Return an index expression as a sum. Raises CslError if it is not affine in the variables."""
     if isinstance(node, tree.Name) and node.text in names:
         return _Affine(0, {node.text: 1})
     if not _mentions(node, names):
@@ -140,7 +140,7 @@ def _mentions(node: object, names: tuple[str, ...]) -> bool:
 
 
 def value(comptime: Comptime, node: tree.TensorAccess, scope: Scope) -> Value:
-    """The value of a tensor access: a struct of base_address, offset, stride and extent."""
+    """Return the value of a tensor access: a struct of base_address, offset, stride and extent."""
     base = _base_pointer(comptime, node.base, scope)
     _, offset, stride, extents = lowered(comptime, node, scope)
     if not -0x8000 <= offset <= 0x7FFF:

@@ -1,4 +1,4 @@
-"""Types as expressions: `[n]T`, `*T`, `fn(T) R`, `struct {..}`, `enum(u16) {..}`."""
+"""Evaluate types as expressions: `[n]T`, `*T`, `fn(T) R`, `struct {..}`, `enum(u16) {..}`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npuviz.targets.wavelet.csl.syntax import tree
 from npuviz.targets.wavelet.csl.syntax.errors import CslError
 
 MAX_ARRAY_ELEMENTS = 1 << 22
-"""Limit of elements of an array, also at compile time; a PE holds 24,576 words."""
+"""Most elements of an array, also at compile time; a PE holds 24,576 words."""
 
 
 @expression(tree.ArrayType)
@@ -66,7 +66,7 @@ def _struct(comptime: Comptime, node: tree.StructType, scope: Scope) -> Value:
 
 
 def _check_bits(kind: t.StructType, at: tree.Span) -> None:
-    """Raises CslError for a packed type whose fields cannot be placed."""
+    """Raise CslError for a packed type whose fields cannot be placed."""
     widths = {width for _, width in kind.bits}
     if kind.is_union and len(widths) > 1:
         found = ", ".join(str(width) for _, width in kind.bits)

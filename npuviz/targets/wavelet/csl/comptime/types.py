@@ -49,7 +49,7 @@ class SimpleType(Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerType(Type):
-    """`iN` / `uN` for numbers `low` to `high`; `comptime_int` is unbounded and has no room in memory."""
+    """`iN` / `uN` for numbers `low` to `high`; `comptime_int` is unbounded and takes no memory."""
 
     bits: int = 0
     signed: bool = True
@@ -58,11 +58,11 @@ class IntegerType(Type):
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether this is `comptime_int`; `u0` and `i0` have no bits either, and hold 0."""
+        """Whether this is `comptime_int`; `u0` and `i0` have size 0, too, but hold 0."""
         return self.size == 0
 
     def wrap(self, value: int) -> int:
-        """`value` reduced to the width (two's complement); unchanged for comptime_int."""
+        """Return `value` reduced to the width (two's complement); unchanged for comptime_int."""
         if self.size == 0 or self.low <= value <= self.high:
             return value
         value &= (1 << self.bits) - 1
@@ -122,14 +122,14 @@ class FunctionType(Type):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructType(Type):
-    """A struct, or a union, of whose fields a value has one. Field names of a tuple are "0", "1", ..
+    """A struct, or a union, of which a value holds one field. Field names of a tuple are "0", "1", ..
 
     origin    the text that defines a named type (struct types are equal only if defined at the same place
               with the same structure); None for anonymous structs and tuples
     defaults  fields that may be left out -> their value (a `Value`)
     offsets   bytes from the start, in order of the fields
-    parts     number of fields, also those inside of fields
-    bits      of a packed type with fields that are no whole words: (first bit, bits) of each field
+    parts     number of fields, counting those inside fields
+    bits      for a packed type with fields that are no whole words: (first bit, bits) of each field
     """
 
     names: tuple[str, ...] = ()
@@ -143,20 +143,20 @@ class StructType(Type):
 
     @property
     def is_union(self) -> bool:
-        """True for a union: its fields share their memory."""
+        """Whether this is a union: its fields share their memory."""
         return self.origin is not None and self.origin.is_union
 
     @property
     def is_anonymous(self) -> bool:
-        """True for `.{..}` values."""
+        """Whether this is the type of a `.{..}` value."""
         return self.origin is None
 
     def field_type(self, name: str) -> Type | None:
-        """Type of a field, None if there is no such field."""
+        """Return the type of a field, None if there is no such field."""
         return self.types[self.names.index(name)] if name in self.names else None
 
     def field_offset(self, name: str) -> int:
-        """Byte offset of a field in memory."""
+        """Return the byte offset of a field in memory."""
         return self.offsets[self.names.index(name)]
 
 
@@ -170,7 +170,8 @@ class EnumType(Type):
 
 
 def integer(bits: int, signed: bool) -> IntegerType:
-    """The type iN or uN; in memory the next power of two of bytes (assumed but for 16 and 32)."""
+    """Return the type iN or uN; in memory it takes the next power of two of bytes (assumed but for 16 and
+    32)."""
     return _integer(bits, bool(signed))
 
 
@@ -188,7 +189,7 @@ def _integer(bits: int, signed: bool) -> IntegerType:
 
 
 def array(dimensions: tuple[int, ...], element: Type) -> ArrayType:
-    """The type `[dimensions]element`."""
+    """Return the type `[dimensions]element`."""
     return _array(tuple(dimensions), element)
 
 
@@ -200,7 +201,7 @@ def _array(dimensions: tuple[int, ...], element: Type) -> ArrayType:
 
 
 def pointer(pointee: Type, many: bool = False, const: bool = False) -> PointerType:
-    """The type `*pointee` (or `[*]pointee`)."""
+    """Return the type `*pointee` (or `[*]pointee`)."""
     return _pointer(pointee, many, const)
 
 
@@ -214,7 +215,7 @@ def _pointer(pointee: Type, many: bool, const: bool) -> PointerType:
 
 
 def function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result: Type) -> FunctionType:
-    """The type of a function or task."""
+    """Return the type of a function or task."""
     return _function(kind, parameters, result)
 
 
@@ -227,9 +228,9 @@ def _function(kind: Literal["fn", "task"], parameters: tuple[Type, ...], result:
 def _place(
     types: tuple[Type, ...], origin: tree.StructType | None = None
 ) -> tuple[tuple[int, ...], int, int]:
-    """(offsets, size, alignment) of fields laid out in order, each aligned naturally (assumed).
+    """Return (offsets, size, alignment) of fields laid out in order, each aligned naturally (assumed).
 
-    Those of a union begin at the same place; of a packed type none needs more than its words.
+    Fields of a union begin at the same place; fields of a packed type are aligned to words at most.
     """
     offsets: list[int] = []
     at = 0
@@ -249,7 +250,7 @@ def _place(
 
 
 def anonymous_struct(names: tuple[str, ...], types: tuple[Type, ...]) -> StructType:
-    """The type of `.{.a = 1}`."""
+    """Return the type of `.{.a = 1}`."""
     return _anonymous(names, types, False)
 
 
@@ -261,7 +262,7 @@ def _anonymous(names: tuple[str, ...], types: tuple[Type, ...], is_tuple: bool) 
 
 
 def bit_width(kind: Type) -> int:
-    """Bits that a field takes in a packed type; -1 for types that cannot be one."""
+    """Return the bits that a field takes in a packed type; -1 for types that cannot be its field."""
     if isinstance(kind, IntegerType):
         return -1 if kind.is_unbounded else kind.bits
     if isinstance(kind, EnumType):
@@ -276,12 +277,13 @@ def bit_width(kind: Type) -> int:
 
 
 def is_whole_words(kind: Type) -> bool:
-    """Whether a packed field takes as many bits as its words in memory have."""
+    """Return whether a packed field takes as many bits as its words in memory have."""
     return kind.size % 2 == 0 and bit_width(kind) == 8 * kind.size > 0
 
 
 def _bits_of(types: tuple[Type, ...], origin: tree.StructType) -> tuple[tuple[int, int], ...]:
-    """(first bit, bits) of the fields of a packed type, least significant first; () if bytes place them."""
+    """Return (first bit, bits) of the fields of a packed type, least significant first; () if bytes place
+    them."""
     if origin.layout_kind != "packed" or all(map(is_whole_words, types)):
         return ()
     found: list[tuple[int, int]] = []
@@ -294,19 +296,20 @@ def _bits_of(types: tuple[Type, ...], origin: tree.StructType) -> tuple[tuple[in
 
 
 def _place_bits(bits: tuple[tuple[int, int], ...]) -> tuple[tuple[int, ...], int, int]:
-    """As `_place`, for a type that is held by an integer of all its bits; offsets are those of words."""
+    """Place fields as `_place` does, for a type held by an integer of all its bits; offsets are those of
+    words."""
     holder = integer(max(1, *(first + width for first, width in bits)), False)
     return tuple(first // 16 * 2 for first, _ in bits), holder.size, min(holder.alignment, 2)
 
 
 MAX_STRUCT_PARTS = 100_000
-"""Fields of a struct, with those inside of fields: a struct of structs of structs grows fast."""
+"""Most fields of a struct, counting those inside fields: a struct of structs of structs grows fast."""
 
 _MAX_NAME = 300
 
 
 def _described(names: tuple[str, ...], types: tuple[Type, ...]) -> tuple[str, int]:
-    """(name, number of parts) of a struct without a name."""
+    """Return (name, number of parts) of a struct without a name."""
     inner = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
     if len(inner) > _MAX_NAME:
         inner = inner[:_MAX_NAME] + ".."
@@ -315,7 +318,7 @@ def _described(names: tuple[str, ...], types: tuple[Type, ...]) -> tuple[str, in
 
 
 def tuple_type(types: tuple[Type, ...]) -> StructType:
-    """The type of `.{..}` without names."""
+    """Return the type of `.{..}` without names."""
     return _anonymous(_numbers(len(types)), types, True)
 
 
@@ -335,7 +338,7 @@ def named_struct(
     label: str = "",
     defaults: Mapping[str, object] | None = None,
 ) -> StructType:
-    """The type that `struct {..}` at `origin` denotes with these field types."""
+    """Return the type that `struct {..}` at `origin` denotes with these field types."""
     key = (origin, types)
     found = known.get(key)
     if not isinstance(found, StructType):
@@ -355,7 +358,7 @@ def named_struct(
 def enumeration(
     known: Known, origin: tree.EnumType, backing: IntegerType, members: Mapping[str, int], label: str
 ) -> EnumType:
-    """The type that `enum {..}` at `origin` denotes."""
+    """Return the type that `enum {..}` at `origin` denotes."""
     key = (origin, backing, tuple(members.items()))
     found = known.get(key)
     if not isinstance(found, EnumType):
@@ -434,7 +437,7 @@ ID_KINDS: dict[Type, int] = {
     OUTPUT_QUEUE: isa.ID_OUTPUT_QUEUE,
     UT_ID: isa.ID_UT,
 }
-"""Types whose values are numbers of something -> isa.ID_..."""
+"""Types whose values are ids, such as colors, queues and tasks -> isa.ID_..."""
 
 _NAMED_TYPES: tuple[Type, ...] = (
     *(COMPTIME_INT, COMPTIME_FLOAT, F16, F32, BF16, CB16, BOOL, VOID, TYPE, ANYTYPE, ANYOPAQUE),
@@ -453,7 +456,7 @@ _COMPTIME_ONLY = frozenset(
 
 
 def named_type(name: str) -> Type | None:
-    """The type that a predefined name denotes (`u16`, `f32`, `color`, `i48`), None if it is none."""
+    """Return the type that a predefined name denotes (`u16`, `f32`, `color`, `i48`), None for other names."""
     found = PREDEFINED.get(name)
     if (
         found is None
@@ -469,7 +472,7 @@ def named_type(name: str) -> Type | None:
 
 
 def is_comptime_only(kind: Type) -> bool:
-    """True for types whose values never exist at run time."""
+    """Return whether values of a type never exist at run time."""
     if kind in _COMPTIME_ONLY:
         return True
     if isinstance(kind, ArrayType):
@@ -480,5 +483,5 @@ def is_comptime_only(kind: Type) -> bool:
 
 
 def is_number(kind: Type) -> bool:
-    """True for integers and floats, sized or not."""
+    """Return whether a type is an integer or a float, sized or not."""
     return isinstance(kind, IntegerType | FloatType)

@@ -25,7 +25,7 @@ from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 # Not an abc: its isinstance made compiling a fifth slower (measured).
 class Value:
-    """Base of all values. `kind` is the type: a field, or the same for all values of a class."""
+    """Base of all values. `kind` is the type: a field, or one type for all values of a class."""
 
     __slots__ = ()
     kind: Any
@@ -59,7 +59,7 @@ FALSE = Scalar(t.BOOL, False)
 
 @dataclass(frozen=True, slots=True)
 class VoidValue(Value):
-    """`{}`."""
+    """The only value of type void, written `{}`."""
 
     kind = t.VOID
 
@@ -85,7 +85,7 @@ class TypeValue(Value):
 
 @dataclass(frozen=True, slots=True)
 class RangeValue(Value):
-    """`@range(element, start, stop, step)`."""
+    """The value of `@range(element, start, stop, step)`."""
 
     kind = t.RANGE
     element: t.Type
@@ -99,7 +99,8 @@ Elements = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue(Value):
-    """An array. `data` is flat (row-major), of `element_dtype(element)`: of objects (Value) if that is None.
+    """An array. `data` is flat (row-major), of dtype `element_dtype(element)`; if that is None, of objects
+    (Value).
 
     `data` is None for an array whose elements are undefined (declared without a value).
     """
@@ -108,11 +109,11 @@ class ArrayValue(Value):
     data: Elements
 
     def element(self, index: int) -> Value:
-        """Element by flat index."""
+        """Return an element by its flat index."""
         return from_element(self.kind.element, self.data[index])
 
     def replaced(self, index: int, value: Value) -> ArrayValue:
-        """A copy with one element replaced by a value of the element type."""
+        """Return a copy with one element replaced by a value of the element type."""
         data = self.data.copy()
         data[index] = to_element(value)
         return ArrayValue(self.kind, data)
@@ -129,7 +130,7 @@ _DTYPES: dict[t.Type, np.dtype[Any]] = {
 
 
 def element_dtype(kind: t.Type) -> np.dtype[Any] | None:
-    """numpy dtype in which an array of `kind` is held; None: objects."""
+    """Return the numpy dtype in which an array of `kind` is held; None: objects."""
     found = _DTYPES.get(kind)
     if found is not None:
         return found
@@ -144,21 +145,21 @@ def element_dtype(kind: t.Type) -> np.dtype[Any] | None:
 
 
 def from_element(kind: t.Type, item: Any) -> Value:
-    """The value of an item of an array's data."""
+    """Return the value of an item of an array's data."""
     if isinstance(item, Value):
         return item
     return Scalar(kind, item.item())
 
 
 def to_element(value: Value) -> Any:
-    """What an array's data holds for a value."""
+    """Return the item of an array's data that stands for a value."""
     if isinstance(value, Scalar) and element_dtype(value.kind) is not None:
         return value.number
     return value
 
 
 def make_array(kind: t.ArrayType, elements: list[Value]) -> ArrayValue:
-    """An array of values that have the element type already."""
+    """Return an array of values that have the element type already."""
     dtype = element_dtype(kind.element)
     if dtype is None:
         data = np.empty(len(elements), dtype=object)
@@ -169,7 +170,7 @@ def make_array(kind: t.ArrayType, elements: list[Value]) -> ArrayValue:
 
 
 def filled_array(kind: t.ArrayType, value: Value) -> ArrayValue:
-    """An array whose elements are all `value`."""
+    """Return an array whose elements are all `value`."""
     dtype = element_dtype(kind.element)
     data = np.empty(kind.count, dtype=object if dtype is None else dtype)
     data.fill(to_element(value))
@@ -185,13 +186,13 @@ class StructValue(Value):
 
 
 def anonymous(fields: Mapping[str, Value]) -> StructValue:
-    """The value `.{.name = value, ..}`."""
+    """Return the value `.{.name = value, ..}`."""
     kind = t.anonymous_struct(tuple(fields), tuple(value.type for value in fields.values()))
     return StructValue(kind, fields)
 
 
 def tuple_of(elements: list[Value]) -> StructValue:
-    """The value `.{a, b, ..}`."""
+    """Return the value `.{a, b, ..}`."""
     kind = t.tuple_type(tuple(value.type for value in elements))
     return StructValue(kind, dict(zip(kind.names, elements, strict=True)))
 
@@ -215,7 +216,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class PointerValue(Value):
-    """An address known up to the place of its storage.
+    """An address whose storage is known, though not the storage's own address.
 
     path    way from the storage to what is pointed to: flat element indices and field names
     offset  bytes from the start of the storage
@@ -227,7 +228,7 @@ class PointerValue(Value):
     offset: int = 0
 
     def cast(self, kind: t.PointerType) -> PointerValue:
-        """The same address as another pointer type."""
+        """Return the same address as another pointer type."""
         return PointerValue(kind, self.target, self.path, self.offset)
 
 
@@ -269,21 +270,22 @@ class FifoValue(Value):
 
 
 def integer_of(value: Value, at: Span) -> int:
-    """The integer that a value is. Raises CslError for anything else."""
+    """Return the integer that a value is. Raises CslError for anything else."""
     if isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
         return value.integer
     raise CslError(at, f"expected an integer, found {value.type}")
 
 
 def boolean_of(value: Value, at: Span) -> bool:
-    """The bool that a value is. Raises CslError for anything else."""
+    """Return the bool that a value is. Raises CslError for anything else."""
     if isinstance(value, Scalar) and value.kind is t.BOOL:
         return bool(value.number)
     raise CslError(at, f"expected a bool, found {value.type}", "compare it: x != 0")
 
 
 def weight_of(value: Value) -> int:
-    """What it costs to hash and keep a value, in statements that take as long; 0 for small ones."""
+    """Return the cost of hashing and keeping a value, as a number of statements that take as long; 0 for
+    small ones."""
     if isinstance(value, ArrayValue):
         return value.data.size if value.data.dtype == object else value.data.nbytes >> 8
     if isinstance(value, StructValue):
@@ -292,5 +294,5 @@ def weight_of(value: Value) -> int:
 
 
 def too_many_parts(at: Span) -> CslError:
-    """The error for a struct of too many fields."""
+    """Make the error for a struct of too many fields."""
     return CslError(at, f"a struct has more than {t.MAX_STRUCT_PARTS} fields, with those inside of fields")

@@ -1,1 +1,1 @@
-"""From the functions of one PE to instructions, memory and tables."""
+"""Lower the functions of PEs to instructions, memory and tables."""

@@ -1,4 +1,4 @@
-"""Lowers the body of one function: parameters, statements, its entry in the function table."""
+"""Lower the body of one function: parameters, statements, its entry in the function table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REGISTERED = (access, builtins, calls, dsd, expressions, loops, mapping, operati
 
 
 class Bodies:
-    """Lowers the bodies of functions; one that calls others waits for them."""
+    """Lower the bodies of functions; a function waits for the functions that it calls."""
 
     def __init__(self) -> None:
         self._under_way: list[FunctionLowering] = []
@@ -43,7 +43,8 @@ class Bodies:
     def lower(
         self, pe: PeLowering, function: FunctionValue, special: Specialisation, result: t.Type, index: int
     ) -> list[tuple[Read, object]] | None:
-        """Append the code of a function to the tables; its reads, None if other PEs cannot share it."""
+        """Append the code of a function to the tables; return its reads, None if other PEs cannot share the
+        code."""
         node = function.node
         if node.body is None:
             hint = f"declare it `export fn {node.name}` in a module of this PE, with a body"
@@ -76,7 +77,8 @@ class Bodies:
         return f.reads if f.can_share else None
 
     def type_of(self, node: tree.Expression, scope: Scope) -> t.Type:
-        """The type of an expression of the function under way whose value is only known at run time."""
+        """Return the type of an expression of the function under way whose value is only known at run
+        time."""
         if not self._under_way:
             raise NotComptime(node.at)
         f = self._under_way[-1]

@@ -1,4 +1,4 @@
-"""The 48 KB of a PE: where globals and constants lie, and the bytes they hold at the start."""
+"""Lay out the 48 KB of a PE: addresses of globals and constants, and their initial bytes."""
 
 import struct
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from npuviz.targets.wavelet.csl.syntax.tree import Span
 PE_BYTES = 49_152
 """Memory of a PE for code and data (APP)."""
 RUNTIME_BYTES = 4_176
-"""What the smallest host-connected program takes (FAB); data starts behind it."""
+"""Bytes that the smallest host-connected program takes (FAB); data starts behind them."""
 RESERVED_VARIABLE = "NPUVIZ_CSL_RESERVED"
-"""Environment variable with other bytes than these: those of older SDKs are not known, and programs of theirs
-fill a PE to the last byte."""
+"""Environment variable with a value in place of RUNTIME_BYTES: that of older SDKs is not known, and their
+programs fill a PE to the last byte."""
 ARRAY_ALIGN = 8
-"""Variables of so many bytes or more begin at a multiple of it. Assumed: with it arrays lie alike in the
-banks, as the f32 multiply-add and the attention kernels of FAB show; an example that wants them apart begins
-an array at element 1."""
+"""Variables of this many bytes or more begin at a multiple of it. Assumed: arrays then lie alike in the
+banks, as the f32 multiply-add and the attention kernels of FAB show; an example that wants them in different
+banks begins an array at element 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class MemoryBlock:
 
 @dataclass
 class DataMemory:
-    """Gives out addresses upwards from what is reserved for the runtime; collects initial bytes."""
+    """Give out addresses upwards from what is reserved for the runtime, and collect initial bytes."""
 
     reserved: int = RUNTIME_BYTES
     end: int = -1
@@ -50,11 +50,11 @@ class DataMemory:
 
     @property
     def room(self) -> int:
-        """Bytes beside the runtime library."""
+        """Bytes that the runtime library leaves."""
         return PE_BYTES - self.reserved
 
     def take(self, name: str, size: int, align: int, at: Span | None = None) -> int:
-        """Address of `size` fresh bytes."""
+        """Return the address of `size` fresh bytes."""
         if size >= ARRAY_ALIGN:
             align = max(align, ARRAY_ALIGN)
         address = -(-self.end // align) * align
@@ -63,7 +63,7 @@ class DataMemory:
         return address
 
     def constant(self, kind: t.Type, data: bytes) -> int:
-        """Address of constant bytes; equal constants share one place."""
+        """Return the address of constant bytes; equal constants share one place."""
         key = (str(kind), data)
         address = self.constants.get(key)
         if address is None:
@@ -72,7 +72,7 @@ class DataMemory:
         return address
 
     def check(self, where: str, frame_bytes: int) -> None:
-        """Raises CslError if data and the largest frame do not fit beside the runtime library."""
+        """Raise CslError if data and the largest frame do not fit beside the runtime library."""
         if self.end + frame_bytes <= PE_BYTES:
             return
         largest = sorted(self.blocks, key=lambda block: -block.size)[:3]
@@ -87,7 +87,7 @@ class DataMemory:
         )
 
     def image(self) -> np.ndarray:
-        """The memory from address 0 to the end of the data, uint8."""
+        """Return the memory from address 0 to the end of the data, uint8."""
         data = np.zeros(self.end, np.uint8)
         for address, content in self.contents:
             data[address : address + len(content)] = np.frombuffer(content, np.uint8)
@@ -95,7 +95,7 @@ class DataMemory:
 
 
 def scalar_bits(kind: t.Type, number: int | float) -> int:
-    """The register word of a number: floats as raw bits, integers as they are (u64 as int64)."""
+    """Return the register word of a number: floats as raw bits, integers as they are (u64 as int64)."""
     if isinstance(kind, t.FloatType):
         return floats.to_bits(kind if kind.size else t.F32, float(number))
     value = int(number)
@@ -103,5 +103,5 @@ def scalar_bits(kind: t.Type, number: int | float) -> int:
 
 
 def scalar_bytes(kind: t.Type, number: int | float) -> bytes:
-    """The bytes of a number in PE memory, low byte first."""
+    """Return the bytes of a number in PE memory, low byte first."""
     return struct.pack("<q", scalar_bits(kind, number))[: kind.size]

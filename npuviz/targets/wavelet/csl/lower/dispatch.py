@@ -1,4 +1,4 @@
-"""Finds the lowering of a node by its class: expressions, builtins and statements register here."""
+"""Find the rule that lowers a node by its class: expressions, builtins and statements register here."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ expression, builtin, statement = EXPRESSIONS.rule, BUILTINS.rule, STATEMENTS.rul
 
 
 def lower(f: FunctionLowering, node: tree.Expression, want: t.Type | None = None, into: int = -1) -> Operand:
-    """Lower an expression; `want` helps untyped parts find a type, `into` is where a result may go."""
+    """Lower an expression; `want` helps untyped parts find a type, a result may go to register `into`."""
     value = f.known(node, want)
     if value is not None:
         return Known(value)
     rule = EXPRESSIONS.get(type(node))
     if rule is None:
-        # Only compile time knows this kind of expression: let the evaluator say why it does not work.
+        # This kind of expression exists at compile time only: let the evaluator say why it does not work.
         return Known(f.require_known(node, "this", want))
     f.at(node)
     operand = rule(f, node, want, into)
@@ -66,7 +66,7 @@ def lower_statement(f: FunctionLowering, node: tree.Statement) -> None:
 
 
 def type_of(f: FunctionLowering, node: tree.Expression) -> t.Type:
-    """The type that an expression denotes."""
+    """Return the type that an expression denotes."""
     if isinstance(node, tree.Call):
         # A type is always made at compile time, also by a call.
         node = tree.ComptimeExpression(node.at, node)
@@ -77,7 +77,7 @@ def type_of(f: FunctionLowering, node: tree.Expression) -> t.Type:
 
 
 def arguments(node: tree.BuiltinCall, least: int, most: int | None = None) -> tuple[tree.Expression, ...]:
-    """The arguments of a builtin, checked for their number."""
+    """Return the arguments of a builtin, checked for their number."""
     most = least if most is None else most
     found = len(node.arguments)
     if not least <= found <= most:

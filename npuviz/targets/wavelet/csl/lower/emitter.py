@@ -1,4 +1,4 @@
-"""Collects the instructions of one function: rows, jump targets, source places, registers, frame memory."""
+"""Collect the instructions of one function: rows, jump targets, source places, registers, frame memory."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,11 @@ from npuviz.targets.wavelet.kernels import isa
 Row = list[int]
 
 LONGEST_PREDICATED = 4
-"""Moves that become predicated instead of a jump. Assumed; FAB shows one and two."""
+"""Most moves that become predicated instead of a jump. Assumed; FAB shows one and two."""
 
 
 class Label:
-    """A place in the code that jumps aim at, set later by `Emitter.set_label`."""
+    """A place in the code that jumps lead to, set later by `Emitter.set_label`."""
 
     __slots__ = ("position", "users")
 
@@ -22,13 +22,13 @@ class Label:
 
 @dataclass
 class Stack:
-    """Gives out registers, or bytes of a function's frame; what came after a mark can be given back."""
+    """Give out registers, or bytes of a function's frame; those taken after a mark can be given back."""
 
     next: int = 0
     most: int = 0
 
     def take(self, size: int = 1, align: int = 1) -> int:
-        """First of `size` consecutive fresh ones."""
+        """Return the first of `size` consecutive fresh ones."""
         first = -(-self.next // align) * align
         self.next = first + size
         self.most = max(self.most, self.next)
@@ -54,13 +54,13 @@ class Emitter:
 
     @property
     def position(self) -> int:
-        """Where the next instruction will be."""
+        """Position of the next instruction."""
         return len(self.rows)
 
     def emit(
         self, op: int, a: int = 0, b: int = 0, c: int = 0, imm: int = 0, aux: int = 0, kind: int = 0
     ) -> int:
-        """Append an instruction; returns its position. Nothing is appended after a jump or return."""
+        """Append an instruction and return its position. Nothing is appended after a jump or return."""
         if not self.is_reachable:
             return len(self.rows)
         self.rows.append([op, a, b, c, imm, aux, kind, self.line])
@@ -78,7 +78,8 @@ class Emitter:
         self.emit(op, a=register, imm=max(label.position, 0))
 
     def drop_negation(self, register: int) -> int:
-        """Take back a negation into `register` that ends the code: the register it negates, -1 for none."""
+        """Remove a negation into `register` that ends the code; return the register it negates, -1 for
+        none."""
         row = self.rows[-1] if self.rows else None
         if row is None or row[isa.C_OP] != isa.OP_NEG or row[isa.C_A] != register:
             return -1
@@ -88,7 +89,7 @@ class Emitter:
         return row[isa.C_B]
 
     def set_label(self, label: Label) -> None:
-        """Let `label` be the next instruction."""
+        """Let `label` be the position of the next instruction."""
         while label.users and self._drop_last_jump(label):
             pass
         label.position = self.last_label = len(self.rows)
@@ -110,7 +111,8 @@ class Emitter:
         return True
 
     def finish(self, entry: int) -> list[Row]:
-        """The rows with jumps made absolute for code that starts at `entry`, and led to where they end."""
+        """Return the rows with jumps made absolute for code that starts at `entry`, and chains of jumps
+        shortened."""
         for position in self.jumps:
             self._lead(position)
         self.jumps = [at for at in self.jumps if self.rows[at][isa.C_OP] != isa.OP_RET]
@@ -122,7 +124,7 @@ class Emitter:
         """Let a jump to a jump go to the end of the chain, and one to a return return, as compilers do."""
         row = self.rows[position]
         target, passed = row[isa.C_IMM], {position}
-        # Over a few moves the jump may become a predicate: its target is what tells.
+        # A jump over a few moves may become a predicate, which is recognised by its target.
         is_near = position < target <= position + 1 + LONGEST_PREDICATED
         if row[isa.C_OP] not in (isa.OP_JMP, isa.OP_JZ, isa.OP_JNZ) or is_near:
             return

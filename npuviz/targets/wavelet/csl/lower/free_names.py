@@ -1,4 +1,4 @@
-"""Which names an expression mentions: a quick test whether it can be known at compile time."""
+"""Find the names that an expression mentions: a quick test whether it can be known at compile time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNTIME_BUILTINS = frozenset(
         *("set_config", "get_config", "set_config_unchecked", "get_config_unchecked"),
     )
 )
-"""Builtins whose result never is known at compile time."""
+"""Builtins whose result is never known at compile time."""
 _TYPE_QUERIES = frozenset(("type_of",))
 
 
@@ -33,10 +33,10 @@ _TYPE_QUERIES = frozenset(("type_of",))
 class Mentions:
     """What an expression mentions.
 
-    values     names whose value is needed
-    addresses  names of which only the address is needed (`&a`, base of a tensor access)
-    queried    names of which only the type is needed
-    is_runtime  it contains a call or a builtin with an effect
+    values      names whose value is needed
+    addresses   names of which only the address is needed (`&a`, base of a tensor access)
+    queried     names of which only the type is needed
+    is_runtime  whether it contains a call or a builtin with an effect
     """
 
     values: set[str] = dataclasses.field(default_factory=set[str])
@@ -51,7 +51,7 @@ def _fields(kind: type[tree.Node]) -> tuple[str, ...]:
 
 
 def children(node: tree.Node) -> Iterator[tree.Node]:
-    """The nodes directly below a node."""
+    """Yield the nodes directly below a node."""
     for name in _fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, tree.Node):
@@ -72,7 +72,7 @@ def forget() -> None:
 
 
 def mentions(node: tree.Expression) -> Mentions:
-    """What an expression mentions, remembered per node."""
+    """Return what an expression mentions, remembered per node."""
     found = _mentions.get(node)
     if found is None:
         found = _mentions[node] = Mentions()
@@ -127,7 +127,7 @@ def _collect(node: tree.Node, found: Mentions) -> None:
 
 
 def _collect_address(node: tree.Expression, found: Mentions) -> None:
-    """The names of `&node`: the innermost base is only an address, indices are values."""
+    """Collect the names of `&node`: the innermost base is only an address, indices are values."""
     while True:
         if isinstance(node, tree.Name):
             found.addresses.add(node.text)
@@ -144,7 +144,7 @@ def _collect_address(node: tree.Expression, found: Mentions) -> None:
 
 
 def may_be_known(node: tree.Expression, scope: Scope) -> bool:
-    """False if the expression certainly depends on something that exists only at run time."""
+    """Return False if the expression certainly depends on something that exists only at run time."""
     if isinstance(node, LITERALS):
         return True
     found = mentions(node)
@@ -160,7 +160,7 @@ def may_be_known(node: tree.Expression, scope: Scope) -> bool:
 
 
 def all_names(node: tree.Expression) -> set[str]:
-    """Every name that the value of an expression may depend on."""
+    """Return every name that the value of an expression may depend on."""
     found = mentions(node)
     return found.values | found.addresses | found.queried
 
@@ -169,7 +169,7 @@ _addressed: dict[tree.Node, frozenset[str]] = {}
 
 
 def address_taken(body: tree.Node) -> frozenset[str]:
-    """Names of which a function body takes the address somewhere."""
+    """Return the names of which a function body takes the address somewhere."""
     found = _addressed.get(body)
     if found is None:
         names: set[str] = set()

@@ -1,4 +1,4 @@
-"""The state while one function is lowered, and the basic moves: registers, memory, conversions."""
+"""Hold the state while one function is lowered, with the basic operations: registers, memory, conversions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Target:
 
 @dataclass
 class FunctionLowering:
-    """Lowers one function for one PE program; `reads` collects what its code depends on.
+    """Lower one function for one PE program; `reads` collects what its code depends on.
 
     instance       module whose names it sees
     result         result type; an aggregate is written to the address in register 0
@@ -86,12 +86,12 @@ class FunctionLowering:
     # ---- places in the text, scopes ----
 
     def at(self, node: tree.Node) -> None:
-        """Instructions from here on belong to `node`."""
+        """Mark the instructions from here on as those of `node`."""
         self.emitter.line = self.pe.tables.place(node.at)
 
     @contextmanager
     def block(self) -> Generator[None]:
-        """A scope: its names, registers and frame bytes end with it."""
+        """Open a scope: its names, registers and frame bytes end with it."""
         outer, mark, bytes_mark = self.scope, self.registers.next, self.frame.next
         self.scope = outer.child()
         first = len(self.variables)
@@ -108,7 +108,7 @@ class FunctionLowering:
 
     @contextmanager
     def inside(self, target: Target) -> Generator[None]:
-        """A scope that `break` and `continue` can name."""
+        """Open a scope that `break` and `continue` can name."""
         self.targets.append(target)
         with self.block():
             yield
@@ -127,7 +127,7 @@ class FunctionLowering:
             self.variables.append((local, register, offset, self.emitter.position, -1))
 
     def variable_table(self, entry: int) -> tuple[Variable, ...]:
-        """The variables with code indices of the whole wafer."""
+        """Return the variables with code indices of the whole wafer."""
         end = self.emitter.position
         return tuple(
             Variable(
@@ -144,7 +144,7 @@ class FunctionLowering:
     # ---- compile-time evaluation, with a note of what was read ----
 
     def known(self, node: tree.Expression, expected: t.Type | None = None) -> Value | None:
-        """The value of an expression if it is known at compile time, else None."""
+        """Return the value of an expression if it is known at compile time, else None."""
         if not free_names.may_be_known(node, self.scope):
             return None
         try:
@@ -155,7 +155,7 @@ class FunctionLowering:
         return value
 
     def require_known(self, node: tree.Expression, what: str, expected: t.Type | None = None) -> Value:
-        """The value of an expression that must be known at compile time."""
+        """Return the value of an expression that must be known at compile time. Raises CslError."""
         try:
             value = self.comptime.evaluate(node, self.scope, expected)
         except NotComptime as error:
@@ -175,7 +175,7 @@ class FunctionLowering:
         self.note_read(read, None if read is None else self.pe.key(value))
 
     def note_read(self, read: Read | None, key: object) -> None:
-        """Remember that the code depends on a read; without one no other PE can share it."""
+        """Remember that the code depends on a read; None means that no other PE can share the code."""
         if read is None:
             self.can_share = False
         elif self.can_share:
@@ -195,23 +195,23 @@ class FunctionLowering:
     # ---- registers ----
 
     def take(self) -> int:
-        """A fresh register."""
+        """Return a fresh register."""
         return self.registers.take()
 
     def target(self, into: int) -> int:
-        """The wanted register, or a fresh one for -1."""
+        """Return the wanted register, or a fresh one for -1."""
         return into if into >= 0 else self.registers.take()
 
     def load_number(self, kind: t.Type, number: int | float, into: int = -1) -> Held:
-        """A number in a register."""
+        """Load a number into a register."""
         return Held(kind, self.load_word(scalar_bits(kind, number), kind, into))
 
     def integer(self, number: int, into: int = -1) -> int:
-        """A register that holds an integer (an address, an id)."""
+        """Return a register that holds an integer (an address, an id)."""
         return self.load_number(t.I32, number, into).register
 
     def hold(self, operand: Operand, at: tree.Span, into: int = -1) -> Held:
-        """The operand in a register: `into` if given, else wherever it is or a fresh one."""
+        """Bring an operand into a register: `into` if given, else wherever it is or a fresh one."""
         if isinstance(operand, Held):
             if into >= 0 and operand.register != into:
                 self.emitter.emit(isa.OP_MOV, a=into, b=operand.register)
@@ -242,7 +242,7 @@ class FunctionLowering:
         return Held(place.kind, register)
 
     def _load_bits(self, field: Bits, at: tree.Span, into: int = -1) -> Held:
-        """The bits of a packed field in a register; those of a packed type as an integer."""
+        """Load the bits of a packed field into a register; those of a packed type as an integer."""
         word, shift = field.word()
         register = self.target(into)
         self._load(word, at, register)
@@ -255,7 +255,7 @@ class FunctionLowering:
         return Held(field.kind if field.kind.value_type >= 0 else t.integer(field.width, False), register)
 
     def read_bits(self, field: Bits, at: tree.Span, into: int = -1) -> Operand:
-        """The value of a packed field: in a register, or a copy of a packed type in memory."""
+        """Return the value of a packed field: in a register, or a copy of a packed type in memory."""
         if field.kind.value_type >= 0:
             return self._load_bits(field, at, into)
         place = self.frame_place(field.kind)
@@ -263,7 +263,7 @@ class FunctionLowering:
         return replace(place, is_stable=True)
 
     def _store_bits(self, field: Bits, operand: Operand, at: tree.Span) -> None:
-        """Write a packed field: the other bits of its word stay."""
+        """Write a packed field and keep the other bits of its word."""
         mark = self.registers.next
         if field.kind.value_type < 0:
             place = self.frame_place(field.kind)
@@ -286,25 +286,25 @@ class FunctionLowering:
         self.registers.release(mark)
 
     def hold_if_runtime(self, operand: Operand, at: tree.Span) -> None:
-        """Evaluate an operand for nothing but its effects."""
+        """Evaluate an operand only for its effects."""
         if isinstance(operand, Place) and operand.kind.value_type >= 0:
             self.hold(operand, at)
 
     # ---- memory ----
 
     def frame_place(self, kind: t.Type, align: int = 0) -> Place:
-        """Fresh frame memory for a value."""
+        """Return fresh frame memory for a value."""
         offset = self.frame.take(max(kind.size, 1), max(align, kind.alignment))
         return Place(kind, self.frame_base(), offset)
 
     def frame_base(self) -> int:
-        """The register with the address of the frame memory."""
+        """Return the register with the address of the frame memory."""
         if self.frame_register < 0:
             raise CslError(self.function.node.at, "internal: frame register missing")
         return self.frame_register
 
     def address(self, place: Place, into: int = -1) -> int:
-        """A register that holds the address of a place."""
+        """Return a register that holds the address of a place."""
         if place.index < 0 and place.offset == 0 and place.base >= 0 and into in (-1, place.base):
             return place.base
         register = self.target(into)
@@ -324,7 +324,7 @@ class FunctionLowering:
         return register
 
     def simple(self, place: Place) -> Place:
-        """The same place without an index register."""
+        """Return the same place without an index register."""
         if place.index < 0:
             return place
         return replace(place, base=self.address(place), offset=0, index=-1, scale=0)
@@ -398,13 +398,13 @@ class FunctionLowering:
             self.copy(place, self.constant(value.kind, data, at))
 
     def load_word(self, word: int, kind: t.Type, into: int = -1) -> int:
-        """A register with a word as it is."""
+        """Return a register with a word as it is."""
         register = self.target(into)
         self.emitter.emit(isa.OP_LI, a=register, imm=word, kind=max(kind.value_type, 0))
         return register
 
     def constant(self, kind: t.Type, data: bytes, at: tree.Span) -> Place:
-        """Constant bytes in the memory of the PE, and of every PE that takes over this code."""
+        """Return constant bytes in the memory of the PE, and of every PE that shares this code."""
         address = self.pe.memory.constant(kind, data)
         self.note_read(Read(CONSTANT, tree.VoidLiteral(at), (), kind, (), data), ("constant", address))
         return Place(kind, -1, address, is_mutable=False, is_stable=True)
@@ -412,7 +412,7 @@ class FunctionLowering:
     # ---- conversions ----
 
     def coerce(self, operand: Operand, kind: t.Type, at: tree.Span, into: int = -1) -> Operand:
-        """The operand converted implicitly to `kind`; raises CslError where CSL does not allow it."""
+        """Convert an operand to `kind` implicitly. Raises CslError where CSL does not allow it."""
         have = operand.type
         if isinstance(operand, Known):
             return Known(self.comptime.coerce(operand.value, kind, at))
@@ -450,7 +450,7 @@ class FunctionLowering:
         return Parts(kind, fields)
 
     def _union(self, operand: Parts, kind: t.StructType, at: tree.Span) -> Place:
-        """A union in memory, so that each of its fields can be read."""
+        """Return a union in memory, so that each of its fields can be read."""
         if len(operand.fields) != 1:
             raise CslError(at, f"{kind} takes one field, found {len(operand.fields)}")
         place = self.frame_place(kind)
@@ -460,7 +460,7 @@ class FunctionLowering:
         return replace(place, is_stable=True)
 
     def convert(self, held: Held, kind: t.Type, into: int = -1) -> Held:
-        """A number of another numeric type (as `@as`); integers are wrapped to the width."""
+        """Convert a number to another numeric type (as `@as`); integers are wrapped to the width."""
         have = held.kind
         if have is kind:
             return held
@@ -483,11 +483,11 @@ class FunctionLowering:
     # ---- names ----
 
     def lookup(self, name: str, at: tree.Span) -> object:
-        """What a name stands for: Value, Cell, Global, FunctionValue or Local."""
+        """Return what a name stands for: Value, Cell, Global, FunctionValue or Local."""
         return self.comptime.lookup(name, self.scope, at)
 
     def global_place(self, variable: Global, node: tree.Expression) -> Place:
-        """The memory of a global."""
+        """Return the memory of a global."""
         kind = self.comptime.global_type(variable)
         address = self.pe.address_of(variable)
         if self.can_share:
@@ -496,5 +496,5 @@ class FunctionLowering:
 
 
 def is_aggregate(kind: t.Type) -> bool:
-    """True for types that live in memory and are passed by address."""
+    """Return whether values of a type live in memory and are passed by address."""
     return isinstance(kind, t.ArrayType | t.StructType)

@@ -1,9 +1,9 @@
-"""Sharing of lowered functions between PE programs.
+"""Share lowered functions between PE programs.
 
-While a function is lowered, everything its code depends on beyond its own text is noted as a `Read` with
-its key. On another PE the same reads are made again; if all keys agree, the code is the same and is used
-again. Because lowering is deterministic, equal keys so far lead to the same next read: the reads of all
-versions of a function form a tree.
+While a function is lowered, everything its code depends on beyond its own text is noted as a `Read` with its
+key. On another PE the same reads are made again; if all keys agree, the code is the same and is used again.
+Because lowering is deterministic, equal keys so far lead to the same next read: the reads of all versions of
+a function form a tree.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Read:
         expected: t.Type | None = None,
         special: Specialisation = (),
     ) -> Read | None:
-        """The read of what `node` means in a scope; None if it cannot be made on another PE."""
+        """Make the read of what `node` means in a scope; None if it cannot be made on another PE."""
         names = _local_names(node, scope)
         if names is None or not all(map(is_portable, special)):
             return None
@@ -63,7 +63,7 @@ class Read:
 
 
 def needs_read(node: tree.Expression, scope: Scope) -> bool:
-    """False if an expression depends only on local names, which depend on earlier reads."""
+    """Return False if an expression depends only on local names, which depend on earlier reads."""
     member = scope.instance.declarations
     return any(name in member and scope.find(name) is None for name in free_names.all_names(node))
 
@@ -98,7 +98,8 @@ class FunctionMemo:
     roots: dict[Hashable, _Node] = field(default_factory=dict[Hashable, _Node])
 
     def find(self, key: Hashable, key_of: Callable[[Read], Hashable]) -> int:
-        """Function index of a version that fits, -1 if there is none; `key_of` makes its reads again."""
+        """Return the function index of a version that fits, -1 if there is none; `key_of` makes its reads
+        again."""
         node = self.roots.get(key)
         while node is not None and node.function < 0:
             if node.read is None:

@@ -1,4 +1,4 @@
-"""What an expression becomes when it is lowered: something known now, a register, a place in memory.
+"""Represent what a lowered expression becomes: something known now, a register, a place in memory.
 
 Operand
  +-- Known   a value of compile time; no code yet
@@ -20,7 +20,7 @@ from npuviz.targets.wavelet.csl.comptime.values import Value
 
 # No abc, as in values.Value.
 class Operand:
-    """Base of all operands. `kind` is the type of the value, but for those known at compile time."""
+    """Base of all operands. `kind` is the type of the value, except for operands known at compile time."""
 
     __slots__ = ()
     kind: Any
@@ -45,7 +45,8 @@ class Known(Operand):
 
 @dataclass(frozen=True, slots=True)
 class Held(Operand):
-    """A scalar, pointer or descriptor in a register; `is_local`: that of a variable, which may change."""
+    """A scalar, pointer or descriptor in a register; `is_local`: the register is a variable's, which may
+    change."""
 
     kind: t.Type
     register: int
@@ -69,13 +70,13 @@ class Place(Operand):
     is_stable: bool = False
 
     def at(self, offset: int, kind: t.Type) -> "Place":
-        """The part of another type that lies `offset` bytes further."""
+        """Return the part of another type that lies `offset` bytes further."""
         return replace(self, offset=self.offset + offset, kind=kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Bits(Operand):
-    """A field of a packed type: `width` bits from bit `first` on of what begins at `base`."""
+    """A field of a packed type: `width` bits, from bit `first` on, of the memory at `base`."""
 
     kind: t.Type
     base: Place
@@ -83,7 +84,8 @@ class Bits(Operand):
     width: int
 
     def word(self) -> tuple[Place, int]:
-        """The smallest integer in memory that holds the field, and how far the field is shifted in it."""
+        """Return the smallest integer in memory that holds the field, and how far the field is shifted in
+        it."""
         size = self.base.kind.size
         for holder in (t.U8, t.U16, t.U32, t.U64):
             offset = max(0, min(self.first // 16 * 2, size - holder.size))
@@ -94,7 +96,7 @@ class Bits(Operand):
 
 
 def field_of(base: Place | Bits, struct: t.StructType, name: str, kind: t.Type) -> Place | Bits:
-    """A field, of type `kind`, of a struct in memory: bits of it where it takes no words of its own."""
+    """Return a field, of type `kind`, of a struct in memory: as bits if it takes no words of its own."""
     number = struct.names.index(name)
     if isinstance(base, Place) and not struct.bits:
         return base.at(struct.offsets[number], kind)
@@ -133,4 +135,4 @@ class Local(RuntimeLocal):
 
 
 VOID_HELD = Held(t.VOID, -1)
-"""The result of what has none."""
+"""The operand of an expression without a result."""

@@ -1,4 +1,4 @@
-"""The DSD operations of CSL (`@fmacs`, `@mov32`, ...): operand forms and the types of their scalars.
+"""List the DSD operations of CSL (`@fmacs`, `@mov32`, ...): operand forms and the types of their scalars.
 
 csl.md section 5.5 (DSD): d destination DSD or DSR, s source DSD or DSR, v scalar, p pointer to a scalar.
 """
@@ -21,7 +21,7 @@ _ONE = ("ds", "dv")
 
 @dataclass(frozen=True, slots=True)
 class DsdOperation:
-    """What an operation accepts.
+    """The operands that an operation accepts.
 
     forms    one text per form: a letter per operand, destination first
     values   types that a scalar source may have
@@ -88,7 +88,7 @@ OPERATIONS: dict[str, DsdOperation] = {
 
 
 def describe_forms(name: str) -> str:
-    """The forms of an operation for an error text: `@fmovs(dsd, dsd)`, `(pointer, dsd)`, ..."""
+    """Return the forms of an operation for an error text: `@fmovs(dsd, dsd)`, `(pointer, dsd)`, ..."""
     words = {"d": "dsd", "s": "dsd", "p": "pointer", "v": "value"}
     forms = (", ".join(words[letter] for letter in form) for form in OPERATIONS[name].forms)
     return "; ".join(f"({form})" for form in forms)

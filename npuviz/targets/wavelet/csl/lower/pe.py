@@ -1,4 +1,4 @@
-"""Lowering of one PE program: its functions, its memory, and what its comptime code registered."""
+"""Lower one PE program: its functions, its memory, and what its comptime code registered."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa as k
 
 MAX_NESTED = 250
-"""Functions that may be lowered while each other's calls are met."""
+"""Most functions that are being lowered at once, each because of a call in the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ class Lowered:
 
 @dataclass
 class PeLowering:
-    """Lowers the program of one PE.
+    """Lower the program of one PE.
 
     tables, memo  shared by all PE programs of the wafer
-    lower_body    appends the code of a function to the tables: (this, function, how it is called, result,
+    lower_body    appends the code of a function to the tables: (this, function, specialisation, result,
                   index) -> its reads, None if another PE cannot share it
-    functions     what was lowered or taken over so far
+    functions     functions lowered or taken over so far
     under_way     indices of functions that are being lowered (they may call themselves)
     compared      functions whose reads are being compared with those of other PEs
     """
@@ -93,7 +93,7 @@ class PeLowering:
     # ---- functions ----
 
     def function(self, function: FunctionValue, special: Specialisation | None = None) -> Lowered:
-        """The lowered function; lowers it, or takes it over from another PE, when first asked for."""
+        """Return a lowered function; lower it, or take it over from another PE, on first use."""
         if special is None:
             special = self.plain_call(function)
         found = self.function_if_known(function, special)
@@ -118,11 +118,11 @@ class PeLowering:
         return found
 
     def function_if_known(self, function: FunctionValue, special: Specialisation) -> Lowered | None:
-        """The function if it was lowered for this PE, or for another one with the same code."""
+        """Return a function if it was lowered for this PE, or for another one with the same code."""
         key = (function, special)
         found = self.functions.get(key)
         if found is not None or key in self.compared:
-            # A function that calls itself asks for itself while its reads are compared: then none fits.
+            # A function that calls itself is looked up while its reads are compared: then no version fits.
             return found
         result = self.result_type(function, special)
         self.compared.add(key)
@@ -135,7 +135,7 @@ class PeLowering:
         return found
 
     def result_type(self, function: FunctionValue, special: Specialisation) -> t.Type:
-        """The result type of a function for the given arguments."""
+        """Return the result type of a function for the given arguments."""
         scope = Scope(function.instance, function.instance.scope, runtime=True)
         for parameter, binding in zip(function.node.parameters, special, strict=True):
             if isinstance(binding, Fixed):
@@ -145,7 +145,7 @@ class PeLowering:
         return self.comptime.type_expression(function.node.result, scope)
 
     def plain_call(self, function: FunctionValue) -> Specialisation:
-        """How a task, an exported function or a function pointer is called."""
+        """Return how a task, an exported function or a function pointer is called."""
         signature = self.comptime.signature(function)
         if signature is None or any(t.is_comptime_only(kind) for kind in signature.parameters):
             raise CslError(
@@ -155,7 +155,7 @@ class PeLowering:
         return tuple(Passed(kind) for kind in signature.parameters)
 
     def task_id(self, function: FunctionValue, at: tree.Span) -> tuple[int, int]:
-        """(number, isa.ID_...) to which a task is bound."""
+        """Return (number, isa.ID_...) to which a task is bound."""
         for binding in self.registry.tasks:
             if binding.function is function:
                 return binding.id, binding.kind
@@ -167,7 +167,8 @@ class PeLowering:
     # ---- names ----
 
     def resolve(self, node: tree.Expression, scope: Scope) -> Entry:
-        """What a name or a member path through modules stands for; a plain value otherwise."""
+        """Return what a name or a member path through modules stands for; a plain value for other
+        expressions."""
         if isinstance(node, tree.Name):
             entry = self.comptime.lookup(node.text, scope, node.at)
             return entry
@@ -190,7 +191,7 @@ class PeLowering:
         return self.comptime.evaluate(node, scope)
 
     def key_of_name(self, instance: ModuleInstance, node: tree.Name) -> Hashable:
-        """Key of the value of a module's global or function, remembered."""
+        """Return the key of the value of a module's global or function, remembered."""
         key = self._names.get((instance, node.text))
         if key is None:
             scope = Scope(instance, instance.scope, runtime=True)
@@ -200,7 +201,7 @@ class PeLowering:
     # ---- memory ----
 
     def address_of(self, storage: Storage) -> int:
-        """Address of a global in PE memory, given when first asked for."""
+        """Return the address of a global in PE memory, assigned on first use."""
         address = self.memory.addresses.get(storage)
         if address is None:
             if not isinstance(storage, Global):
@@ -242,7 +243,7 @@ class PeLowering:
                 self.memory.contents.append((self.memory.addresses[storage], data))
 
     def word_of(self, value: Value, at: tree.Span) -> int:
-        """The register word of a value."""
+        """Return the register word of a value."""
         if isinstance(value, Scalar):
             if value.kind in t.DSR_FILES:
                 return isa.pack(k.KIND_DSR, dsr_file=t.DSR_FILES[value.kind], dsr_id=value.integer)
@@ -264,11 +265,11 @@ class PeLowering:
         raise CslError(at, f"a value of type {value.type} exists only at compile time")
 
     def pointer_address(self, value: PointerValue) -> int:
-        """The address that a pointer holds."""
+        """Return the address that a pointer holds."""
         return value.offset if value.target is None else self.address_of(value.target) + value.offset
 
     def dsd_word(self, value: DsdValue) -> int:
-        """The word of a descriptor."""
+        """Return the word of a descriptor."""
         kind = t.DSD_KINDS[value.kind]
         if kind in (k.KIND_FABIN, k.KIND_FABOUT):
             return isa.pack(
@@ -298,7 +299,7 @@ class PeLowering:
         )
 
     def bytes_of(self, value: Value, at: tree.Span) -> bytes:
-        """The bytes of a value in PE memory."""
+        """Return the bytes of a value in PE memory."""
         kind = value.type
         if isinstance(value, ArrayValue):
             element = value.kind.element
@@ -331,7 +332,7 @@ class PeLowering:
     # ---- keys ----
 
     def key(self, value: Value) -> Hashable:
-        """A key that is equal on two PEs if code that uses the value is the same there."""
+        """Return a key that is equal on two PEs if code that uses the value is the same there."""
         if isinstance(value, Scalar):
             number = value.number
             return (value.kind, number if number == number else "nan", str(number) if number == 0 else "")
@@ -367,7 +368,7 @@ class PeLowering:
         return value
 
     def key_of_read(self, read: Read, instance: ModuleInstance) -> Hashable:
-        """The key of a read that was made on another PE, here."""
+        """Return the key that a read made on another PE has on this PE."""
         if read.kind == CONSTANT and read.expected is not None:
             # Asking for the place also puts the bytes into the memory of that PE.
             return ("constant", self.memory.constant(read.expected, read.data))

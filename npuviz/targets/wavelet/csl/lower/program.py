@@ -1,4 +1,4 @@
-"""Makes the program of one PE from what its comptime code registered and what the lowering produced."""
+"""Make the program of one PE from what its comptime code registered and what lowering produced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa
 
 _BYTES_PER_INSTRUCTION = 4
-"""Assumed: an estimate for the code size, shown only."""
+"""Bytes per instruction. Assumed: an estimate of the code size, which is only shown."""
 _SMALL = 256
 """Bytes up to which a variable gets an address even if no code uses it."""
 _LOW = 2
@@ -98,7 +98,7 @@ def draft(lowering: PeLowering, name: str) -> Draft:
 
 
 def finish(made: Draft, frozen: FrozenTables) -> tables.PeProgram:
-    """The program, once the tables it shares with the other PEs are complete."""
+    """Return the program of a draft, when the tables shared with other PEs are complete."""
     return replace(
         made.program,
         code=frozen.code,
@@ -112,7 +112,10 @@ def finish(made: Draft, frozen: FrozenTables) -> tables.PeProgram:
 
 
 def _check_tasks(lowering: PeLowering) -> None:
-    """All kinds of tasks share one table of ids, unless control tasks have their own (WS3, hazard Q4)."""
+    """Raise CslError if tasks of different kinds have the same id.
+
+    All kinds share one table of ids, unless control tasks have their own (WS3, hazard Q4).
+    """
     registry = lowering.registry
     taken: dict[int, TaskBinding] = {}
     for binding in registry.tasks:
@@ -137,7 +140,7 @@ def _code_bytes(made: Draft, frozen: FrozenTables) -> int:
 def _place_globals(lowering: PeLowering) -> None:
     """Give small variables their addresses, in order of import and text: equal on PEs with equal code.
 
-    Large ones get theirs when code first needs them, because what no code uses takes no memory.
+    Large ones get theirs when code first needs them, because variables that no code uses take no memory.
     """
     for member in _variables(lowering):
         if lowering.comptime.global_type(member).size <= _SMALL:
@@ -145,7 +148,7 @@ def _place_globals(lowering: PeLowering) -> None:
 
 
 def _place_unused(lowering: PeLowering) -> None:
-    """Variables that no code uses get what is left, so that a debugger can show them."""
+    """Give variables that no code uses the memory that is left, so that a debugger can show them."""
     for member in _variables(lowering):
         size = lowering.comptime.global_type(member).size
         if member not in lowering.memory.addresses and lowering.memory.end + size + 4 <= PE_BYTES:
@@ -166,7 +169,7 @@ def _has_memory(lowering: PeLowering, member: Global) -> bool:
     try:
         return not t.is_comptime_only(lowering.comptime.global_type(member))
     except CslError:
-        # Published programs leave variables that cannot be evaluated where no code uses them.
+        # Published programs have unused variables that cannot be evaluated.
         return False
 
 
@@ -198,18 +201,18 @@ def _exports(lowering: PeLowering, symbols: _Symbols) -> tuple[tables.Export, ..
 
 
 class _Symbols:
-    """The symbol table, in order of first mention."""
+    """Build the symbol table, in order of first mention."""
 
     def __init__(self, lowering: PeLowering) -> None:
         self._lowering = lowering
         self._numbers: dict[Global, int] = {}
 
     def number(self, subject: Global) -> int:
-        """Index of a global in the table."""
+        """Return the index of a global in the table."""
         return self._numbers.setdefault(subject, len(self._numbers))
 
     def table(self) -> tuple[tables.Symbol, ...]:
-        """All globals that lie in memory."""
+        """Return all globals that lie in memory."""
         for storage in self._lowering.memory.addresses:
             if isinstance(storage, Global):
                 self.number(storage)
@@ -255,7 +258,7 @@ _DTYPES = {
 
 
 def dtype_of(kind: t.Type) -> tuple[str, tuple[int, ...]]:
-    """(dtype, shape) of a variable; of a pointer those of what it points to."""
+    """Return (dtype, shape) of a variable; for a pointer, the dtype of what it points to."""
     if isinstance(kind, t.PointerType):
         return dtype_of(kind.pointee)[0], ()
     if isinstance(kind, t.ArrayType):
@@ -282,7 +285,7 @@ def _fifo(lowering: PeLowering, fifo: FifoSetting) -> tables.Fifo:
     def task(subject: int | FunctionValue) -> int:
         return subject if isinstance(subject, int) else lowering.task_id(subject, fifo.at)[0]
 
-    # The buffer of a FIFO that no code uses may have found no room.
+    # There may be no room for the buffer of a FIFO that no code uses.
     target = fifo.buffer.target
     has_room = target is None or target in lowering.memory.addresses
     return tables.Fifo(
@@ -306,7 +309,8 @@ def _dsr(lowering: PeLowering, load: DsrSetting) -> tables.DsrLoad:
 
 
 def _settings_row(lowering: PeLowering, load: DsrSetting) -> dict[int, int]:
-    """Settings before the start hold ids themselves: there are no registers yet."""
+    """Return the operation row of a DSR load before the start, which holds ids: there are no registers
+    yet."""
     row = {isa.O_LINE: lowering.tables.place(load.at)}
     settings = load.settings
     assert settings is not None

@@ -1,4 +1,5 @@
-"""How a function is called: which parameters arrive in registers and which are fixed at compile time."""
+"""Describe how a function is called: which parameters arrive in registers and which are fixed at compile
+time."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """An anonymous struct or tuple in pieces, each passed or fixed."""
+    """An anonymous struct or tuple, each part of which is passed or fixed."""
 
     kind: t.StructType
     parts: tuple[Binding, ...]
@@ -39,7 +40,7 @@ Specialisation = tuple[Binding, ...]
 
 
 def registers(bindings: Iterable[Binding]) -> int:
-    """Registers that parameters take."""
+    """Return the number of registers that parameters take."""
     count = 0
     for binding in bindings:
         if isinstance(binding, Pieces):
@@ -50,14 +51,14 @@ def registers(bindings: Iterable[Binding]) -> int:
 
 
 def is_portable(binding: Binding) -> bool:
-    """True if a parameter means the same on every PE."""
+    """Return whether a parameter means the same on every PE."""
     if isinstance(binding, Pieces):
         return all(map(is_portable, binding.parts))
     return isinstance(binding, Passed) or is_portable_value(binding.value)
 
 
 def is_portable_value(value: Value) -> bool:
-    """True for values that mean the same on every PE (no addresses, functions or modules)."""
+    """Return whether a value means the same on every PE (no addresses, functions or modules)."""
     if isinstance(value, StructValue):
         return all(is_portable_value(part) for part in value.fields.values())
     if isinstance(value, ArrayValue):

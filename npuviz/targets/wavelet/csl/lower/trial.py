@@ -1,4 +1,4 @@
-"""Lowering on trial: the type of an expression, or a way to write a loop; the code can be thrown away."""
+"""Lower on trial: find the type of an expression, or try a way to write a loop; the code can be dropped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npuviz.targets.wavelet.csl.lower.operands import Operand
 
 
 class Mark:
-    """A point of the lowering of one function to which `undo` goes back; nothing since then remains."""
+    """A point in the lowering of one function to which `undo` returns; nothing made since then remains."""
 
     def __init__(self, f: FunctionLowering) -> None:
         emitter = f.emitter
@@ -25,7 +25,7 @@ class Mark:
         ]
 
     def undo(self) -> None:
-        """Take back all code, names and registers since the mark."""
+        """Remove all code, names and registers made since the mark."""
         f, emitter = self._f, self._f.emitter
         del emitter.rows[self._rows :], emitter.jumps[self._jumps :], f.variables[self._variables :]
         emitter.last_label, emitter.is_reachable, emitter.line = self._label, self._reachable, self._line
@@ -39,7 +39,7 @@ class Mark:
 
 
 def probe_type(f: FunctionLowering, lower_it: Callable[[], Operand]) -> t.Type | None:
-    """Type of what `lower_it` returns, None if its code never ends; nothing of its code remains."""
+    """Return the type of what `lower_it` returns, None if its code never ends; drop the code."""
     mark = Mark(f)
     f.scope = f.scope.child()
     f.emitter.is_reachable = True

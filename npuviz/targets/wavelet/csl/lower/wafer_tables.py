@@ -1,7 +1,8 @@
-"""Tables that all PE programs of one wafer share: code, functions, operation rows, shapes, places, texts.
+"""Collect the tables that all PE programs of one wafer share: code, functions, operation rows, shapes,
+places, texts.
 
-Sharing makes a program for each of 225 PEs cheap: a function that reads the same compile-time values on
-two PEs is lowered once, and both programs point at the same code.
+Sharing makes a program for each of 225 PEs cheap: a function that reads the same compile-time values on two
+PEs is lowered once, and both programs point at the same code.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ SHAPE_WORDS = 8
 
 @dataclass
 class WaferTables:
-    """Grows while PE programs are lowered; `freeze` makes the arrays. Equal rows and texts are kept once."""
+    """Tables that grow while PE programs are lowered; `freeze` makes the arrays. Equal rows are kept once."""
 
     code: list[Row] = field(default_factory=list[Row])
     functions: list[Function | None] = field(default_factory=list["Function | None"])
@@ -31,12 +32,12 @@ class WaferTables:
     symbols: dict[tuple[object, ...], Symbol] = field(default_factory=dict[tuple[object, ...], Symbol])
     variables: dict[SourceFile, tuple[str, ...]] = field(default_factory=dict[SourceFile, "tuple[str, ...]"])
     lengths: dict[int, int] = field(default_factory=dict[int, int])
-    """Function index -> instructions."""
+    """Function index -> number of its instructions."""
 
     def variable_names(
         self, file: SourceFile, declarations: Mapping[str, tree.Variable | tree.Function]
     ) -> tuple[str, ...]:
-        """Names of the `var`s of a file, in order."""
+        """Return the names of the `var`s of a file, in order."""
         names = self.variables.get(file)
         if names is None:
             names = self.variables[file] = tuple(
@@ -47,7 +48,7 @@ class WaferTables:
         return names
 
     def operation(self, row: dict[int, int]) -> int:
-        """Index of an operation row given as column -> word; words not given are "absent"."""
+        """Return the index of an operation row given as column -> word; missing words mean "absent"."""
         words = [0] * isa.OPERATION_WORDS
         for column in _ABSENT:
             words[column] = -1
@@ -56,33 +57,34 @@ class WaferTables:
         return self.operations.setdefault(tuple(words), len(self.operations))
 
     def shape(self, *words: int) -> int:
-        """Index of a row of the shape table; missing words are 0."""
+        """Return the index of a row of the shape table; missing words are 0."""
         return self.shapes.setdefault(words + (0,) * (SHAPE_WORDS - len(words)), len(self.shapes))
 
     def tensor_shape(self, extents: Sequence[int], strides: Sequence[int]) -> int:
-        """Row of a mem4d: extents outermost first with 1 in front, strides innermost first with 0 behind."""
+        """Return the row of a mem4d: extents outermost first with 1 in front, strides innermost first with 0
+        behind."""
         missing = 4 - len(extents)
         return self.shape(*([1] * missing), *extents, *strides, *([0] * missing))
 
     def place(self, at: Span) -> int:
-        """Index of a source place."""
+        """Return the index of a source place."""
         return self.places.setdefault((at.file, at.line, at.column), len(self.places))
 
     def source_place(self, at: Span) -> SourcePlace:
-        """The source place of a node."""
+        """Return the source place of a node."""
         return SourcePlace(at.file, at.line, at.column)
 
     def message(self, text: str) -> int:
-        """Index of a text for assertions and faults."""
+        """Return the index of a text for assertions and faults."""
         return self.messages.setdefault(text, len(self.messages))
 
     def reserve_function(self) -> int:
-        """An index for a function whose code comes later (it may call itself)."""
+        """Reserve an index for a function whose code comes later (it may call itself)."""
         self.functions.append(None)
         return len(self.functions) - 1
 
     def freeze(self) -> "FrozenTables":
-        """The tables as PE programs hold them."""
+        """Return the tables in the form that PE programs hold."""
         return FrozenTables(
             np.array(self.code, np.int64).reshape(-1, isa.CODE_WORDS),
             tuple(function for function in self.functions if function is not None),
@@ -96,7 +98,7 @@ class WaferTables:
 
 @dataclass(frozen=True)
 class FrozenTables:
-    """What every PeProgram of the wafer refers to, the same objects for all."""
+    """The tables that every PeProgram of the wafer refers to, the same objects for all."""
 
     code: np.ndarray
     functions: tuple[Function, ...]

@@ -1,1 +1,1 @@
-"""CSL text to syntax tree: grammar, parser, nodes, errors with their place."""
+"""Parse CSL text to a syntax tree: grammar, parser, nodes, errors with their place."""

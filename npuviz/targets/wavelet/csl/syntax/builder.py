@@ -1,4 +1,4 @@
-"""From grammar rules to nodes: what each rule of csl.lark becomes."""
+"""Build nodes from grammar rules: what each rule of csl.lark becomes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ESCAPES = {"n": 10, "t": 9, "r": 13, "0": 0, "\\": 92, '"': 34, "'": 39}
 
 
 def _nodes(children: Children) -> tuple[Any, ...]:
-    """The children that are not tokens."""
+    """Return the children that are not tokens."""
     return tuple(child for child in children if not isinstance(child, Token))
 
 
 def _first_list(children: Children) -> tuple[Any, ...]:
-    """The elements of the first list among the children, () if there is none."""
+    """Return the elements of the first list among the children, () if there is none."""
     for child in children:
         if isinstance(child, tuple) and not isinstance(child, Span):
             return cast("tuple[Any, ...]", child)
@@ -31,7 +31,7 @@ def _first_list(children: Children) -> tuple[Any, ...]:
 
 
 def _unescape(text: str) -> bytes:
-    """The bytes of a literal without its quotes."""
+    """Return the bytes of a literal without its quotes."""
     if "\\" not in text:
         return text.encode()
     out = bytearray()
@@ -77,7 +77,7 @@ PARTS: dict[str, Callable[[Children], Any]] = {
     **dict.fromkeys(("parameters", "prongs", "values", "exprs", "types"), _nodes),
     **dict.fromkeys(("field_declarations", "enum_members"), _nodes),
 }
-"""Rules that give no node: rule name -> what its children become."""
+"""Rules that do not make a node: rule name -> function of the children."""
 
 NODES: dict[str, Callable[[Span, Children], tree.Node]] = {
     # ---- declarations, statements
@@ -127,17 +127,17 @@ NODES: dict[str, Callable[[Span, Children], tree.Node]] = {
         at, c[1] if isinstance(c[1], Expression) else None, _first_list(c)
     ),
 }
-"""Rules that need no more than a line: rule name -> node, from its place and its children."""
+"""Rules that take one line: rule name -> function that makes a node from a place and children."""
 
 
 class TreeBuilder:
-    """What Lark calls for a rule while it parses. `file` is the index that goes into every span."""
+    """Build nodes: Lark calls the method of a rule's name. `file` is the index that goes into every span."""
 
     def __init__(self) -> None:
         self.file = 0
 
     def __getattr__(self, rule: str) -> Callable[[Children], Any]:
-        """What a rule of the tables becomes. Raises AttributeError for other names."""
+        """Return the function of a rule in the tables. Raises AttributeError for other names."""
         part = PARTS.get(rule)
         if part is not None:
             return part
@@ -147,7 +147,7 @@ class TreeBuilder:
         return lambda c: node(self.span(c), c)
 
     def span(self, children: Children) -> Span:
-        """From the start of the first child to the end of the last."""
+        """Return the span from the start of the first child to the end of the last."""
         first, last = children[0], children[-1]
         if isinstance(first, Token):
             line, column = first.line or 1, first.column or 1
@@ -160,7 +160,7 @@ class TreeBuilder:
         return Span(self.file, line, column, end.end_line, end.end_column)
 
     def token_span(self, token: Token) -> Span:
-        """Place of one token."""
+        """Return the place of one token."""
         return self.span([token])
 
     # ---- declarations ----
@@ -244,7 +244,7 @@ class TreeBuilder:
     # ---- statements ----
 
     def _loop(self, c: Children) -> tuple[str, bool, Children]:
-        """The label of a loop ("" if none), whether it is inline, and the children after that."""
+        """Return the label of a loop ("" if none), whether it is inline, and the children after that."""
         first, label = c[0], ""
         if isinstance(first, tuple):
             label, c = str(cast("tuple[Any, ...]", first)[1]), c[1:]
@@ -303,7 +303,7 @@ class TreeBuilder:
     bare_continue = continue_statement
 
     def prong_values(self, c: Children) -> tuple[Any, ...]:
-        """What stands before `=>`."""
+        """Return the values before `=>`."""
         values: tuple[Expression, ...] = () if isinstance(c[0], Token) else c[0]
         return ("values", values, c[0] if not values else values[0])
 

@@ -1,4 +1,4 @@
-"""Errors of CSL texts: where, what is wrong, what to do; shown with their source line."""
+"""Report errors of CSL texts: where, what is wrong, what to do; shown with their source line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npuviz.targets.wavelet.csl.syntax.tree import SourceFile, Span
 
 
 class CslError(Exception):
-    """Something is wrong at a place; the front end turns it into a `SourceError` that knows the file.
+    """An error at a place; the front end turns it into a `SourceError` that knows the file.
 
     `notes` are further places, as (place, text): the calls and imports that led there, innermost first.
     """
@@ -33,7 +33,7 @@ class NotComptime(CslError):
 
 
 class CslSourceError(SourceError):
-    """A CSL program is wrong; `source_line` is the line of text, `caret` marks the column under it."""
+    """An error in a CSL program; `source_line` is the line of text, `caret` marks the column under it."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class CslSourceError(SourceError):
 
     @property
     def caret(self) -> str:
-        """A line with `^` below the column of the error."""
+        """Line with `^` below the column of the error."""
         return " " * (self.column - 1) + "^"
 
 
 def source_error(error: CslError, files: list[SourceFile]) -> CslSourceError:
-    """The error for the user: a path, line and column in place of a span."""
+    """Return the error for the user: with path, line and column in place of a span."""
     at = error.at
     if at is None or not 0 <= at.file < len(files):
         return CslSourceError("CSL program", 0, 0, error.text, error.hint)
@@ -70,6 +70,6 @@ def source_error(error: CslError, files: list[SourceFile]) -> CslSourceError:
 
 
 def similar(name: str, candidates: Iterable[str]) -> str:
-    """A hint with the most similar of some names, "" if none is similar."""
+    """Return a hint with the most similar of some names, "" if none is similar."""
     found = difflib.get_close_matches(name, list(candidates), 1, 0.7)
     return f"did you mean {found[0]}?" if found else ""

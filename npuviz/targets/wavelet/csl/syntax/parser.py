@@ -1,6 +1,6 @@
-"""CSL text to syntax tree: Lark's LALR parser with contextual lexing.
+"""Parse CSL text to a syntax tree with Lark's LALR parser and contextual lexing.
 
-Its tables come with the package, or are made once per computer.
+The tables of the parser come with the package, or are made once per computer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.csl.syntax.tree import Span
 
 MAX_TEXT = 4_000_000
-"""Characters of a file; longer ones are refused."""
+"""Most characters of a file; longer ones are refused."""
 QUOTED = 60
-"""Characters of a line that an error shows."""
+"""Most characters of a line that an error shows."""
 
 TABLES_FILE = "csl-grammar.tables"
-"""What Lark made of the grammar, beside the compiled kernels."""
+"""Name of the file, beside the compiled kernels, with the tables that Lark made from the grammar."""
 
 _OPTIONS: dict[str, Any] = {
     "parser": "lalr",
@@ -66,9 +66,9 @@ _SHOWN = ("SEMICOLON", "RPAR", "RBRACE", "RSQB", "COMMA", "COLON", "LBRACE", "LP
 
 @lru_cache(maxsize=1)
 def _parser() -> tuple[Lark, TreeBuilder]:
-    """The parser and the builder it calls; use them under `_lock` only."""
+    """Return the parser and the builder that it calls; use them under `_lock` only."""
     builder = TreeBuilder()
-    # To make the tables takes longer than to compile most programs. Lark makes those again that are damaged
+    # Making the tables takes longer than compiling most programs. Lark makes them again if they are damaged
     # or of another grammar.
     kept = str(Path(os.environ[CACHE_VARIABLE]) / TABLES_FILE)
     return _shipped(builder) or _made(builder, cache=kept), builder
@@ -83,7 +83,8 @@ def _grammar() -> str:
 
 
 def tables_file(folder: Path) -> Path:
-    """Where the tables lie that come with the package; its name is of this grammar and this Lark."""
+    """Return the path of the tables that come with the package; its name depends on the grammar and on
+    Lark."""
     made_of = f"{_grammar()} {_OPTIONS} {lark_version}"
     return folder / f"csl-grammar-{hashlib.blake2b(made_of.encode(), digest_size=8).hexdigest()}.tables"
 
@@ -95,7 +96,8 @@ def write_tables(path: Path) -> None:
 
 
 def _shipped(builder: TreeBuilder) -> Lark | None:
-    """The parser of the tables that came with the package; None if there are none of this grammar."""
+    """Return the parser from the tables that came with the package; None if there are none of this
+    grammar."""
     try:
         with tables_file(FOLDER).open("rb") as file:
             return Lark.__new__(Lark)._load(file, transformer=builder)  # noqa: SLF001
@@ -157,7 +159,7 @@ def _unexpected_token(error: UnexpectedToken, index: int, text: str) -> CslError
 
 
 def _quoted(text: str, line: int) -> str:
-    """A line of the text, to tell which construct is meant; "" where it is not there."""
+    """Return a line of the text, to show which construct is meant; "" if there is no such line."""
     lines = text.splitlines()
     words = " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""
     return f"in: {words[:QUOTED]}{'..' if len(words) > QUOTED else ''}" if words else ""

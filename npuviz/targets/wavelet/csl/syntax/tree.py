@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 
 class Span(NamedTuple):
-    """Place of a node: `file` indexes `SourceFile.index`; counting from 1, the end is exclusive."""
+    """The place of a node: `file` indexes `SourceFile.index`; counted from 1, the end is exclusive."""
 
     file: int
     line: int
@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """Anything with a place in the text."""
+    """A part of the syntax tree with a place in the text."""
 
     at: Span
 

@@ -1,1 +1,1 @@
-"""Builtins that have a meaning at compile time, by subject."""
+"""Evaluate the builtins that have a meaning at compile time, by subject."""

@@ -1,4 +1,4 @@
-"""Builtins that make and derive descriptors, and FIFOs, with all fields known."""
+"""Evaluate builtins that make and derive descriptors and FIFOs, with all fields known."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _get_dsd(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 
 def make_dsd(arch: str, kind: t.Type, value: StructValue, at: Span) -> DsdValue:
-    """The descriptor of `@get_dsd(kind, value)`. Raises CslError."""
+    """Return the descriptor of `@get_dsd(kind, value)`. Raises CslError."""
     check_fields(kind, tuple(value.fields), arch, at)
     fields = dict(value.fields)
     access = fields.pop("tensor_access", None)
@@ -113,7 +113,7 @@ def make_dsd(arch: str, kind: t.Type, value: StructValue, at: Span) -> DsdValue:
 
 
 def _numbers(value: Value, what: str, low: int, high: int, at: Span) -> tuple[int, ...]:
-    """One integer or a tuple of integers, each low..high."""
+    """Return one integer or a tuple of integers, each low..high."""
     items = list(value.fields.values()) if isinstance(value, StructValue) else [value]
     return tuple(check_range(integer_of(item, at), low, high, what, at) for item in items)
 
@@ -147,7 +147,7 @@ def _memory_dsd(kind: t.Type, fields: dict[str, Value], at: Span) -> DsdValue:
 
 
 def _element(base: PointerValue) -> t.Type:
-    """Element type that strides and offsets count in."""
+    """Return the element type in which strides and offsets are counted."""
     element = base.kind.element
     return element.element if isinstance(element, t.ArrayType) else element
 
@@ -211,7 +211,7 @@ def _dsd(comptime: Comptime, node: BuiltinCall, scope: Scope, kinds: tuple[t.Typ
 
 
 def tensor_pointer(comptime: Comptime, node: Expression, scope: Scope) -> PointerValue:
-    """A pointer to a tensor given by name or as a pointer. Raises NotComptime."""
+    """Return a pointer to a tensor given by name or as a pointer. Raises NotComptime."""
     if isinstance(node, Name):
         entry = comptime.lookup(node.text, scope, node.at)
         if isinstance(entry, RuntimeLocal):

@@ -1,4 +1,4 @@
-"""Builtins of comptime blocks for what the host sees, and for registers that hold something at the start."""
+"""Evaluate builtins of comptime blocks for what the host sees and for registers with initial contents."""
 
 from __future__ import annotations
 
@@ -76,7 +76,10 @@ def _load_tensor(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 
 def _load(comptime: Comptime, node: BuiltinCall, scope: Scope, between: tuple[t.Type | None, ...]) -> Value:
-    """A DSD goes to a DSR before the start; `between` the two stand registers, None: a tuple of them."""
+    """Load a DSD into a DSR before the start.
+
+    between  types of the registers that stand between the two arguments; None: a tuple of registers
+    """
     dsr = comptime.evaluate(node.arguments[0], scope)
     for kind, argument in zip(between, node.arguments[1:], strict=False):
         found = comptime.evaluate(argument, scope)
@@ -102,7 +105,7 @@ def _load(comptime: Comptime, node: BuiltinCall, scope: Scope, between: tuple[t.
 
 @builtin("get_symbol_id", 1)
 def _get_symbol_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    """The number by which the host knows an exported symbol."""
+    """Return the number by which the host knows an exported symbol."""
     subject = _symbol(comptime, node.arguments[0], scope)
     names = [export.name for export in registry(node, scope).exports if export.subject is subject]
     comptime.memo.effects += 1
@@ -131,7 +134,7 @@ def _get_config(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 
 def _address(comptime: Comptime, node: BuiltinCall, scope: Scope) -> int:
-    """The word address of a register that code may set before the start."""
+    """Return the word address of a register that code may set before the start."""
     at = node.arguments[0].at
     address = check_range(comptime.constant_integer(node.arguments[0], scope), 0, 0xFFFF, "address", at)
     if TIMER <= address <= TIMER_CONTROL:

@@ -1,4 +1,4 @@
-"""Builtins for colors, queues, tasks and registers, and what comptime blocks register."""
+"""Evaluate builtins for colors, queues, tasks and registers, and what comptime blocks register."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ OUTPUT_QUEUES = {"wse2": 6, "wse3": 8}
 FIRST_LOCAL_ID = {"wse2": 0, "wse3": 8}
 LAST_LOCAL_ID = 30
 LAST_COLOR = 63
-"""Of WSE-2: in SDK 0.9 and before, ids of tasks were colors. Wavelets have those below NUM_COLORS."""
+"""Largest color on WSE-2: up to SDK 0.9, ids of tasks were colors. Wavelets have those below NUM_COLORS."""
 CHOICES = {"high": 0, "medium": 1, "low": 2}
 
 
 def _make(name: str, kind: t.Type, what: str, limits: dict[str, tuple[int, int]]) -> None:
-    """Enter a builtin that makes an id from a number; limits by architecture."""
+    """Enter a builtin that makes an id from a number; `limits` by architecture."""
 
     def evaluate(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
         low, high = limits[comptime.session.arch]
@@ -105,7 +105,7 @@ def _get_data_task_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Va
 
 @builtin("get_color_id", 1)
 def _get_color_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    """The name of `@get_int` for colors in SDK 0.9 and before."""
+    """Evaluate `@get_int` of a color by its name in SDK 0.9 and before."""
     value = comptime.evaluate(node.arguments[0], scope)
     comptime.session.note_old(node.at, "@get_color_id", "@get_int")
     return Scalar(t.U16, number_of(value, t.COLOR, "@get_color_id", node.at))
@@ -113,7 +113,7 @@ def _get_color_id(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 
 @builtin("rpc", 1, effect=True)
 def _rpc(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    """Where launches of the host arrive: the machine takes them itself, so that only the id is checked."""
+    """Check the id by which launches of the host arrive; the machine takes launches itself."""
     value = comptime.evaluate(node.arguments[0], scope)
     registry(node, scope)
     if value.type not in (t.DATA_TASK_ID, t.COLOR):
@@ -140,7 +140,7 @@ def _get_dsr(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
 def fields_of(
     comptime: Comptime, node: BuiltinCall, position: int, scope: Scope, what: str
 ) -> Mapping[str, Value]:
-    """Fields of an optional struct among the arguments. Raises CslError for another value."""
+    """Return the fields of an optional struct among the arguments. Raises CslError for another value."""
     if len(node.arguments) <= position:
         return {}
     argument = node.arguments[position]
@@ -153,7 +153,7 @@ def fields_of(
 def settings_of(
     comptime: Comptime, node: BuiltinCall, position: int, scope: Scope, allowed: tuple[str, ...]
 ) -> Mapping[str, Value]:
-    """Fields of an optional settings struct. Raises CslError for unknown fields."""
+    """Return the fields of an optional settings struct. Raises CslError for unknown fields."""
     fields = fields_of(comptime, node, position, scope, "settings")
     for name in fields:
         if name not in allowed:
@@ -163,7 +163,7 @@ def settings_of(
 
 
 def choice_of(value: Value, choices: dict[str, int], what: str, at: Span) -> int:
-    """Number of the field that is true in `.{.high = true}`. Raises CslError."""
+    """Return the number of the field that is true in `.{.high = true}`. Raises CslError."""
     if isinstance(value, StructValue) and set(value.fields) <= set(choices):
         chosen = [name for name, inner in value.fields.items() if inner == TRUE]
         if len(chosen) == 1:
@@ -173,7 +173,7 @@ def choice_of(value: Value, choices: dict[str, int], what: str, at: Span) -> int
 
 
 def queue_of(session: Session, value: Value, kind: t.Type, at: Span) -> Value:
-    """The queue of a descriptor, which older SDKs take as a number on WSE-2. Raises CslError."""
+    """Return the queue of a descriptor, which older SDKs take as a number on WSE-2. Raises CslError."""
     if session.arch == "wse2" and isinstance(value, Scalar) and isinstance(value.kind, t.IntegerType):
         session.note_old(at, f"a number as the {kind}", f"@get_{kind}(n)")
         most = 7 if kind is t.INPUT_QUEUE else OUTPUT_QUEUES[session.arch] - 1
@@ -182,14 +182,14 @@ def queue_of(session: Session, value: Value, kind: t.Type, at: Span) -> Value:
 
 
 def number_of(value: Value, kind: t.Type, what: str, at: Span) -> int:
-    """Number of a color, queue or id. Raises CslError for another type."""
+    """Return the number of a color, queue or id. Raises CslError for another type."""
     if isinstance(value, Scalar) and value.kind is kind:
         return value.integer
     raise CslError(at, f"{what} needs a {kind}, found {value.type}")
 
 
 def routable(value: Value, what: str, at: Span) -> int:
-    """Number of a color that wavelets can have: higher ones are ids of tasks in older sources.
+    """Return the number of a color that wavelets can have: higher ones are ids of tasks in older sources.
 
     Raises CslError.
     """
@@ -250,7 +250,7 @@ def _bind(name: str, id_type: t.Type) -> None:
 
 
 def add_binding(pe: PeRegistry, binding: TaskBinding) -> None:
-    """Enter a binding. Raises CslError if the id is taken."""
+    """Add a binding of a task to a PE's registry. Raises CslError if the id is taken."""
     for earlier in pe.tasks:
         if (earlier.kind, earlier.id) == (binding.kind, binding.id):
             raise CslError(
@@ -264,7 +264,7 @@ def add_binding(pe: PeRegistry, binding: TaskBinding) -> None:
 def function_of(
     comptime: Comptime, node: Expression, scope: Scope, *, is_task: bool | None = None
 ) -> FunctionValue:
-    """A function or task value. Raises CslError."""
+    """Return the function or task that an expression names. Raises CslError."""
     value = comptime.evaluate(node, scope)
     if not isinstance(value, FunctionValue):
         raise CslError(node.at, f"expected a {'task' if is_task else 'function'}, found {value.type}")
@@ -275,7 +275,7 @@ def function_of(
 
 @builtin("bind_task", 2, effect=True)
 def _bind_task(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    """Of SDK 0.9 and before: a task has a color, and whatever names that starts it.
+    """Bind a task to a color as in SDK 0.9 and before: whatever names the color starts the task.
 
     These are wavelets of the color, control wavelets with the id, and `@activate`.
     """

@@ -1,4 +1,4 @@
-"""Builtins of npuviz's own libraries: the system functions of a PE and its math unit."""
+"""Evaluate builtins of npuviz's own libraries: the system functions of a PE and its math unit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNARY: dict[str, Callable[[float], float]] = {
 
 
 def constant_named(comptime: Comptime, node: BuiltinCall, scope: Scope, prefix: str) -> str:
-    """The name in the first argument of `@system` / `@math`. Raises CslError outside of the library."""
+    """Return the name in the first argument of `@system` / `@math`. Raises CslError outside the library."""
     if not scope.instance.is_library:
         raise CslError(node.at, f"@{node.name} is reserved for npuviz's own libraries")
     name = string_of(comptime, node.arguments[0], scope)
@@ -104,7 +104,7 @@ def _count_bits(name: str, kind: t.IntegerType, number: int, at: Span) -> int:
 
 @builtin("type_fact", 2)
 def _type_fact(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Value:
-    """What `<types>` tells of a type, as a number."""
+    """Return a fact about a type as a number, for the library `<types>`."""
     if not scope.instance.is_library:
         raise CslError(node.at, "@type_fact is reserved for npuviz's own libraries", "import <types>")
     name = string_of(comptime, node.arguments[0], scope)

@@ -1,4 +1,4 @@
-"""The table of builtins that have a meaning at compile time, and how one of them is evaluated."""
+"""Keep the table of builtins that have a meaning at compile time, and evaluate one of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Builtin:
     """One builtin.
 
     minimum, maximum  number of arguments
-    effect            it changes something: in a runtime scope it is left to the lowering
+    effect            whether it changes something: in a runtime scope it is left to the lowering
     """
 
     evaluate: Evaluator
@@ -47,13 +47,13 @@ RUNTIME_ONLY: frozenset[str] = frozenset(
         *("get_symbol_value", "get_tensor_ptr"),
     )
 )
-"""Builtins that only mean something on the PE."""
+"""Builtins that have a meaning on the PE only."""
 
 
 def builtin(
     name: str, minimum: int, maximum: int | None = None, *, effect: bool = False
 ) -> Callable[[Any], Any]:
-    """Decorator: enter a function in the table."""
+    """Make a decorator that enters a function in the table."""
 
     def enter(function: Any) -> Any:
         BUILTINS[name] = Builtin(function, minimum, minimum if maximum is None else maximum, effect)
@@ -64,7 +64,7 @@ def builtin(
 
 @expression(tree.BuiltinCall)
 def _builtin_call(comptime: Comptime, node: tree.BuiltinCall, scope: Scope) -> Value:
-    """The value of `@name(..)`. Raises NotComptime for what happens at run time."""
+    """Evaluate `@name(..)`. Raises NotComptime for what happens at run time."""
     entry = BUILTINS.get(node.name)
     if entry is None:
         raise unknown(node, scope)
@@ -85,7 +85,7 @@ def _range(entry: Builtin) -> str:
 
 
 def unknown(node: tree.BuiltinCall, scope: Scope) -> CslError:
-    """The error for a builtin that cannot be evaluated at compile time."""
+    """Make the error for a builtin that cannot be evaluated at compile time."""
     if node.name in RUNTIME_ONLY:
         if scope.runtime:
             return NotComptime(node.at, "this happens at run time")
@@ -95,7 +95,7 @@ def unknown(node: tree.BuiltinCall, scope: Scope) -> CslError:
 
 
 def registry(node: tree.BuiltinCall, scope: Scope) -> PeRegistry:
-    """Where a builtin of a comptime block registers. Raises CslError in the layout."""
+    """Return the PE's registry for a builtin of a comptime block. Raises CslError in the layout."""
     pe = scope.instance.pe
     if pe is None:
         raise CslError(

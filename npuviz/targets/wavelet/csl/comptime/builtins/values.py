@@ -1,4 +1,4 @@
-"""Builtins on values and types: conversions, tensors, ranges, assertions, queries, strings."""
+"""Evaluate builtins on values and types: conversions, tensors, ranges, assertions, queries, strings."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError, similar
 from npuviz.targets.wavelet.csl.syntax.tree import BuiltinCall, Span
 
 MAX_STRING = 1 << 20
-"""Bytes of a comptime string."""
+"""Most bytes of a comptime string."""
 
 
 def string_of(comptime: Comptime, node: tree.Expression, scope: Scope) -> str:
-    """A comptime string as text. Raises CslError."""
+    """Return a comptime string as text. Raises CslError."""
     value = comptime.evaluate(node, scope)
     if isinstance(value, StringValue):
         return value.text.decode(errors="replace")
@@ -163,7 +163,7 @@ def _comptime_print(comptime: Comptime, node: BuiltinCall, scope: Scope) -> Valu
 
 
 def text_of(value: Value) -> str:
-    """A value as `@comptime_print` shows it."""
+    """Return a value as the text that `@comptime_print` shows."""
     if isinstance(value, Scalar):
         if isinstance(value.kind, t.EnumType):
             return next((name for name, n in value.kind.members.items() if n == value.number), "?")
@@ -188,7 +188,7 @@ def text_of(value: Value) -> str:
 
 
 def truth(condition: bool) -> Scalar:
-    """A bool value."""
+    """Return a bool as a value."""
     return TRUE if condition else FALSE
 
 
@@ -326,7 +326,7 @@ def _get_string_from_byte(comptime: Comptime, node: BuiltinCall, scope: Scope) -
 
 
 def check_range(number: int, low: int, high: int, what: str, at: Span) -> int:
-    """`number` if it is low..high. Raises CslError that names `what`."""
+    """Return `number` if it is low..high. Raises CslError that names `what`."""
     if not low <= number <= high:
         raise CslError(at, f"{what} {number} is out of range", f"it must be {low} to {high}")
     return number

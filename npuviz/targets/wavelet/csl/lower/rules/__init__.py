@@ -1,1 +1,1 @@
-"""How each kind of expression, statement and builtin is lowered; one file per family."""
+"""Lower each kind of expression, statement and builtin; one file per family."""

@@ -1,4 +1,4 @@
-"""Names, members, elements, pointers: where a value lies."""
+"""Lower names, members, elements and pointers to the places of their values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _name(f: FunctionLowering, node: tree.Name, want: t.Type | None, into: int) 
 
 
 def entry_operand(f: FunctionLowering, entry: object, node: tree.Expression) -> Operand:
-    """The operand for what a name stands for."""
+    """Return the operand for what a name stands for."""
     if isinstance(entry, Local):
         return entry.operand
     if isinstance(entry, Global):
@@ -56,7 +56,7 @@ def _member(f: FunctionLowering, node: tree.Member, want: t.Type | None, into: i
 
 
 def base_of(f: FunctionLowering, node: tree.Expression) -> Operand:
-    """Lower what a member or an element is taken from: aggregates stay where they are."""
+    """Lower the base of a member or element access; an aggregate stays where it is."""
     if isinstance(node, tree.Name):
         entry = f.lookup(node.text, node.at)
         if isinstance(entry, Global) and not entry.is_var:
@@ -89,7 +89,7 @@ def _known_member(f: FunctionLowering, value: Value, node: tree.Member) -> Opera
 
 
 def member_of(f: FunctionLowering, base: Operand, name: str, at: tree.Span) -> Operand:
-    """A field of a struct."""
+    """Return a field of a struct."""
     if isinstance(base, Parts):
         part = base.fields.get(name)
         if part is None:
@@ -115,7 +115,7 @@ def _dereference(f: FunctionLowering, node: tree.Dereference, want: t.Type | Non
 
 
 def dereferenced(f: FunctionLowering, pointer: Operand, at: tree.Span) -> Place:
-    """What a pointer points to."""
+    """Return the place that a pointer points to."""
     kind = pointer.type
     if not isinstance(kind, t.PointerType):
         raise CslError(at, f".* needs a pointer, found {kind}")
@@ -174,7 +174,7 @@ def _tuple_element(f: FunctionLowering, base: Operand, node: tree.Index) -> Oper
 
 
 def _constant_place(f: FunctionLowering, value: Value, node: tree.Index) -> Operand:
-    """A known array: its element if the index is known too, else its place among the constants."""
+    """Return an element of a known array; if the index is not known, its place among the constants."""
     if not isinstance(value, ArrayValue):
         raise CslError(node.at, f"a value of type {value.type} cannot be indexed")
     known = [f.known(index) for index in node.indices]
@@ -212,7 +212,7 @@ def _check_index(index: int, length: int, at: tree.Span) -> None:
 def element_place(
     f: FunctionLowering, base: Place, dimensions: tuple[int, ...], element: t.Type, node: tree.Index
 ) -> Place:
-    """The place of an element; `dimensions` of an unbounded pointer is (0,)."""
+    """Return the place of an element; `dimensions` of an unbounded pointer is (0,)."""
     if len(node.indices) != len(dimensions):
         raise CslError(node.at, f"expected {len(dimensions)} indices, found {len(node.indices)}")
     offset, register = _flat_index(f, dimensions, node)
@@ -223,7 +223,7 @@ def element_place(
 
 
 def _flat_index(f: FunctionLowering, dimensions: tuple[int, ...], node: tree.Index) -> tuple[int, int]:
-    """(known part in elements, register of the rest or -1) of a row-major index."""
+    """Return (known part in elements, register of the rest or -1) of a row-major index."""
     constant, register = 0, -1
     weight = 1
     weights: list[int] = []
@@ -256,7 +256,7 @@ def _flat_index(f: FunctionLowering, dimensions: tuple[int, ...], node: tree.Ind
 
 
 def read_now(f: FunctionLowering, operand: Operand, at: tree.Span) -> Operand:
-    """A part of an aggregate, read from memory before the aggregate is written, perhaps to the same place."""
+    """Read a part of an aggregate before the aggregate is written, perhaps to the same place."""
     if not isinstance(operand, Place) or operand.is_stable:
         return operand
     if not is_aggregate(operand.kind):

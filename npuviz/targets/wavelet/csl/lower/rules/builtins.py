@@ -1,4 +1,4 @@
-"""Builtins at run time: conversions, ids, tasks, configuration, the library's own instructions."""
+"""Lower builtins at run time: conversions, ids, tasks, configuration, the library's own instructions."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SYSTEM_RESULTS: dict[int, t.Type] = {
 def _builtin(f: FunctionLowering, node: tree.BuiltinCall, want: t.Type | None, into: int) -> Operand:
     rule = BUILTINS.get(node.name)
     if rule is None:
-        # Only compile time knows it: the evaluator says what is wrong.
+        # This builtin exists at compile time only: the evaluator says what is wrong.
         return Known(f.require_known(node, f"@{node.name}", want))
     return rule(f, node, into)
 
@@ -109,7 +109,7 @@ def _bitcast(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
     if isinstance(have, t.PointerType) != isinstance(kind, t.PointerType) and isinstance(have, t.PointerType):
         raise CslError(node.at, "@bitcast does not take pointers", "use @ptrcast")
     held = f.hold(operand, source.at)
-    # A word in a register is extended by its sign; a float or unsigned number is not.
+    # A signed integer in a register is extended by its sign; a float or unsigned number is not.
     if _is_signed(have) == _is_signed(kind) or _bits(kind) in (0, 64):
         return Held(kind, held.register, held.is_local)
     register = f.target(into)
@@ -291,7 +291,7 @@ def _assert(f: FunctionLowering, node: tree.BuiltinCall, into: int) -> Operand:
 
 
 def system(f: FunctionLowering, number: int, operands: list[int], into: int = -1) -> Operand:
-    """A system function of register words."""
+    """Call a system function on register words."""
     kind = _SYSTEM_RESULTS.get(number, t.VOID)
     register = -1 if kind is t.VOID else f.target(into)
     b, c, aux = (*operands, -1, -1, -1)[:3]
@@ -409,7 +409,8 @@ def _get_symbol_value(f: FunctionLowering, node: tree.BuiltinCall, into: int) ->
 def _exported(
     f: FunctionLowering, node: tree.BuiltinCall, number: Held, is_meant: Callable[[t.Type], bool]
 ) -> int:
-    """A register with the value of the exported variable of a number; of one of them for an unknown one."""
+    """Return a register with the value of the exported variable of a given number; of any of them for an
+    unknown number."""
     layout = f.comptime.session.layout
     declared = list(layout.exported) if layout is not None else []
     f.can_share = False

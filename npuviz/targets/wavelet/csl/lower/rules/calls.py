@@ -1,4 +1,5 @@
-"""Calls: arguments into registers, specialisation for compile-time arguments, function pointers; task ids."""
+"""Lower calls: arguments in registers, specialisation for compile-time arguments, function pointers; task
+ids."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError, NotComptime
 from npuviz.targets.wavelet.kernels import isa
 
 PURE_MODULES = ("control.csl",)
-"""Files of the library whose functions touch nothing but their arguments."""
+"""Library files whose functions depend on their arguments only and have no effects."""
 MAX_PIECES = 64
-"""Run-time parts of an anonymous struct that one argument may have."""
+"""Most run-time parts of an anonymous struct that is one argument."""
 
 
 @expression(tree.Call)
@@ -46,7 +47,7 @@ def _call(f: FunctionLowering, node: tree.Call, want: t.Type | None, into: int) 
 
 
 def callee_of(f: FunctionLowering, node: tree.Expression) -> object:
-    """The function that an expression names, or something else."""
+    """Return the function that an expression names, or something else."""
     if not isinstance(node, tree.Name | tree.Member):
         return None
     try:
@@ -59,7 +60,7 @@ def callee_of(f: FunctionLowering, node: tree.Expression) -> object:
 
 
 def call(f: FunctionLowering, node: tree.Call, callee: FunctionValue, into: int) -> Operand:
-    """Call a function that is known."""
+    """Lower a call of a known function."""
     if callee.is_task:
         if f.pe.arch != "wse2":
             raise CslError(node.at, f"{callee.node.name} is a task", "tasks are activated, not called")
@@ -101,7 +102,8 @@ def note_call(
 
 
 def is_pure(callee: FunctionValue) -> bool:
-    """Whether a call only computes: the functions of <control>, which touch nothing but their arguments."""
+    """Return whether a call only computes: the functions of <control>, which touch nothing but their
+    arguments."""
     instance = callee.instance
     return instance.is_library and Path(instance.file.path).name in PURE_MODULES
 
@@ -113,7 +115,8 @@ def _call_constant(
     operands: list[Operand],
     node: tree.Call,
 ) -> Known | None:
-    """The result of a call that only computes and whose arguments are all constants; compilers fold it."""
+    """Return the result of a call that only computes, if all its arguments are constants; compilers fold
+    it."""
     given = iter(operands)
     values: list[Value] = []
     for binding in special:
@@ -132,7 +135,7 @@ def _call_constant(
 def _call_now(
     f: FunctionLowering, callee: FunctionValue, special: Specialisation, node: tree.Call
 ) -> Value | None:
-    """The result of a call whose arguments are known, if its type exists only at compile time."""
+    """Return the result of a call whose arguments are known, if its type exists only at compile time."""
     values = [binding.value for binding in special if isinstance(binding, Fixed)]
     scope = Scope(callee.instance, callee.instance.scope, runtime=True)
     for parameter, value in zip(callee.node.parameters, values, strict=True):
@@ -147,7 +150,7 @@ def _call_now(
 def _evaluate_arguments(
     f: FunctionLowering, callee: FunctionValue, nodes: tuple[tree.Expression, ...]
 ) -> tuple[Specialisation, list[Operand]]:
-    """How each parameter is bound, and the operands that need registers, in order."""
+    """Return how each parameter is bound, and the operands that need registers, in order."""
     scope = Scope(callee.instance, callee.instance.scope, runtime=True)
     bindings: list[Binding] = []
     operands: list[Operand] = []
@@ -167,7 +170,7 @@ def _evaluate_arguments(
 
 
 def must_be_known(parameter: tree.Parameter, kind: t.Type) -> bool:
-    """Whether a parameter exists only at compile time."""
+    """Return whether a parameter exists only at compile time."""
     if parameter.comptime or isinstance(kind, t.FunctionType):
         return True
     return t.is_comptime_only(kind) and kind not in (t.ANYTYPE, t.COMPTIME_STRUCT)
@@ -196,7 +199,7 @@ def _binding(f: FunctionLowering, operand: Operand, is_fixed: bool, name: str, a
 
 
 def _leaves(operand: Operand, binding: Binding, operands: list[Operand]) -> None:
-    """Append the operands that travel in registers."""
+    """Append the operands that are passed in registers."""
     if isinstance(binding, Pieces) and isinstance(operand, Parts):
         for part, inner in zip(operand.fields.values(), binding.parts, strict=True):
             _leaves(part, inner, operands)
@@ -205,7 +208,7 @@ def _leaves(operand: Operand, binding: Binding, operands: list[Operand]) -> None
 
 
 def _place_arguments(f: FunctionLowering, operands: list[Operand], at: tree.Span) -> int:
-    """Bring operands into consecutive registers behind a free one, which is returned."""
+    """Move operands into consecutive registers behind a free one, and return the free one."""
     ready = [
         _argument_place(f, operand, at) if is_aggregate(operand.type) else operand for operand in operands
     ]
@@ -221,7 +224,7 @@ def _place_arguments(f: FunctionLowering, operands: list[Operand], at: tree.Span
 
 
 def _argument_place(f: FunctionLowering, operand: Operand, at: tree.Span) -> Place:
-    """Where an aggregate argument lies; mutable ones are copied because parameters are values."""
+    """Return where an aggregate argument lies; mutable ones are copied because parameters are values."""
     if isinstance(operand, Place) and operand.is_stable:
         return operand
     place = f.frame_place(operand.type)
@@ -239,7 +242,7 @@ def _emit_call(
     mark: int,
     at: tree.Span,
 ) -> Operand:
-    """The call itself; `slots` is (register before the arguments, number of arguments)."""
+    """Emit the call itself; `slots` is (register before the arguments, number of arguments)."""
     slot, count = slots
     f.emitter.line = f.pe.tables.place(at)
     code = isa.OP_CALL if pointer < 0 else isa.OP_CALLI
@@ -248,7 +251,7 @@ def _emit_call(
         f.address(place, slot)
         f.emitter.emit(code, -1, slot, count + 1, index, max(pointer, 0))
         f.registers.release(mark)
-        # Nobody else knows this memory, so the value can be used where it is.
+        # Nothing else refers to this memory, so the value can be used where it is.
         return replace(place, is_mutable=False, is_stable=True)
     returns = kind is not t.VOID and kind is not t.NORETURN
     f.emitter.emit(code, result if returns else -1, slot + 1, count, index, max(pointer, 0))
@@ -276,7 +279,8 @@ def _call_pointer(
 
 
 def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
-    """(register with the number, isa.ID_...) of a color, queue or id, or of a task that is named."""
+    """Return (register with the number, isa.ID_...) of a color, queue or id, or of a task named by an
+    expression."""
     entry = callee_of(f, node)
     if isinstance(entry, FunctionValue):
         number, kind = f.pe.task_id(entry, node.at)
@@ -287,14 +291,15 @@ def id_operand(f: FunctionLowering, node: tree.Expression) -> tuple[int, int]:
 
 
 def can_activate(f: FunctionLowering, kind: int) -> bool:
-    """Whether an id of this kind starts a task: a local one, or a color where colors are bound to tasks."""
+    """Return whether an id of this kind starts a task: a local one, or a color where colors are bound to
+    tasks."""
     if kind == isa.ID_COLOR:
         return any(binding.is_old for binding in f.pe.registry.tasks)
     return kind == isa.ID_LOCAL
 
 
 def id_of(f: FunctionLowering, operand: Operand, at: tree.Span) -> tuple[int, int]:
-    """The same for an operand."""
+    """Return (register with the number, isa.ID_...) of an operand that is a color, queue, id or task."""
     if isinstance(operand, Known) and isinstance(operand.value, FunctionValue):
         number, kind = f.pe.task_id(operand.value, at)
         return f.load_number(t.U16, number).register, kind

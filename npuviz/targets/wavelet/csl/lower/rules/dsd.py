@@ -1,4 +1,5 @@
-"""Descriptors built and changed at run time: `@get_dsd`, `@set_dsd_length`, `@increment_dsd_offset`, ..."""
+"""Lower descriptors built and changed at run time: `@get_dsd`, `@set_dsd_length`, `@increment_dsd_offset`,
+..."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ PRIORITIES = CHOICES
 
 
 def struct_fields(operand: Operand, at: tree.Span) -> dict[str, Operand]:
-    """The fields of an anonymous struct, known or in pieces."""
+    """Return the fields of an anonymous struct, known or in pieces."""
     if isinstance(operand, Parts):
         return dict(operand.fields)
     if isinstance(operand, Known) and isinstance(operand.value, StructValue):
@@ -35,7 +36,8 @@ def struct_fields(operand: Operand, at: tree.Span) -> dict[str, Operand]:
 
 
 def known_choice(operand: Operand | None, names: Mapping[str, int], at: tree.Span, what: str) -> int:
-    """Number of the name that is true in a struct such as `.{ .high = true }`; -1 if the field is absent."""
+    """Return the number of the name that is true in a struct such as `.{ .high = true }`; -1 if the field is
+    absent."""
     if operand is None:
         return -1
     for name, part in struct_fields(operand, at).items():
@@ -47,7 +49,7 @@ def known_choice(operand: Operand | None, names: Mapping[str, int], at: tree.Spa
 
 
 def known_flag(operand: Operand | None, at: tree.Span, what: str) -> bool:
-    """A bool that must be known; False if the field is absent."""
+    """Return a bool that must be known; False if the field is absent."""
     if operand is None:
         return False
     if isinstance(operand, Known) and isinstance(operand.value, Scalar) and operand.value.kind is t.BOOL:
@@ -70,7 +72,7 @@ def _tensor_access(f: FunctionLowering, node: tree.TensorAccess, want: t.Type | 
 
 
 def address_of(f: FunctionLowering, node: tree.Expression) -> Held:
-    """The address of a tensor: of an array itself, or what a pointer holds."""
+    """Return the address of a tensor: of an array itself, or the contents of a pointer."""
     operand = base_of(f, node)
     if isinstance(operand, Place) and isinstance(operand.kind, t.ArrayType):
         return Held(t.pointer(operand.kind, False, not operand.is_mutable), f.address(operand))
@@ -116,7 +118,7 @@ def _spread_access(fields: dict[str, Operand], node: tree.BuiltinCall) -> dict[s
 
 
 def _first(operand: Operand) -> Operand:
-    """The only element of a 1-tuple, or the operand itself."""
+    """Return the only element of a 1-tuple, or the operand itself."""
     if (
         isinstance(operand, Known)
         and isinstance(operand.value, StructValue)
@@ -129,7 +131,7 @@ def _first(operand: Operand) -> Operand:
 
 
 def _numbers(operand: Operand | None, kind: t.Type, f: FunctionLowering, at: tree.Span) -> list[int] | None:
-    """The numbers of a known tuple."""
+    """Return the numbers of a known tuple."""
     if operand is None:
         return None
     if isinstance(operand, Known):
@@ -140,7 +142,7 @@ def _numbers(operand: Operand | None, kind: t.Type, f: FunctionLowering, at: tre
 
 
 class _Word:
-    """A descriptor word under construction: a known part, then fields that are set at run time."""
+    """A descriptor word under construction: a known part, and fields that are set at run time."""
 
     def __init__(self, f: FunctionLowering, at: tree.Span, kind: t.Type, into: int) -> None:
         self.f, self.at, self.kind, self.into = f, at, kind, into
@@ -148,7 +150,7 @@ class _Word:
         self.later: list[tuple[int, int]] = []
 
     def put(self, name: str, operand: Operand | None, kind: t.Type | None) -> None:
-        """A field of the word from an operand of type `kind` (None: as it is)."""
+        """Set a field of the word from an operand of type `kind` (None: as it is)."""
         if operand is None:
             return
         if kind is not None:
@@ -159,11 +161,11 @@ class _Word:
             self.set(name, self.f.hold(operand, self.at).register)
 
     def set(self, name: str, register: int) -> None:
-        """A field from a register."""
+        """Set a field from a register, at run time."""
         self.later.append((getattr(k, f"F_{name.upper()}"), register))
 
     def finish(self) -> Held:
-        """The word in a register."""
+        """Emit the word into a register."""
         register = self.f.target(self.into)
         if any(register == source for _, source in self.later):
             register = self.f.take()
@@ -205,7 +207,7 @@ def _fabric_dsd(
 
 
 def _base(f: FunctionLowering, fields: dict[str, Operand], node: tree.BuiltinCall, word: _Word) -> t.Type:
-    """Put the base address and offset into the word; returns the element type."""
+    """Put the base address and offset into the word; return the element type."""
     base = fields.get("base_address")
     if base is None:
         raise CslError(node.at, "base_address is missing")

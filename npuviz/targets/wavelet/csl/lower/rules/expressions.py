@@ -1,4 +1,4 @@
-"""Operators, conditions and choices as values."""
+"""Lower operators, conditions and choices as values."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def operate(
     into: int,
     want: t.Type | None = None,
 ) -> Operand:
-    """`left symbol right` (not `and`, `or`) for operands of which at least one exists at run time."""
+    """Lower `left symbol right` (not `and`, `or`); at least one operand exists at run time."""
     if isinstance(left, Known) and isinstance(right, Known):
         return Known(operators.binary(symbol, left.value, right.value, at))
     if symbol in ("<<", ">>"):
@@ -181,7 +181,7 @@ def _unary(f: FunctionLowering, node: tree.Unary, want: t.Type | None, into: int
 
 
 def decided(f: FunctionLowering, node: tree.Expression) -> bool | None:
-    """The value of a condition if its left parts decide it: what follows is not even checked then."""
+    """Return the value of a condition if its left parts decide it: the rest is not even checked then."""
     if isinstance(node, tree.Unary) and node.operator == "!":
         inner = decided(f, node.operand)
         return None if inner is None else not inner
@@ -195,7 +195,7 @@ def decided(f: FunctionLowering, node: tree.Expression) -> bool | None:
 
 
 def branch(f: FunctionLowering, node: tree.Expression, label: Label, when: bool) -> None:
-    """Jump to `label` if the condition equals `when`; otherwise go on."""
+    """Jump to `label` if the condition equals `when`; otherwise continue."""
     value = decided(f, node)
     if value is not None:
         if value == when:
@@ -229,7 +229,7 @@ def branch(f: FunctionLowering, node: tree.Expression, label: Label, when: bool)
 
 
 def branch_known(f: FunctionLowering, value: Value, node: tree.Expression, label: Label, when: bool) -> None:
-    """A branch on a condition that is known: a jump or nothing."""
+    """Lower a branch on a condition that is known: a jump or nothing."""
     if not isinstance(value, Scalar) or value.kind is not t.BOOL:
         raise CslError(node.at, f"a condition must be bool, found {value.type}", "compare it, as in `x != 0`")
     if bool(value.number) == when:
@@ -237,7 +237,7 @@ def branch_known(f: FunctionLowering, value: Value, node: tree.Expression, label
 
 
 def condition_value(f: FunctionLowering, node: tree.Expression, into: int) -> Operand:
-    """`a and b`, `a or b` as a bool in a register."""
+    """Lower `a and b` or `a or b` to a bool in a register."""
     register = f.target(into)
     false, end = Label(), Label()
     branch(f, node, false, when=False)
@@ -282,7 +282,7 @@ def _if(f: FunctionLowering, node: tree.IfExpression, want: t.Type | None, into:
 
 
 def _is_ready(f: FunctionLowering, node: tree.Expression) -> bool:
-    """True for values that need no instruction with a cost: constants and variables in registers."""
+    """Return whether a value needs no instruction with a cost: constants and variables in registers."""
     if isinstance(node, tree.Name):
         entry = f.scope.find(node.text)
         if isinstance(entry, Local):
@@ -293,7 +293,7 @@ def _is_ready(f: FunctionLowering, node: tree.Expression) -> bool:
 def _select(
     f: FunctionLowering, node: tree.IfExpression, otherwise: tree.Expression, kind: t.Type, result: Held
 ) -> Operand:
-    """A choice without a jump: short ones become predicated moves (FAB)."""
+    """Lower a choice without a jump: short ones become predicated moves (FAB)."""
     mark = f.registers.next
     test = lower_held(f, node.condition, t.BOOL)
     then = lower_held(f, node.then, kind)
@@ -327,7 +327,7 @@ def _switch(f: FunctionLowering, node: tree.SwitchExpression, want: t.Type | Non
 def known_prong(
     f: FunctionLowering, prongs: tuple[tree.Prong, ...], value: Value, at: tree.Span
 ) -> tree.Prong:
-    """The arm that a switch on a known value takes."""
+    """Return the prong that a switch on a known value takes."""
     last: tree.Prong | None = None
     for prong in prongs:
         if not prong.values:
@@ -348,7 +348,7 @@ def switch(
     at: tree.Span,
     body: Callable[[tree.Prong], None],
 ) -> None:
-    """Compare and jump: one test per value, then the arms."""
+    """Lower a switch to comparisons and jumps: one test per value, then the prongs."""
     held = f.hold(lower(f, subject), subject.at)
     kind = held.kind
     if not isinstance(kind, t.IntegerType | t.EnumType):
@@ -371,7 +371,7 @@ def switch(
     _check_exhaustive(kind, seen, fallback, at)
     end = Label()
     f.registers.release(mark)
-    # An exhaustive switch without `else` cannot get past its last test; its last arm takes the rest.
+    # An exhaustive switch without `else` never passes its last test: its last prong takes the rest.
     f.emitter.jump(fallback or labels[-1])
     f.control_depth += 1
     for prong, label in zip(prongs, labels, strict=True):
@@ -431,7 +431,7 @@ def _comptime(f: FunctionLowering, node: tree.ComptimeExpression, want: t.Type |
 def merged_type(
     f: FunctionLowering, nodes: list[tree.Expression], want: t.Type | None, at: tree.Span
 ) -> t.Type:
-    """The type of a choice: the wanted one, or the one in which all its values fit."""
+    """Return the type of a choice: the wanted one, or the one that all its values fit."""
     if want is not None and not t.is_comptime_only(want) and want is not t.ANYTYPE:
         return want
     merged: t.Type | None = None
@@ -460,7 +460,7 @@ def _type_of_choice(f: FunctionLowering, node: tree.Expression) -> t.Type | None
 
 
 def result_operand(f: FunctionLowering, kind: t.Type, into: int) -> Held | Place:
-    """Where the value of a choice goes."""
+    """Return the operand that will hold the value of a choice."""
     if kind is t.VOID:
         return VOID_HELD
     if is_aggregate(kind):
@@ -481,7 +481,7 @@ def give(f: FunctionLowering, node: tree.Expression, kind: t.Type, result: Opera
 
 
 def settled(f: FunctionLowering, operand: Operand, at: tree.Span) -> Operand:
-    """The operand with its own copy of everything that may change later; in registers where possible."""
+    """Return an operand with its own copy of all that may change later; in registers where possible."""
     if isinstance(operand, Parts):
         return Parts(operand.kind, {name: settled(f, part, at) for name, part in operand.fields.items()})
     if isinstance(operand, Span):

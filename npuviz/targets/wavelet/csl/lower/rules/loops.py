@@ -1,4 +1,4 @@
-"""Loops: `while`, `for` over ranges and arrays, and loops that run at compile time."""
+"""Lower loops: `while`, `for` over ranges and arrays, and loops that run at compile time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa
 
 MAX_UNROLLED = 10_000
-"""Rounds of a compile-time loop in a function body."""
+"""Most rounds of a compile-time loop in a function body."""
 
 
 def _mentions_cell(f: FunctionLowering, node: tree.Expression) -> bool:
@@ -33,7 +33,7 @@ def _while(f: FunctionLowering, node: tree.While) -> None:
 
 
 def _rolled_while(f: FunctionLowering, node: tree.While) -> int:
-    """Lower a loop of rounds; returns where its body begins."""
+    """Lower a while loop that is not unrolled; return where its body begins."""
     body, again, test = Label(), Label(), Label()
     target = Target(node.label, Label(), again, is_loop=True)
     f.control_depth += 1
@@ -125,7 +125,7 @@ def _unroll(f: FunctionLowering, node: tree.For, values: list[Value]) -> None:
 
 
 def _counter_of(f: FunctionLowering, node: tree.For, span: Span) -> Counter | None:
-    """The counter of a loop over a range that is known."""
+    """Return the counter of a loop over a range that is known, None for other loops."""
     numbers = [
         part.value.integer if isinstance(part, Known) and isinstance(part.value, Scalar) else None
         for part in (span.start, span.stop, span.step)
@@ -140,7 +140,7 @@ def _counter_of(f: FunctionLowering, node: tree.For, span: Span) -> Counter | No
 
 
 def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> int:
-    """Lower a loop over a range; returns where its body begins."""
+    """Lower a loop over a range; return where its body begins."""
     kind = span.element
     if not isinstance(kind, t.IntegerType) or kind.is_unbounded:
         raise CslError(node.iterable.at, f"a run-time @range needs a sized integer type, found {kind}")
@@ -192,7 +192,8 @@ def _for_range(f: FunctionLowering, node: tree.For, span: Span) -> int:
 
 
 def _counted_as(kind: t.IntegerType, step: int, stop: int | None) -> t.IntegerType:
-    """The type in which a counter of `kind` passes `stop` (None: any value of its type) without wrapping."""
+    """Return the type in which a counter of `kind` passes `stop` (None: any value of its type) without
+    wrapping."""
     if abs(step) == 1:
         return kind  # it ends at `stop`, or never begins
     if stop is not None and kind.low <= stop + step <= kind.high:
@@ -208,7 +209,7 @@ def _for_known_array(f: FunctionLowering, node: tree.For, value: ArrayValue) -> 
 
 
 def _for_array(f: FunctionLowering, node: tree.For, place: Place, kind: t.ArrayType) -> None:
-    """Elements one after another; the element is a copy."""
+    """Lower a loop over the elements of an array; the element variable is a copy."""
     if len(kind.dimensions) != 1:
         raise CslError(node.iterable.at, f"a loop needs an array with one dimension, found {kind}")
     if kind.count == 0:

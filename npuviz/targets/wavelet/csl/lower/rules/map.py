@@ -1,4 +1,4 @@
-"""`@map`: a loop that reads an element of every vector, calls a function, and writes its result."""
+"""Lower `@map`: a loop that reads an element of every vector, calls a function, and writes its result."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _loop(
         else:
             f.emitter.emit(isa.OP_MOV, slot, held.register)
     f.at(node)
-    # The hardware goes to the function as it goes round the loop: the call costs nothing of its own.
+    # The hardware jumps to the function as it runs the loop: the call itself costs nothing.
     f.emitter.emit(isa.OP_CALL, value if output is not None else -1, first, len(inputs), index, 1)
     if output is not None and _is_vector(output.kind):
         f.emitter.emit(isa.OP_MAP_WRITE, value, cursor, kind=result.value_type)

@@ -1,4 +1,4 @@
-"""Float arithmetic with negated operands, as LLVM writes it without fast-math flags: equal values.
+"""Simplify float arithmetic with negated operands, as LLVM does without fast-math flags: values stay equal.
 
 Ref: LLVM, InstCombineMulDivRem.cpp and InstCombineAddSub.cpp.
 """
@@ -12,16 +12,18 @@ from npuviz.targets.wavelet.csl.lower.operands import Held, Operand
 
 
 def is_negation(symbol: str, register: int, imm: int, kind: t.Type) -> bool:
-    """Tell whether it is `x * -1` of floats; without `register` the constant `imm` is the second operand."""
+    """Return whether this is `x * -1` of floats; if `register` is negative, the constant `imm` is the second
+    operand."""
     if symbol != "*" or register >= 0 or not isinstance(kind, t.FloatType):
         return False
     return imm == scalar_bits(kind, -1.0)
 
 
 def without_negation(f: FunctionLowering, symbol: str, right: Operand, mark: int) -> tuple[str, Operand]:
-    """The operator and second operand of an operation: `x - y` for `x + -y` of floats, `x + y` for `x - -y`.
+    """Return operator and second operand of an operation: `x - y` for `x + -y` of floats, `x + y` for `x -
+    -y`.
 
-    mark  from this register on, values belong to this operation alone: the negation is nobody else's
+    mark  registers from this one on hold values of this operation alone: nothing else uses the negation
     """
     if symbol not in ("+", "-") or not isinstance(right, Held) or right.register < mark:
         return symbol, right
@@ -31,5 +33,5 @@ def without_negation(f: FunctionLowering, symbol: str, right: Operand, mark: int
     if source < 0:
         return symbol, right
     while f.registers.next <= source:
-        f.take()  # it was let go with the negation; the other operand may still have to be loaded
+        f.take()  # it was released with the negation; the other operand may still have to be loaded
     return "-" if symbol == "+" else "+", Held(right.kind, source)

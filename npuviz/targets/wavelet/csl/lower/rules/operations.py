@@ -1,4 +1,4 @@
-"""DSD operations and loads of DSRs: operand forms, settings, one row of the operation table per use."""
+"""Lower DSD operations and loads of DSRs: operand forms, settings, one row of the operation table per use."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def _form(node: tree.BuiltinCall, operation: DsdOperation, operands: list[Operan
 
 
 def _is_half_second(form: str, operands: list[Operand]) -> bool:
-    """Tell whether the f16 of an @faddhs is its second source: a scalar, or what the descriptors describe."""
+    """Return whether the f16 of an @faddhs is its second source: a scalar, or as the descriptors say."""
     if form == "dsv":
         return True
     return form == "dss" and [_element_bytes(operand) for operand in operands[1:]] == [4, 2]
 
 
 def _element_bytes(operand: Operand) -> int:
-    """Bytes of the elements that a descriptor describes; 0 where only the run knows."""
+    """Return the bytes of the elements that a descriptor describes; 0 if they are known at run time only."""
     value = operand.value if isinstance(operand, Known) else None
     if not isinstance(value, DsdValue) or value.base is None:
         return 0
@@ -187,7 +187,8 @@ def _check_kinds(f: FunctionLowering, node: tree.BuiltinCall, operands: list[Ope
 
 
 def _settings_fields(f: FunctionLowering, node: tree.Expression) -> dict[str, Setting]:
-    """The fields; a literal is lowered field by field, because a task may be named."""
+    """Return the fields of a settings struct; a literal is lowered field by field, because it may name a
+    task."""
     while isinstance(node, tree.IfExpression):
         value = f.require_known(node.condition, "the condition", t.BOOL)
         chosen = node.then if isinstance(value, Scalar) and value.number else node.otherwise

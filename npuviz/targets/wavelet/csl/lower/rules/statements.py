@@ -1,4 +1,4 @@
-"""Statements: variables, assignments, branches, leaving."""
+"""Lower statements: variables, assignments, branches, return, break and continue."""
 
 from __future__ import annotations
 
@@ -144,7 +144,8 @@ def _mutable(
 
 
 def _storage(f: FunctionLowering, node: tree.Variable, kind: t.Type) -> Held | Place:
-    """Where a variable lives: a register, or frame memory for aggregates and if its address is taken."""
+    """Return where a variable lives: a register, or frame memory for aggregates and if its address is
+    taken."""
     if t.is_comptime_only(kind) or kind is t.VOID:
         raise CslError(node.at, f"a variable of type {kind} cannot exist at run time")
     if kind.value_type >= 0 and not _needs_memory(f, node):
@@ -191,7 +192,7 @@ def _assignment(f: FunctionLowering, node: tree.Assignment) -> None:
 
 
 def _combined(f: FunctionLowering, node: tree.Assignment, old: Held) -> Operand:
-    """What `old op= value` stores; a choice of untyped numbers takes the type of `old`."""
+    """Return the operand that `old op= value` stores; a choice of untyped numbers takes the type of `old`."""
     want = old.kind if node.operator not in ("<<", ">>") else None
     mark = f.registers.next
     symbol, right = without_negation(f, node.operator, lower(f, node.value, want), mark)
@@ -208,7 +209,7 @@ def _assign_register(f: FunctionLowering, node: tree.Assignment, target: Held) -
 
 
 def _retarget(f: FunctionLowering, operand: Operand, target: Held, node: tree.Assignment) -> None:
-    """Let the last instruction write straight into the variable."""
+    """Let the last instruction write directly into the variable."""
     held = f.hold(operand, node.at)
     rows = f.emitter.rows
     last = rows[-1] if rows else None
@@ -225,7 +226,7 @@ def _retarget(f: FunctionLowering, operand: Operand, target: Held, node: tree.As
 
 
 def _target(f: FunctionLowering, node: tree.Expression) -> Held | Place | Bits:
-    """The register or memory that an assignment changes."""
+    """Return the register or memory that an assignment changes."""
     if isinstance(node, tree.Name):
         entry = f.lookup(node.text, node.at)
         if isinstance(entry, Local) and not entry.mutable:
@@ -241,7 +242,7 @@ def _target(f: FunctionLowering, node: tree.Expression) -> Held | Place | Bits:
 
 
 def _assign_comptime(f: FunctionLowering, node: tree.Assignment) -> bool:
-    """Assignments to `comptime var`s happen now."""
+    """Execute an assignment to a `comptime var` now; return False for other targets."""
     root = node.target
     while isinstance(root, tree.Member | tree.Index):
         root = root.base

@@ -1,7 +1,7 @@
-"""Loops of few rounds that are known: written out round by round, as the vendor's compiler does.
+"""Unroll loops with few rounds of known number, as the vendor's compiler does.
 
-The compiler is LLVM at -O2 (FAB section 12), which writes out a loop whose number of rounds it knows if that
-takes fewer instructions than `LARGEST` (FAB, rule M4: loops of 8 and 16 rounds).
+The compiler is LLVM at -O2 (FAB section 12), which unrolls a loop with a known number of rounds if that takes
+fewer instructions than `LARGEST` (FAB, rule M4: loops of 8 and 16 rounds).
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from npuviz.targets.wavelet.csl.syntax.errors import CslError
 from npuviz.targets.wavelet.kernels import isa
 
 LARGEST = 150
-"""Ref: LLVM, LoopUnrollPass.cpp, `unroll-threshold-default` (all levels but -O3)."""
+"""Instructions below which a loop is unrolled. Ref: LLVM, LoopUnrollPass.cpp, `unroll-threshold-default` (all
+levels but -O3)."""
 _BACK_EDGE = 2
-"""Ref: LLVM, TargetTransformInfo, BEInsns: comparison and branch, which a written out loop has once."""
+"""Comparison and branch, which an unrolled loop has once. Ref: LLVM, TargetTransformInfo, BEInsns."""
 _SIZES = {
     **dict.fromkeys((isa.OP_LI, isa.OP_MOV, isa.OP_NOP), 0),
     **dict.fromkeys((isa.OP_LDX, isa.OP_STX), 2),
     **dict.fromkeys((isa.OP_DSD, isa.OP_DSD_SET, isa.OP_DSD_MOVE), 4),
 }
-"""Instructions of LLVM that one of ours stands for, 1 if not named: an element is an address and an access,
-a DSD operation three loads of descriptors and itself (FAB section 10i), a changed descriptor as many
+"""LLVM instructions that one instruction here stands for, 1 if not named: an element is an address and an
+access, a DSD operation three loads of descriptors and itself (FAB section 10i), a changed descriptor as many
 (assumed)."""
 _STAYS = (tree.Break, tree.Continue, tree.Return, tree.Call, tree.ComptimeBlock)
-"""What leaves a loop or calls: such loops stay as they are."""
+"""Nodes that leave a loop or call: loops with them are not unrolled."""
 _CALLS = (isa.OP_CALL, isa.OP_CALLI, isa.OP_MAP_OPEN)
 _READS_A = (isa.OP_ST, isa.OP_STX, isa.OP_JZ, isa.OP_JNZ, isa.OP_ASSERT)
 _HOLDS: dict[str, Callable[[int, int], bool]] = {
@@ -49,7 +50,12 @@ _HOLDS: dict[str, Callable[[int, int], bool]] = {
 
 @dataclass(frozen=True)
 class Counter:
-    """The variable that counts the rounds of a loop: its register, a value for each round, the one behind."""
+    """The variable that counts the rounds of a loop.
+
+    held    its register
+    values  its value in each round
+    last    its value after the last round
+    """
 
     name: str
     held: Held
@@ -64,10 +70,10 @@ def lower_loop(
     lower_rolled: Callable[[], int],
     label: str = "",
 ) -> None:
-    """Lower a loop by `lower_rolled`, or written out where that is small and its counter is known.
+    """Lower a loop by `lower_rolled`, or unrolled if that is small and its counter is known.
 
-    A loop of one round is its body, however large. `lower_rolled` returns where the body begins, behind the
-    test whether there is a first round; `label` is the loop's own.
+    A loop of one round becomes its body, however large. `lower_rolled` returns where the body begins, behind
+    the test whether there is a first round; `label` is the loop's label.
     """
     if counter is None or not counter.values:
         lower_rolled()
@@ -107,7 +113,7 @@ def _can_be_written_out(body: tree.Statement) -> bool:
 
 
 def _write_once(f: FunctionLowering, body: tree.Statement, counter: Counter, label: str) -> None:
-    """A loop of one round. Ref: LLVM, LoopDeletion.cpp, `breakBackedgeIfNotTaken` (from -O1 on)."""
+    """Lower a loop of one round. Ref: LLVM, LoopDeletion.cpp, `breakBackedgeIfNotTaken` (from -O1 on)."""
     end, again = Label(), Label()
     f.control_depth += 1
     f.types_found.clear()
@@ -142,7 +148,7 @@ def _write_out(f: FunctionLowering, body: tree.Statement, counter: Counter) -> N
 
 
 def counter_of(f: FunctionLowering, node: tree.While) -> Counter | None:
-    """The counter of `while (i < n) : (i += step)` where its first value, n and step are known."""
+    """Return the counter of `while (i < n) : (i += step)` if its first value, n and step are known."""
     condition, step = node.condition, node.step
     if not isinstance(condition, tree.Binary) or not isinstance(condition.left, tree.Name):
         return None
@@ -191,7 +197,7 @@ def _number(f: FunctionLowering, node: tree.Expression, kind: t.Type) -> int | N
 
 
 def _value_in(f: FunctionLowering, held: Held) -> int | None:
-    """The number that a register certainly holds here, None if that cannot be seen."""
+    """Return the number that a register certainly holds here, None if that is not visible."""
     emitter, kind = f.emitter, held.kind
     if not emitter.is_reachable or not isinstance(kind, t.IntegerType):
         return None
