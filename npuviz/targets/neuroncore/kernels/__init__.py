@@ -1,1 +1,1 @@
-"""The records of a NeuronCore and its hot loops: compiled code, which imports only compiled code."""
+"""The kernels of the NeuronCore and the records they work on; kernels import only compiled code."""

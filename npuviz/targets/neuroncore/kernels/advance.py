@@ -38,7 +38,7 @@ from npuviz.targets.neuroncore.kernels.sequencer import complete_due, issue, nex
 
 @inlined
 def next_event(chip):
-    """Time of the next event, FAR if there is none."""
+    """Return the time of the next event, FAR if there is none."""
     time = chip.again
     w = chip.wakes
     for n in range(chip.sequencers_count + chip.engines_count):
@@ -49,7 +49,7 @@ def next_event(chip):
 
 @kernel
 def process(machine, t):
-    """Everything that happens at time `t`."""
+    """Process everything that happens at time `t`."""
     chip = machine.chip
     wakes = chip.wakes
     count = chip.sequencers_count
@@ -73,7 +73,7 @@ def process(machine, t):
     for n in range(count):
         send_read_updates(machine, SEQUENCER(chip, chip.sequencers, n), t)
     if chip.dirty != 0:
-        # What an issue changed is seen one cycle later.
+        # Changes made by an issue are seen one cycle later.
         chip.dirty = 0
         chip.again = t + 1
     chip.last = t
@@ -81,7 +81,7 @@ def process(machine, t):
 
 @kernel
 def all_ended(chip):
-    """Whether every sequencer has run its program."""
+    """Return whether every sequencer has run its program."""
     for n in range(chip.sequencers_count):
         if SEQUENCER(chip, chip.sequencers, n).state != ENDED:
             return False
@@ -90,7 +90,7 @@ def all_ended(chip):
 
 @kernel
 def record_end(machine):
-    """Say what the run ended with: the completion that was logged last."""
+    """Record the last logged completion as the cause of the end of the run."""
     chip = machine.chip
     if chip.log_count > 0:
         last = chip[chip.log + (chip.log_count - 1) * LOG_WORDS]

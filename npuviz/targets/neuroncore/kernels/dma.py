@@ -1,4 +1,6 @@
-"""DMA engines: rings of queue sets served element by element, round robin, in order inside a ring."""
+"""Simulate DMA engines: they serve rings of queue sets round robin, element by element, in order in a
+ring.
+"""
 
 from numba import int64
 
@@ -39,7 +41,7 @@ from npuviz.targets.neuroncore.kernels.updates import (
 
 @kernel
 def has_room(machine, transfer_number):
-    """Whether the queue set of a transfer takes one more."""
+    """Return whether the queue set of a transfer has room for one more."""
     chip, program = machine.chip, machine.program
     queue = QUEUE(chip, chip.queues, TRANSFER(program, program.transfers, transfer_number).queue)
     return queue.count - queue.done < FIFO_TRANSFERS
@@ -58,9 +60,9 @@ def _count_pending(machine, queue_number, before, t):
 
 @kernel
 def enqueue(machine, index, transfer_number, ends, t):
-    """A trigger has been issued; its elements may be served some time after it completes.
+    """Enqueue the transfer of a trigger that was issued; it is served some time after the trigger completes.
 
-    ends  of its issue, and of the trigger itself
+    ends  end of the trigger's issue, and end of the trigger
     """
     chip, program = machine.chip, machine.program
     issued, triggered = ends
@@ -91,7 +93,7 @@ def enqueue(machine, index, transfer_number, ends, t):
 
 @kernel
 def _finish_transfer(machine, queue_number, t):
-    """All rings are done with the oldest transfer of a queue set."""
+    """Finish the oldest transfer of a queue set, with which all rings are done."""
     chip, program = machine.chip, machine.program
     queue = QUEUE(chip, chip.queues, queue_number)
     entry = queue.fifo[queue.done % FIFO_TRANSFERS]
@@ -194,7 +196,7 @@ def _begin_quantum(machine, engine, number, place, t):
 
 @kernel
 def dma_step(machine, number, t):
-    """One DMA engine at time `t`: end its quantum, begin the next; returns when it wakes again."""
+    """End the quantum of a DMA engine at time `t` and begin the next; return when it wakes again."""
     chip = machine.chip
     engine = ENGINE(chip, chip.engines, number)
     if engine.queue >= 0:
@@ -204,7 +206,7 @@ def dma_step(machine, number, t):
     per_core = chip.engines_count // chip.cores_count
     count = chip.queues_count
     earliest = FAR
-    # Rings after the one served last come first; only those of this engine are looked at.
+    # Round robin over the rings of this engine, beginning after the one served last.
     queue_number = engine.turn // MAX_RINGS
     ring_number = engine.turn % MAX_RINGS + 1
     base = QUEUE(chip, chip.queues, queue_number).base if count > 0 else queue_number

@@ -1,4 +1,4 @@
-"""Records of the machine's state and of its immutable program words.
+"""Records: the layout of the machine's state words and of its immutable program words.
 
 The state is one flat int64 array: a header, then tables whose first words the header names; the log
 of completions stands last, because it grows.

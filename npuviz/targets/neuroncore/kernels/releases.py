@@ -1,4 +1,4 @@
-"""What ends a sequencer's wait, for the trace: looked for when it ends, only while somebody records."""
+"""Find what ended a sequencer's wait, for the trace; only while a trace is recorded."""
 
 from numba import int64
 
@@ -25,7 +25,7 @@ _ENGINES = 5
 
 @kernel
 def _is_recent(chip, instruction, t):
-    """Whether an instruction or its transfer completed at `t`, or it started a cycle before."""
+    """Return whether an instruction or its transfer completed at `t`, or it started a cycle before."""
     place = chip.log_count - 1
     while place >= 0:
         row = chip.log + place * LOG_WORDS
@@ -43,7 +43,7 @@ def _is_recent(chip, instruction, t):
 
 @kernel
 def _semaphore_source(machine, instruction, t):
-    """The instruction whose update ended a wait for semaphores at `t`."""
+    """Return the instruction whose update ended a wait for semaphores at `t`."""
     chip, program = machine.chip, machine.program
     first = program.waits + instruction.wait * WAIT.num_words
     found = int64(NOBODY)
@@ -56,7 +56,7 @@ def _semaphore_source(machine, instruction, t):
 
 @kernel
 def _port_source(machine, number, sequencer, instruction, t):
-    """The instruction that held a port, or a place in the pipeline, until `t`."""
+    """Return the instruction that held a port, or a place in the pipeline, until `t`."""
     chip, program = machine.chip, machine.program
     popped = sequencer.flight[(sequencer.head + FLIGHTS - 1) % FLIGHTS]
     if sequencer.count == FLIGHTS - 1 and popped.end == t:
@@ -67,7 +67,7 @@ def _port_source(machine, number, sequencer, instruction, t):
         newest = other.head + other.count + FLIGHTS - 1
         if n == number or other.issued == 0:
             continue
-        # One that went on in this very cycle has the holder before its newest.
+        # If a sequencer issued in this very cycle, the holder is the instruction before its newest.
         is_next = other.start == t
         if not is_next and other.until != t:
             continue
@@ -79,7 +79,7 @@ def _port_source(machine, number, sequencer, instruction, t):
 
 @kernel
 def _barrier_source(chip, number, sequencer):
-    """Track of the sequencer that came last to the barrier."""
+    """Return the track of the sequencer that arrived last at the barrier."""
     found, latest = number, int64(-1)
     for other in range(number % _ENGINES, chip.sequencers_count - 1, _ENGINES):
         row = SEQUENCER(chip, chip.sequencers, other)

@@ -1,4 +1,6 @@
-"""Sequencers: in-order issue behind semaphores, exclusive ports and DMA queues; pipelined completion."""
+"""Simulate sequencers: in-order issue that waits for semaphores, ports and DMA queues; pipelined
+completion.
+"""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
@@ -56,13 +58,13 @@ from npuviz.targets.neuroncore.kernels.updates import (
 
 @inlined
 def compare(value, condition, bound):
-    """Condition of isa.Condition."""
+    """Return whether a comparison, a number of isa.Condition, holds; numbers above 5 always do."""
     return condition > 5 or compares(value, bound, condition)
 
 
 @kernel
 def calculate(operator, a, b):
-    """Integer ALU of the sequencer (numbers of isa.Alu); others give the second operand."""
+    """Return the result of an integer operator (numbers of isa.Alu); `b` for operators it lacks."""
     if operator == 1:
         return a + b
     if operator == 2:
@@ -84,7 +86,7 @@ def calculate(operator, a, b):
 
 @kernel
 def send_updates(machine, instruction, index, when, t):
-    """The updates that the instruction makes at this moment of its life."""
+    """Make the instruction's updates that are due at a WHEN_ moment."""
     program = machine.program
     first = program.updates + instruction.update * UPDATE.num_words
     for n in range(instruction.updates):
@@ -127,7 +129,7 @@ def complete_due(machine, number, sequencer, t):
 
 @kernel
 def _blocking_cause(machine, number, sequencer, instruction, t):
-    """KIND_ of what holds the next instruction back, 0 if nothing does; sets `retry`."""
+    """Return the KIND_ of what holds the next instruction back, 0 if nothing does; set `retry`."""
     chip, program = machine.chip, machine.program
     sequencer.retry = FAR
     first = program.waits + instruction.wait * WAIT.num_words
@@ -174,7 +176,7 @@ def _end_wait(machine, number, sequencer, t):
 
 @kernel
 def _control(chip, sequencer, instruction, index):
-    """Registers and branches take effect when they are issued; returns the next instruction."""
+    """Execute an instruction on registers, or a branch, at its issue; return the next instruction."""
     code = instruction.opcode
     registers = sequencer.registers
     operand = instruction.value
@@ -206,7 +208,7 @@ def _open_allocations(machine, instruction, t):
 
 @kernel
 def _used(sequencer, window, after):
-    """Cycles of the whole array, in 1/65536, that the newest instruction has in a window; rounded up."""
+    """Return the newest instruction's cycles of the whole array in a window, in 1/65536, rounded up."""
     begin, end = sequencer.start, sequencer.until
     shared = min(end, after) - max(begin, window)
     if shared <= 0 or sequencer.array == 0:
@@ -216,7 +218,7 @@ def _used(sequencer, window, after):
 
 @kernel
 def _limit(chip, sequencer, instruction, occupied, t):
-    """Cycles by which an instruction of PE that starts at `t` is slower, because PE was not busy enough."""
+    """Return the cycles by which a PE instruction that starts at `t` is slowed, because PE was underused."""
     if chip.ramp == 0 or (instruction.array == 0 and sequencer.array == 0):
         return 0
     while sequencer.window + chip.ramp <= t:
@@ -235,14 +237,14 @@ def _limit(chip, sequencer, instruction, occupied, t):
     if sequencer.is_limited == 0 or instruction.array == 0:
         extra = 0
     sequencer.limited += extra
-    # What the limit takes away counts as done: PE could not leave it otherwise.
+    # Cycles lost to the limit count as used, otherwise PE could never leave it.
     sequencer.array = instruction.array * (occupied + extra) // occupied
     return extra
 
 
 @kernel
 def _start(machine, number, sequencer, instruction, t):
-    """Issue the instruction: nothing holds it back any more."""
+    """Start the next instruction, which nothing holds back any more."""
     chip, program = machine.chip, machine.program
     index = sequencer.pc
     if sequencer.cause != 0:
@@ -315,7 +317,7 @@ def issue(machine, number, sequencer, t):
 
 @kernel
 def send_read_updates(machine, sequencer, t):
-    """The updates of an instruction that starts at `t`."""
+    """Make the updates that an instruction starting at `t` makes when it has read its operands."""
     if sequencer.state == BUSY and sequencer.start == t:
         instruction = instruction_at(machine.program, sequencer.current)
         if instruction.updates > 0:
@@ -324,7 +326,7 @@ def send_read_updates(machine, sequencer, t):
 
 @inlined
 def next_time(sequencer):
-    """When the sequencer has something to do by itself."""
+    """Return when the sequencer has something to do without an outside event, FAR if never."""
     time = FAR
     if sequencer.state == BUSY:
         time = sequencer.until

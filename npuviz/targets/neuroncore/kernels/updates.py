@@ -1,4 +1,4 @@
-"""Semaphores, events and the completion of work: what one part of the machine tells the others."""
+"""Update semaphores and events, log completions, free allocations, and test accesses for stops."""
 
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ from npuviz.targets.neuroncore.kernels.records import (
 
 @kernel
 def fault(chip, code, index, subject):
-    """The simulated chip misbehaves; the first fault counts."""
+    """Set the fault of the simulated chip, unless it has one already."""
     if chip.status != STATUS_FAULT:
         chip.status = STATUS_FAULT
         chip.fault = code
@@ -52,7 +52,7 @@ def fault(chip, code, index, subject):
 
 
 class Change(NamedTuple):
-    """What happens to a semaphore or event: an UP_ number, its global index, a value."""
+    """A change of a semaphore or event: an UP_ number, its global index, a value."""
 
     kind: Any
     semaphore: Any
@@ -61,7 +61,7 @@ class Change(NamedTuple):
 
 @kernel
 def update(machine, change, instruction, t):
-    """Change a semaphore or event in the name of an instruction."""
+    """Change a semaphore or event on behalf of an instruction."""
     chip, program = machine.chip, machine.program
     kind, which, amount = change.kind, change.semaphore, change.value
     semaphore = SEMAPHORE(chip, chip.semaphores, which)
@@ -99,7 +99,7 @@ def update(machine, change, instruction, t):
 
 @inlined
 def note_completion(chip, entry, t):
-    """Append to the log: what values depend on."""
+    """Append a completion to the log, on which values depend."""
     row = chip.log + chip.log_count * LOG_WORDS
     chip[row] = entry
     chip[row + 1] = t
@@ -108,7 +108,7 @@ def note_completion(chip, entry, t):
 
 @kernel
 def close_allocations(machine, instruction, t):
-    """Ranges of memory that the instruction was the last to use are free now."""
+    """Free the allocations that the instruction was the last to use."""
     chip, program = machine.chip, machine.program
     first = program.closed + instruction.closed
     for n in range(instruction.closes):
@@ -122,7 +122,7 @@ def close_allocations(machine, instruction, t):
 
 @kernel
 def node_progress(machine, instruction, t):
-    """One completion less to come of the instruction's graph node."""
+    """Count a completion of the instruction's graph node."""
     chip = machine.chip
     node_number = instruction.node
     if node_number >= 0:
@@ -134,10 +134,10 @@ def node_progress(machine, instruction, t):
 
 @inlined
 def touches(access, low, high):
-    """Whether a range of its memory overlaps what an access touches: the same bytes of each partition."""
+    """Return whether a range of its memory overlaps the bytes that an access touches in each partition."""
     if access.pitch == 0:
         return access.partitions > 0 and access.low < high and access.high > low
-    # The first partition in which its bytes end behind `low`.
+    # The first partition in which the access ends after `low`.
     partition = max(access.partition, (low - access.high) // access.pitch + 1)
     if partition >= access.partition + access.partitions:
         return False
@@ -146,7 +146,7 @@ def touches(access, low, high):
 
 @kernel
 def watch_accesses(machine, first, count, is_write, t):
-    """Tell stop rows which memory is read or written."""
+    """Test accesses of memory against the stop rows."""
     program, call = machine.program, machine.call
     test = STOP_MEMORY_WRITE if is_write else STOP_MEMORY_READ
     if call.filters[test] == 0:
@@ -165,5 +165,5 @@ def watch_accesses(machine, first, count, is_write, t):
 
 @inlined
 def instruction_at(program, index):
-    """First word of an instruction."""
+    """Return the record of an instruction."""
     return INSTRUCTION(program, program.instructions, index)

@@ -1,4 +1,4 @@
-"""Loops of the values engine for which numpy has no function."""
+"""Kernels of the values engine for functions that numpy lacks."""
 
 import math
 
@@ -21,7 +21,7 @@ SCAN_MINIMUM = 6
 
 @nb.njit(cache=True, nogil=True)
 def normal_functions(values, function):
-    """erf x, x * Phi(x) or its derivative, in place; `values` is a flat float32 array."""
+    """Replace each x of a flat float32 array by erf x, x * Phi(x) or the derivative of that."""
     for i in range(len(values)):
         x = float(values[i])
         if function == ERF:
@@ -53,10 +53,11 @@ def _combine(op, x, y):
 
 @nb.njit(cache=True, nogil=True)
 def scan(a, b, initial, steps, out):
-    """r[i] = (a[i] op0 r[i-1]) op1 b[i] along the rows of float32 matrices.
+    """Compute r[i] = (a[i] op0 r[i-1]) op1 b[i] along the rows of float32 matrices, into `out`.
 
-    initial  (rows,) float32: r[-1];  steps  op0, whether its operands are swapped, and the same of op1; an
-             operator is one of the SCAN constants, or 0 for the left operand
+    initial  (rows,) float32: r[-1]
+    steps    op0, whether its operands are swapped, op1, whether its operands are swapped; an operator is one
+             of the SCAN constants, or 0 for the left operand
     """
     op0, reverse0, op1, reverse1 = steps
     for row in range(a.shape[0]):
@@ -71,8 +72,10 @@ def scan(a, b, initial, steps, out):
 def match_and_replace(values, wanted, fill, indices):
     """Replace in every row the first occurrence not yet replaced of each wanted value.
 
-    values  (rows, n) float32, changed in place; wanted (rows, 8); indices (rows, 8) uint32 gets where
-    each was found, 0xFFFFFFFF for nowhere
+
+    values   (rows, n) float32, changed in place
+    wanted   (rows, 8)
+    indices  (rows, 8) uint32 out: where each was found, 0xFFFFFFFF for nowhere
     """
     rows, count = values.shape
     taken = np.zeros(count, np.bool_)
@@ -92,7 +95,7 @@ def match_and_replace(values, wanted, fill, indices):
 
 @nb.njit(cache=True, nogil=True)
 def find_first(values, wanted, indices):
-    """Index of the first occurrence of each wanted value of a row, 0xFFFFFFFF for nowhere."""
+    """Write into `indices` where each wanted value occurs first in its row, 0xFFFFFFFF for nowhere."""
     rows, count = values.shape
     for row in range(rows):
         for k in range(wanted.shape[1]):

@@ -1,1 +1,1 @@
-"""The running machine: its words, what they are made from, and the one way to move them."""
+"""The simulated machine: builds program and state words from the tables, and runs the kernels on them."""

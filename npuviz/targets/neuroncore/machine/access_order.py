@@ -1,4 +1,4 @@
-"""What instructions and transfers of a program touch, for comparing the order of accesses of two runs.
+"""Build the table of what instructions and transfers touch, for comparing the order of accesses of runs.
 
 Entry i is instruction i, entry n + i the transfer that instruction i triggers.
 """
@@ -19,7 +19,7 @@ _COLUMNS = 7
 def access_table(
     spec: NeuronSpec, tables: Tables, accesses: ProgramAccesses, *, has_values: bool
 ) -> AccessTable:
-    """The rows of all instructions and transfers."""
+    """Build the rows of all instructions and transfers."""
     operands, of_instruction, _ = accesses.operands
     moves, of_transfer, is_dense = accesses.moves
     count, behind = len(tables.instructions), len(operands)
@@ -59,13 +59,13 @@ def access_table(
 
 
 def _numbered(patterns: np.ndarray, more: int) -> np.ndarray:
-    """A number for each row of patterns, the same for equal ones; then one of its own for so many more."""
+    """Number the rows of patterns, equal rows alike; then append `more` different numbers."""
     _, numbers = np.unique(patterns, axis=0, return_inverse=True)
     return np.concatenate([numbers.reshape(-1), len(patterns) + np.arange(more)]).astype(np.int64)
 
 
 def _anywhere(spec: NeuronSpec, tables: Tables, transfer: Transfer, rows: np.ndarray) -> np.ndarray:
-    """Rows of a transfer by indices, which may touch any byte of its variables in HBM."""
+    """Return the rows of an indexed transfer widened to the whole of its variables in HBM."""
     rows = rows.copy()
     place = 0
     for descriptor in transfer.descriptors:
@@ -78,6 +78,6 @@ def _anywhere(spec: NeuronSpec, tables: Tables, transfer: Transfer, rows: np.nda
 
 
 def access_order(log: np.ndarray, count: int) -> np.ndarray:
-    """The order of a log of completions. count  instructions of the program"""
+    """Return the order of accesses of a log of completions; `count`: instructions of the program."""
     entries = np.where(log[:, 0] >= 0, log[:, 0], count - 1 - log[:, 0])
     return both_phases(entries, log[:, 1])

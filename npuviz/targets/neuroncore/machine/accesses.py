@@ -1,4 +1,5 @@
-"""Which bytes instructions and transfers touch: rows for stop conditions, last writers and regions.
+"""List the bytes that instructions and transfers touch, for stop conditions, last writers and regions.
+
 
 A row is (memory, is write, first partition, partitions, low, high, pitch): bytes low..high-1 of each
 of the partitions; in HBM one partition, absolute addresses. Strided patterns give their whole extent.
@@ -17,7 +18,7 @@ _BYTES = np.array(DTYPE_BYTES, dtype=np.int64)
 
 
 def instruction_cores(spec: NeuronSpec, tables: Tables) -> np.ndarray:
-    """(n,) int64: the core of each instruction; the host counts as core 0."""
+    """Return the core of each instruction, (n,) int64; the host counts as core 0."""
     cores = np.zeros(len(tables.instructions), dtype=np.int64)
     for number, (first, end) in enumerate(tables.sequencers.tolist()):
         cores[first:end] = number // 5 if number < 5 * tables.num_cores else 0
@@ -25,7 +26,7 @@ def instruction_cores(spec: NeuronSpec, tables: Tables) -> np.ndarray:
 
 
 def access_rows(spec: NeuronSpec, tables: Tables, graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (m, ACCESS.num_words) of operands, and (n, 2) first row and number of rows of each instruction."""
+    """Return rows (m, ACCESS.num_words), and (n, 2) first row and number of rows of each instruction."""
     code = tables.instructions
     operands = code["operands"]
     sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)
@@ -57,7 +58,7 @@ def access_rows(spec: NeuronSpec, tables: Tables, graph: Graph) -> tuple[np.ndar
 def _with_host(
     spec: NeuronSpec, tables: Tables, graph: Graph, rows: np.ndarray, ranges: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """HBM accesses of Host calls are appended."""
+    """Append the rows of Host calls, which access HBM."""
     found: list[np.ndarray] = [rows]
     length = len(rows)
     for index in np.flatnonzero(tables.instructions["opcode"] == Opcode.HOST_CALL).tolist():
@@ -70,7 +71,7 @@ def _with_host(
 
 
 def host_rows(spec: NeuronSpec, tables: Tables, node: Node) -> np.ndarray:
-    """Access rows of a Host call: all bytes of the variables of its inputs and outputs."""
+    """Return the rows of a Host call: all bytes of the variables of its inputs and outputs."""
     homes = {variable.tensor: variable for variable in tables.variables if variable.tensor >= 0}
     rows: list[tuple[int, ...]] = []
     for write, tensors in ((0, node.inputs), (1, node.outputs)):
@@ -83,7 +84,7 @@ def host_rows(spec: NeuronSpec, tables: Tables, node: Node) -> np.ndarray:
 
 
 def transfer_accesses(spec: NeuronSpec, tables: Tables) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of descriptors, and (transfers, 2) first row and number of rows of each transfer."""
+    """Return the rows of descriptors, and (transfers, 2) first row and number of rows of each transfer."""
     rows: list[tuple[int, ...]] = []
     ranges = np.zeros((len(tables.transfers), 2), dtype=np.int64)
     for number, transfer in enumerate(tables.transfers):

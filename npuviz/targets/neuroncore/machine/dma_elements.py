@@ -1,4 +1,4 @@
-"""How DMA engines see a transfer: contiguous elements, shared out to the rings of its queue set."""
+"""Divide transfers into contiguous elements, and these among the rings of the queue set; compute costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from npuviz.targets.neuroncore.tables import SBUF, Access, Descriptor, Tables
 
 COMPUTING = ("add", "fma", "min", "max")
 COST_UNIT = 1024
-"""Of element_cost, in a cycle."""
+"""Units of `element_cost` in a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class RingParts:
-    """Parts of all transfers by ring.
+    """Parts (equal elements of one descriptor) of all transfers, by ring.
 
     offsets    (transfers, MAX_RINGS + 1) int64: parts of ring r are rows offsets[t, r]..offsets[t, r+1]-1
     rows       (m, PART.num_words) int64
@@ -35,7 +35,10 @@ class RingParts:
 
 
 class Move(NamedTuple):
-    """Elements of a descriptor: how many, base cycles of each in 1/1024, its bytes, how many a ring has."""
+    """Elements of a descriptor: their number, cost (base cycles / 1024) and bytes of each, number by ring.
+
+    shares  None: the elements are divided equally among the rings
+    """
 
     number: int
     cost: int
@@ -44,7 +47,7 @@ class Move(NamedTuple):
 
 
 def contiguous_run(access: Access, partition_bytes: int) -> int:
-    """Bytes of the pattern's longest contiguous runs; a run never leaves an SBUF partition."""
+    """Return the bytes of the pattern's contiguous runs; a run never leaves an SBUF partition."""
     if not access.sizes or access.steps[0] != 1:
         return 1
     run = access.sizes[0]
@@ -56,7 +59,7 @@ def contiguous_run(access: Access, partition_bytes: int) -> int:
 
 
 def elements_of(descriptor: Descriptor, spec: NeuronSpec) -> tuple[int, int]:
-    """(number of elements, bytes of each) that a DMA engine moves for a descriptor.
+    """Return (number of elements, bytes of each) that DMA engines move for a descriptor.
 
     An element is contiguous on both sides and has at most dma_max_element_bytes. Ref: DMA-O.
     """
@@ -77,7 +80,7 @@ def elements_of(descriptor: Descriptor, spec: NeuronSpec) -> tuple[int, int]:
 
 
 def engine_shares(descriptor: Descriptor, rings: int, spec: NeuronSpec) -> tuple[int, ...] | None:
-    """How many elements each ring of a queue set moves; None where no partition of SBUF decides that.
+    """Return the number of elements that each ring of a queue set moves; None if SBUF does not decide that.
 
     Ref: DMA-O: each DMA engine moves the data of 8 partitions (128 by 16 engines), 4 rows take one engine.
     """
@@ -92,7 +95,7 @@ def engine_shares(descriptor: Descriptor, rings: int, spec: NeuronSpec) -> tuple
 def _shares_of(
     steps: tuple[int, ...], sizes: tuple[int, ...], offset: int, pitch: int, rings: int, count: int
 ) -> tuple[int, ...] | None:
-    """Elements by ring of a pattern in SBUF; None if it runs on from one partition to the next."""
+    """Return the elements by ring of a pattern in SBUF; None if it crosses from one partition to the next."""
     partitions, reach = np.array([offset // pitch]), offset % pitch
     for step, size in zip(steps, sizes, strict=True):
         if step % pitch == 0 and size > 1:
@@ -107,7 +110,7 @@ def _shares_of(
 
 
 def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> int:
-    """Base cycles for one element, in 1/COST_UNIT."""
+    """Return the cost of one element in base cycles / COST_UNIT."""
     rate = spec.dma_peak_bytes_per_ns
     if descriptor.op in COMPUTING:
         rate *= spec.dma_compute_rate
@@ -118,7 +121,7 @@ def element_cost(descriptor: Descriptor, num_bytes: int, spec: NeuronSpec) -> in
 
 
 def engine_cycles(descriptors: Sequence[Descriptor], rings: int, spec: NeuronSpec) -> float:
-    """Base cycles of a transfer on the ring of its queue set that has most to do."""
+    """Return the base cycles of a transfer on the busiest ring of its queue set."""
     busy = np.zeros(rings)
     for descriptor in descriptors:
         count, size = elements_of(descriptor, spec)
@@ -130,7 +133,7 @@ def engine_cycles(descriptors: Sequence[Descriptor], rings: int, spec: NeuronSpe
 
 
 def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
-    """Elements of every transfer, in blocks over the rings of its queue set."""
+    """Build the parts of every transfer, by ring of its queue set."""
     known: dict[tuple[object, ...], int] = {}
     patterns: list[list[int]] = []
     rows: list[tuple[int, int, int]] = []
@@ -159,9 +162,9 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
 
 
 def _share_out(moves: list[Move], rings: int, rows: list[tuple[int, int, int]]) -> list[int]:
-    """Append one transfer's parts ring by ring, in order.
+    """Append one transfer's parts to `rows`, ring by ring; return the first row of each ring.
 
-    Partitions of SBUF choose the ring; what has none is shared out equally.
+    Moves with `shares` are divided by partitions of SBUF, others equally.
     """
     total = sum(move.number for move in moves if move.shares is None)
     offsets: list[int] = []

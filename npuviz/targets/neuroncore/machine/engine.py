@@ -1,4 +1,4 @@
-"""State and program words of one machine, and the one way to move them."""
+"""The state and program words of one machine, and running the kernel on them."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ LAST_CYCLE = 1 << 58
 
 
 class Engine:
-    """The kernels' state and program words.
+    """Holds the kernels' state and program words, and advances them.
 
     state  (words,) int64 root state, owned; replaced when it grows or is restored
     """
@@ -30,7 +30,7 @@ class Engine:
         self.event_margin = self._event_rows()
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
-        """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
+        """Run the kernel; return its RESULT_ code and a hit word for each stop row."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         while True:
             result = call.run(kernels.advance, self.state, self.words, call.x, call.rows, self.event_margin)
@@ -39,18 +39,22 @@ class Engine:
             self.state = grow_log(self.state)
 
     def _event_rows(self) -> int:
-        """Event rows one cycle may need: every sequencer completes and issues, every DMA engine ends a
-        transfer; an instruction or transfer may free several allocations."""
+        """Return the most event rows that one cycle may need.
+
+        Every sequencer may complete and issue, every DMA engine may end a transfer, and each of these may
+        free
+        several allocations.
+        """
         keys = self.tables.allocations["last"]
         freed = int(np.bincount(keys).max()) if len(keys) else 0
         return self.shape.sequencers * (16 + freed) + self.shape.engines * (12 + freed) + 64
 
     def used_state(self) -> np.ndarray:
-        """The words in use: everything but the free part of the log (a view)."""
+        """Return the words in use, without the free part of the log (a view)."""
         return self.state[: self.shape.log + int(sk.CHIP(self.state).log_count) * sk.LOG_WORDS]
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `used_state` gave."""
+        """Replace the state by a copy of words that `used_state` returned."""
         needed = self.shape.log + int(sk.CHIP(words).log_capacity) * sk.LOG_WORDS
         if len(self.state) != needed:
             self.state = np.zeros(needed, dtype=np.int64)
@@ -58,7 +62,9 @@ class Engine:
         self.state[len(words) :] = 0
 
     def log(self) -> np.ndarray:
-        """(n, 2) int64 completions so far, in order (a view): instruction, or -1 - trigger of a transfer;
-        and the time."""
+        """Return the completions so far in order, (n, 2) int64 (a view).
+
+        Columns: instruction, or -1 - trigger of a transfer; the time.
+        """
         first, count = self.shape.log, int(sk.CHIP(self.state).log_count)
         return self.state[first : first + count * sk.LOG_WORDS].reshape(count, sk.LOG_WORDS)

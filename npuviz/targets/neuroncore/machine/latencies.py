@@ -1,4 +1,4 @@
-"""Latencies that a seed changes, and within what."""
+"""Vary latencies at random by a seed, within bounds."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 
-# Assumed: all bounds. Nobody publishes how much these times scatter.
+# Assumed: all bounds; how much these times scatter is not published.
 _ENGINE = (0.5, 4.0)
 _DMA = (0.25, 8.0)
 _HOST = (0.5, 2.0)
@@ -20,7 +20,7 @@ NOT_VARIED = (
 
 
 def varied(tables: Tables) -> tuple[Varied, ...]:
-    """What a seed changes in a run of a program."""
+    """Return the kinds of latencies that a seed varies in a run of a program, with counts and bounds."""
     hosts = int((tables.instructions["opcode"] == Opcode.HOST_CALL).sum())
     found = (
         Varied("instructions of the engines, from issue to end", len(tables.instructions) - hosts, *_ENGINE),
@@ -31,7 +31,7 @@ def varied(tables: Tables) -> tuple[Varied, ...]:
 
 
 def vary_instructions(spec: NeuronSpec, tables: Tables, rows: np.ndarray) -> None:
-    """Change issue and latency of INSTRUCTION rows, in place, as the spec's seed says."""
+    """Vary issue and latency of INSTRUCTION rows, in place, by the spec's seed; nothing without a seed."""
     if not spec.latency_seed:
         return
     units = np.zeros(len(rows), np.int64)
@@ -49,7 +49,7 @@ def vary_instructions(spec: NeuronSpec, tables: Tables, rows: np.ndarray) -> Non
 
 
 def transfer_factors(spec: NeuronSpec, tables: Tables) -> np.ndarray:
-    """(transfers,) float64: what each transfer's elements take, by the nominal time; 1 without a seed."""
+    """Return the factor on each transfer's element times, (transfers,) float64; 1 without a seed."""
     count = len(tables.transfers)
     if not spec.latency_seed:
         return np.ones(count)

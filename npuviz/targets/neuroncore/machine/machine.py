@@ -1,4 +1,4 @@
-"""The NeuronCore machine behind the contract: engine, observation and contents put together."""
+"""The NeuronCore machine: implements the contract of machines with engine, observer and contents."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -61,14 +61,14 @@ class NeuronMachine(HazardMachine[Contents]):
         self._observer = observer
         values = None
         if not payload.is_estimated:
-            # Imported here: it takes a tenth of a second, and a vendor's file has no values.
+            # Imported late: it takes a tenth of a second, which files without values need not wait for.
             from npuviz.targets.neuroncore.values.engine import ValueEngine
 
             values = ValueEngine(tables, program.graph, spec, payload.inputs)
         self._contents = Contents(engine, program, values)
 
     def host_cycles(self) -> Mapping[int, int]:
-        """Node -> cycles of its call."""
+        """Return {node: cycles of its Host call}."""
         payload = self._program.payload
         assert isinstance(payload, Payload)
         code, graph = payload.tables.instructions, self._program.graph
@@ -80,28 +80,28 @@ class NeuronMachine(HazardMachine[Contents]):
         return Reports(self._engine, self._observer, self._program.listing)
 
     def reports(self) -> Sequence[DetailTable]:
-        """What bounds the run, how transfers use the DMA engines, what PSUM sums up."""
+        """Return report tables: bounds of the run, use of the DMA engines, accumulation in PSUM."""
         return self._reports.tables()
 
     def bounds(self) -> Sequence[Bound]:
-        """Least times of engines, PE array and DMA."""
+        """Return the least times of engines, PE array and DMA."""
         return self._reports.bounds()
 
     def peaks(self) -> Sequence[Peak]:
-        """DMA engines at their rate, PE with one MAC an element of its array and cycle; no byte is lost."""
+        """Return the peak rates: DMA at full rate, PE with one MAC per array element and cycle."""
         return self._observer.peaks()
 
     def values(self) -> "ValueEngine | None":
-        """The values engine with the contents of now, None for programs without values."""
+        """Return the values engine moved to the present contents, None for programs without values."""
         return self._contents.values(self._image)
 
     def unmoved_values(self) -> "ValueEngine | None":
-        """The values engine with whatever contents it has, for who brings it where they want it."""
+        """Return the values engine with its present contents, for callers that move it themselves."""
         return self._contents.engine
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """What was written by hand, by position in the log."""
+        """Bytes that the user wrote, by position in the log."""
         return self._image.edits
 
     def _broken(self, result: int) -> StopReason:
@@ -129,11 +129,13 @@ class NeuronMachine(HazardMachine[Contents]):
     # --- observation -----------------------------------------------------------------------------------
 
     def semaphores(self) -> Sequence[SemaphoreState]:
-        """Semaphores and events that the program uses."""
+        """Return the states of the semaphores and events that the program uses."""
         return self._observer.semaphores()
 
     def log(self) -> np.ndarray:
-        """(n, 2) int64 copy of the completions so far: instruction or -1 - trigger, and the time."""
+        """Return a copy of the completions so far, (n, 2) int64: instruction or -1 - trigger, and the
+        time.
+        """
         return self._engine.log().copy()
 
     # --- races -----------------------------------------------------------------------------------------
@@ -146,13 +148,13 @@ class NeuronMachine(HazardMachine[Contents]):
         )
 
     def access_table(self) -> AccessTable:
-        """What each instruction and transfer touches."""
+        """Return the table of what each instruction and transfer touches."""
         return self._accesses
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
-        """Completions so far; work reads and writes when it ends, as values are computed."""
+        """Return the order of accesses so far: all accesses of work count at its end, as for values."""
         return access_order(self._engine.log(), len(self._engine.tables.instructions))
 
     def values_at(self, position: int) -> bytes | None:
-        """What the instruction or transfer that completed at this place wrote."""
+        """Return what the completion at this position of the log wrote."""
         return self._contents.written_at(position, self._image)

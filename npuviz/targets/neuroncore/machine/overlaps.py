@@ -1,8 +1,9 @@
-"""Instructions whose results overwrite what they themselves still have to read.
+"""Find instructions whose results overwrite operands that they have not read yet.
+
 
 Assumed: engines take the elements of a partition in the order of the access patterns, and write an element
-when they have read its operands. How far they read ahead nobody publishes: on a chip some may come out right.
-A result in the very place of its operand is right.
+when they have read its operands. How far they read ahead is not published, so a chip may compute some of
+these correctly. A result in exactly the place of its operand is correct.
 """
 
 import numpy as np
@@ -16,12 +17,12 @@ _IN_ORDER = (
     *(Opcode.RECIPROCAL, Opcode.AFFINE_SELECT, Opcode.TENSOR_SCALAR_CUMULATIVE, Opcode.RANGE_SELECT),
     *(Opcode.SELECT_REDUCE, Opcode.TENSOR_SCALAR_REDUCE, Opcode.EXPONENTIAL, Opcode.STREAM_SHUFFLE),
 )
-"""An element of the result depends on as many elements of each operand as it has for each of the result's."""
+"""Opcodes whose n-th element of the result depends only on the n-th elements, or groups, of the operands."""
 _BYTES = np.array(DTYPE_BYTES, np.int64)
 
 
 def overlaps(tables: Tables) -> dict[int, str]:
-    """Instruction -> the bytes of the first element that it overwrites before it has read it."""
+    """Return {instruction: text that names the bytes it overwrites before it has read them}."""
     code = tables.instructions
     operands = code["operands"]
     space = operands["space"]
@@ -45,7 +46,7 @@ def overlaps(tables: Tables) -> dict[int, str]:
 
 
 def _reach(operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First byte and the end of what each operand touches of a partition."""
+    """Return the first byte, and one past the last, that each operand touches in a partition."""
     item = _BYTES[operands["dtype"]]
     reach = (operands["sizes"].astype(np.int64) - 1) * operands["steps"]
     address = operands["address"].astype(np.int64)
@@ -54,7 +55,7 @@ def _reach(operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _starts(operand: np.void) -> tuple[np.ndarray, int]:
-    """Byte addresses of the elements of a partition in their order, and bytes of one."""
+    """Return the byte addresses of an operand's elements in a partition, in order, and the bytes of one."""
     item = DTYPE_BYTES[int(operand["dtype"])]
     starts = np.array([int(operand["address"])], np.int64)
     for size, step in zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True):
@@ -63,10 +64,10 @@ def _starts(operand: np.void) -> tuple[np.ndarray, int]:
 
 
 def _overwritten(target: np.void, source: np.void) -> int:
-    """A byte that an element writes which a later element reads, -1 if there is none."""
+    """Return a byte that an element writes and a later element reads, -1 if there is none."""
     written, item = _starts(target)
     read, width = _starts(source)
-    # Of an operand that is one value, or repeated in ways that only the opcode knows, nothing is said.
+    # Operands of one value, or repeated in a way that depends on the opcode, are not checked.
     if len(read) % len(written) or (len(read) == len(written) == 1):
         return -1
     if item == width and len(read) == len(written) and np.array_equal(read, written):

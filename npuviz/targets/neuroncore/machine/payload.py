@@ -1,4 +1,4 @@
-"""What a NeuronCore program carries for its machine."""
+"""The part of a NeuronCore program that its machine runs: tables, inputs, reference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class Payload:
     """The tables and the values of the graph's inputs (by name).
 
     is_estimated  a vendor's program: instructions stand for real ones, durations are assumed
-    reference     of a kernel: what says what it should compute
+    reference     of a kernel: the call that computes the expected results
     """
 
     tables: Tables
@@ -26,7 +26,7 @@ class Payload:
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
-    """Digest of everything that decides a run: tables, machine, constants and inputs."""
+    """Return a digest of everything that a run depends on: tables, machine, constants and inputs."""
     found = Fingerprint(spec_text)
     tables = payload.tables
     for table in (

@@ -1,4 +1,4 @@
-"""Which bytes instructions and transfers of a program touch: ranges, gaps or not, and byte by byte."""
+"""Find the bytes that a program's instructions and transfers touch: as ranges, and exactly."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -21,7 +21,7 @@ _BYTES = np.array(DTYPE_BYTES, dtype=np.int64)
 
 
 class ProgramAccesses:
-    """The accesses of one program. Entries are instructions, and -1 less the trigger for a transfer."""
+    """The accesses of one program. An entry is an instruction, or -1 - trigger for a transfer."""
 
     def __init__(self, spec: NeuronSpec, tables: Tables, graph: Graph) -> None:
         self._spec, self._tables, self._graph = spec, tables, graph
@@ -54,7 +54,7 @@ class ProgramAccesses:
 
     @cached_property
     def _is_run(self) -> np.ndarray:
-        """By operand: whether it has no gaps."""
+        """For each operand, whether its bytes in a partition have no gaps."""
         operands = self._tables.instructions["operands"]
         sizes, steps = operands["sizes"].astype(np.int64), operands["steps"].astype(np.int64)
         counts = np.where(steps == 0, 1, sizes).prod(axis=2)
@@ -62,13 +62,13 @@ class ProgramAccesses:
 
     @cached_property
     def _is_adding(self) -> np.ndarray:
-        """By instruction: whether it adds to the bytes that are there, or leaves some of them."""
+        """For each instruction, whether it adds to the bytes in its target, or leaves some of them."""
         code = self._tables.instructions
         return (code["flags"] & Flag.ACCUMULATE > 0) | np.isin(code["opcode"], _LEAVING)
 
     @cached_property
     def operands(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of instructions as `access_rows`, their ranges, and which of them are dense."""
+        """Rows and ranges of instructions as `access_rows` returns them, and whether each row is dense."""
         rows, ranges = access_rows(self._spec, self._tables, self._graph)
         operands = self._tables.instructions["operands"]
         present = (operands["space"] == Space.SBUF) | (operands["space"] == Space.PSUM)
@@ -78,7 +78,7 @@ class ProgramAccesses:
 
     @cached_property
     def moves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same of transfers."""
+        """Rows and ranges of transfers, and whether each row is dense."""
         rows, ranges = transfer_accesses(self._spec, self._tables)
         accesses: list[Access] = []
         for transfer in self._tables.transfers:
@@ -89,7 +89,7 @@ class ProgramAccesses:
         return rows, ranges, dense
 
     def shares(self, first: int, second: int) -> bool:
-        """As ExactAccesses, of entries of the access table; moves by indices may touch anything."""
+        """Answer ExactAccesses for entries of the access table; indexed transfers may touch anything."""
         mine, theirs = self._entry(first), self._entry(second)
         if self._is_indexed(mine) or self._is_indexed(theirs):
             return True
@@ -102,7 +102,7 @@ class ProgramAccesses:
         )
 
     def touches(self, entry: int, memory: int, address: int, *, is_write: bool) -> bool:
-        """As ExactAccesses, of entries of the access table; moves by indices may touch anything."""
+        """Answer ExactAccesses for entries of the access table; indexed transfers may touch anything."""
         mine, byte = self._entry(entry), Runs(address, [(1, 1)])
         return self._is_indexed(mine) or any(
             where == memory and writes == is_write and runs.meet(byte)
@@ -110,7 +110,7 @@ class ProgramAccesses:
         )
 
     def _entry(self, number: int) -> int:
-        """An entry of the access table: instructions, then what they trigger."""
+        """Return the entry (instruction, or -1 - trigger) of a row of the access table."""
         count = len(self._tables.instructions)
         return number if number < count else count - 1 - number
 
@@ -119,7 +119,7 @@ class ProgramAccesses:
         return entry < 0 and bool(flags[-1 - entry] & (Flag.GATHER_SOURCE | Flag.SCATTER_TARGET))
 
     def runs(self, entry: int) -> Iterator[tuple[int, bool, "Runs"]]:
-        """Memory, whether it is written, and the linear byte addresses of each access."""
+        """Yield (memory, whether it is written, linear byte addresses) of each access of an entry."""
         if entry < 0:
             transfer = self._tables.transfers[int(self._tables.transfer_of[-1 - entry])]
             for descriptor in transfer.descriptors:
@@ -156,9 +156,9 @@ class ProgramAccesses:
 
 
 class Runs:
-    """The bytes base + sum of i * step, 0 <= i < size, as runs of one length.
+    """The bytes base + sum of i * step, 0 <= i < size, as runs of equal length.
 
-    starts  (n,) int64, rising; of very many, those up to MOST_RUNS
+    starts  (n,) int64, rising; at most about MOST_RUNS
     """
 
     def __init__(self, base: int, pairs: list[tuple[int, int]]) -> None:
@@ -173,7 +173,7 @@ class Runs:
         self.starts.sort()
 
     def meet(self, other: "Runs") -> bool:
-        """Whether a byte lies in both."""
+        """Return whether a byte is in both."""
         before = np.searchsorted(other.starts, self.starts, side="right") - 1
         behind = other.starts[np.maximum(before, 0)] + other.length if len(other.starts) else self.starts
         reached = (before >= 0) & (behind > self.starts)

@@ -1,4 +1,4 @@
-"""The program as words for the kernels, made from its tables."""
+"""Build the kernels' program words from a program's tables."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Track numbers that the kernel needs, from the description."""
+    """Numbers of the tracks that the kernel records on, from the machine's description."""
 
     engines: int
     pending: int
@@ -28,7 +28,7 @@ class Numbering:
 
 
 class _Words:
-    """Parts of the program words, one behind the other."""
+    """Collects the parts of the program words, one after the other, behind the header."""
 
     def __init__(self) -> None:
         self._parts: list[np.ndarray] = [np.zeros(sk.PROGRAM.num_words, dtype=np.int64)]
@@ -48,7 +48,7 @@ class _Words:
 
 
 def build_program(spec: NeuronSpec, tables: Tables, graph: Graph, numbering: Numbering) -> np.ndarray:
-    """(words,) int64: everything the kernel reads and never changes."""
+    """Build the program words, (words,) int64: everything that the kernel reads and never changes."""
     links = link(spec, tables)
     words = _Words()
     accesses, ranges = access_rows(spec, tables, graph)
@@ -76,7 +76,7 @@ def build_program(spec: NeuronSpec, tables: Tables, graph: Graph, numbering: Num
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """Lists by instruction: `items[first[i] : first[i] + count[i]]`."""
+    """A list for each instruction i: `items[first[i] : first[i] + count[i]]`."""
 
     items: np.ndarray
     first: np.ndarray
@@ -150,7 +150,7 @@ def _host_costs(spec: NeuronSpec, tables: Tables, graph: Graph, rows: np.ndarray
 
 
 def _targets(tables: Tables) -> np.ndarray:
-    """Absolute branch targets: `id` counts instructions from the start of the sequencer's program."""
+    """Return the absolute branch targets; `id` counts from the start of the sequencer's program."""
     first = np.zeros(len(tables.instructions), dtype=np.int64)
     for start, end in tables.sequencers.tolist():
         first[start:end] = start

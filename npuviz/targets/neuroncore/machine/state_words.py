@@ -1,4 +1,4 @@
-"""The words of the state at cycle 0, and where its parts stand."""
+"""Build the state words at cycle 0, and compute where their parts begin."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ FIRST_LOG = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """First words of the parts of the state, all sizes but the log's fixed by the program."""
+    """Sizes and first words of the parts of the state; all but the log's size are fixed by the program."""
 
     sequencers: int
     engines: int
@@ -31,7 +31,7 @@ class Shape:
 
 
 def make_shape(spec: NeuronSpec, tables: Tables, num_nodes: int) -> Shape:
-    """Where the parts of the state stand."""
+    """Compute where the parts of the state begin."""
     sequencers, engines = len(tables.sequencers), tables.num_cores * spec.num_dma_engines
     place = sk.CHIP.num_words
     starts: list[int] = []
@@ -53,7 +53,7 @@ def make_shape(spec: NeuronSpec, tables: Tables, num_nodes: int) -> Shape:
 
 
 def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) -> np.ndarray:
-    """(words,) int64: the state at cycle 0."""
+    """Build the state at cycle 0, (words,) int64."""
     s = np.zeros(shape.log + FIRST_LOG * sk.LOG_WORDS, dtype=np.int64)
     chip = sk.CHIP(s)
     chip.fault_instruction = -1
@@ -103,12 +103,12 @@ def build_state(spec: NeuronSpec, tables: Tables, shape: Shape, num_nodes: int) 
 
 
 def first_engine(spec: NeuronSpec, queue: QueueSet) -> int:
-    """DMA engine of a set's first ring. Assumed: sets that need few engines start at different ones."""
+    """Return the DMA engine of a set's first ring. Assumed: sets of few engines start at different ones."""
     return queue.id % spec.num_dma_engines if queue.num_queues < spec.num_dma_engines else 0
 
 
 def _completions(tables: Tables, num_nodes: int) -> np.ndarray:
-    """Completions of instructions and transfers that each graph node needs."""
+    """Count the completions of instructions and transfers that belong to each graph node."""
     done = tables.instructions["opcode"] != Opcode.END
     weights = done.astype(np.int64) + (tables.transfer_of >= 0)
     held = tables.nodes >= 0
@@ -116,7 +116,7 @@ def _completions(tables: Tables, num_nodes: int) -> np.ndarray:
 
 
 def grow_log(state: np.ndarray) -> np.ndarray:
-    """The same state with four times the room for the log."""
+    """Return a copy of the state with four times the room for the log."""
     capacity = int(sk.CHIP(state).log_capacity) * 4
     grown = np.zeros(int(sk.CHIP(state).log) + capacity * sk.LOG_WORDS, dtype=np.int64)
     grown[: len(state)] = state

@@ -1,4 +1,4 @@
-"""Waits and updates of instructions and transfers, as the kernel reads them, and who satisfies a wait."""
+"""Build the kernel's rows of waits and updates, and find which instruction satisfies each wait."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,10 +16,12 @@ WAIT_EVENT = 2
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Rows by instruction and transfer; semaphores by global index (core by core, events last).
+    """Waits and updates; semaphores have global indices (core by core, events last).
 
-    waits    (m, WAIT.num_words), updates (k, UPDATE.num_words); *_first, *_count by instruction
-    remotes  list of semaphores; transfer_* and remote_* by transfer
+    waits    (m, WAIT.num_words), wait_first and wait_count by instruction
+    updates  (k, UPDATE.num_words), update_first and update_count by instruction
+    remotes  list of semaphores, remote_first and remote_count by transfer
+    transfer_semaphore, transfer_event  by transfer, -1 for none
     """
 
     waits: np.ndarray
@@ -36,7 +38,7 @@ class Links:
 
 
 def link(spec: NeuronSpec, tables: Tables) -> Links:
-    """Number semaphores globally and find the producer of each wait."""
+    """Build the rows, with global numbers of semaphores and the producer of each wait."""
     per_core = spec.num_semaphores + spec.num_events
     cores = instruction_cores(spec, tables)
     waits, wait_first, wait_count = _waits(spec, tables, cores * per_core)
@@ -93,7 +95,7 @@ def _updates(
 
 
 def _find_producers(tables: Tables, links: Links, owners: np.ndarray) -> None:
-    """Where one program alone counts a semaphore up, the update that reaches a value is known."""
+    """Set the producer of waits whose semaphore only one sequencer counts up, so that it is known."""
     sources: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     unclear: set[int] = set()
     for owner, row in zip(owners.tolist(), links.updates.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""What a NeuronCore's instructions and transfers read and wrote, and what their semaphores ordered."""
+"""Make trails: accesses of completed instructions and transfers, and the order that semaphores gave them."""
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -25,7 +25,7 @@ _A = sk.ACCESS
 
 
 class TrailMaker:
-    """Trails of one program, of whatever has completed."""
+    """Makes trails of one program from logs of completions."""
 
     def __init__(
         self, spec: NeuronSpec, tables: Tables, program: Program, unit_name: Callable[[int], str]
@@ -33,12 +33,12 @@ class TrailMaker:
         self._spec, self._tables, self._program = spec, tables, program
         self._unit_name = unit_name
         self.accesses = ProgramAccesses(spec, tables, program.graph)
-        """What the program's instructions and transfers touch."""
+        """The accesses of the program's instructions and transfers."""
         self._hbm = hbm_memory(spec)
         self._shared: dict[tuple[int, int], bool] = {}
 
     def trail(self, log: np.ndarray, is_finished: bool) -> MemoryTrail:
-        """The trail of completions. log  (n, 2) int64 as Engine.log."""
+        """Make the trail of a log of completions, (n, 2) int64 as `Engine.log` returns it."""
         order = _Order(self._tables, self._links, log[:, 0])
         steps = np.array(order.steps, dtype=np.int64).reshape(-1, 3)
         entry = steps[:, 0]
@@ -69,7 +69,9 @@ class TrailMaker:
         )
 
     def overlaps(self, log: np.ndarray) -> Iterator[Hazard]:
-        """What instructions have overwritten of their own operands. log  as of `trail`."""
+        """Yield a hazard for each completed instruction that overwrote its own operands; `log` as in
+        `trail`.
+        """
         describe = self._program.listing.describe
         for index, cycle in log[np.isin(log[:, 0], [*self._overlaps])].tolist() if self._overlaps else ():
             place, unit = self._overlaps[index], self._unit_name(describe(index).unit)
@@ -104,7 +106,7 @@ class TrailMaker:
 
     @cached_property
     def _kept(self) -> np.ndarray:
-        """Outputs, and tensors of the graph: people and checks read them."""
+        """Accesses of outputs and of tensors of the graph, which users and checks may read."""
         outputs = set(self._tables.outputs.values())
         return self._rows(lambda v: v.kind == "output" or v.id in outputs or v.tensor >= 0)
 
@@ -148,7 +150,7 @@ class TrailMaker:
         return every[np.argsort(every[:, STEP], kind="stable")]
 
     def _share(self, first: int, second: int) -> bool:
-        """Whether two log entries touch a byte in common that one of them writes."""
+        """Return whether two log entries touch a common byte that one of them writes."""
         found = self._shared.get((first, second))
         if found is None:
             found = self._shared[first, second] = any(
@@ -160,19 +162,19 @@ class TrailMaker:
 
 
 class _Memory:
-    """Name, banks, bytes of a bank."""
+    """A memory of the trail: name, number of banks, bytes of a bank."""
 
     def __init__(self, name: str, banks: int, size: int) -> None:
         self.name, self.banks, self.bytes = name, banks, size
 
 
 def _lists(rows: list[Any], first: np.ndarray, count: np.ndarray) -> list[list[Any]]:
-    """Rows one list after the other, as lists."""
+    """Split rows into a list for each (first, count)."""
     return [rows[start : start + n] for start, n in zip(first.tolist(), count.tolist(), strict=True)]
 
 
 class _Order:
-    """Steps of a log with those that stand for counts of semaphores between them.
+    """Converts a log into steps, with further steps for counts of semaphores, and their order.
 
     steps   (entry, thread or -1, position in the log)
     orders  (step, later step that waited for it)
@@ -207,7 +209,11 @@ class _Order:
                 self._transfer(entry, position)
 
     def _find_ordinals(self) -> dict[tuple[int, int], int]:
-        """(semaphore, instruction) -> how many updates of it come before and with that instruction's."""
+        """Return {(semaphore, instruction): updates of it up to and with this instruction's}, in program
+        order.
+
+        Empty if the log repeats instructions, as in loops.
+        """
         found: dict[tuple[int, int], int] = {}
         if self._repeats:
             return found
@@ -231,7 +237,7 @@ class _Order:
 
     def _transfer(self, entry: int, position: int) -> None:
         step = len(self.steps)
-        # Rings serve in order, each for itself: transfers of one queue set may overlap.
+        # Each ring serves in order independently, so transfers of one queue set may overlap.
         self.steps.append((entry, SEATLESS, position))
         trigger = self._step_of.get(-1 - entry)
         if trigger is not None:
@@ -240,7 +246,7 @@ class _Order:
             self._counted(semaphore, step, position)
 
     def _counted(self, semaphore: int, step: int, position: int) -> None:
-        """A step of its own for the new count of a semaphore: over after this one and all counted before."""
+        """Add a step for the new count of a semaphore, which comes after `step` and all earlier counts."""
         chain = self._count.setdefault(semaphore, [])
         node = len(self.steps)
         self.steps.append((0, -1, position))
@@ -250,7 +256,7 @@ class _Order:
         chain.append(node)
 
     def _waited(self, entry: int) -> list[int]:
-        """Steps of counts that an instruction waited for; where it is not known which, all up to now."""
+        """Return the count steps that an instruction waited for; the latest where it is unknown which."""
         found: list[int] = []
         for semaphore, producer in self._waits[entry]:
             chain = self._count.get(semaphore)

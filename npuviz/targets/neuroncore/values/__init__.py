@@ -1,1 +1,1 @@
-"""What instructions and transfers compute: the contents of all memories after any prefix of the log."""
+"""Compute values: the contents of all memories after any prefix of the log of completions."""

@@ -1,4 +1,4 @@
-"""What Vector's instructions with accumulators compute: selections, reductions and running results."""
+"""Plan Vector's instructions that use accumulators: selections, reductions and running results."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ _IDENTITY = {
     Alu.MAXIMUM: -np.inf,
     Alu.MINIMUM: np.inf,
 }
-"""What a reset leaves in the accumulators. Ref: SDK isa."""
+"""Value of the accumulators after a reset. Ref: SDK isa."""
 _SCANS = {
     Alu.ADD: vk.SCAN_ADD,
     Alu.SUBTRACT: vk.SCAN_SUBTRACT,
@@ -32,7 +32,7 @@ class _Accumulators:
     """The accumulators of the partitions that an instruction works on."""
 
     def __init__(self, build: Build, source: Operand, like: np.ndarray, op: int) -> None:
-        """`op` combines; a command that loads takes ARG1 or imm1."""
+        """Prepare accumulators that combine by `op`; a load command takes ARG1 or imm1."""
         if op not in _IDENTITY:
             raise ValueFault(f"operator {op} does not accumulate")
         core = len(build.chip.sbuf) + build.ins.core
@@ -49,9 +49,9 @@ class _Accumulators:
         build.accumulates = core
 
     def prepare(self) -> bool:
-        """Reset or load as the command says; whether results are to be taken in.
+        """Reset or load the accumulators by the command; return whether results are to be reduced into them.
 
-        Without a command their state is not known afterwards: it becomes NaN. Ref: SDK isa.
+        Without a command their state is undefined afterwards, here NaN. Ref: SDK isa.
         """
         if self.command == ReduceCmd.IDLE:
             self.lanes.fill(np.nan)
@@ -62,14 +62,14 @@ class _Accumulators:
         return self.command in (ReduceCmd.REDUCE, ReduceCmd.RESET_REDUCE, ReduceCmd.LOAD_REDUCE)
 
     def take(self, made: np.ndarray) -> None:
-        """Reduce results into them."""
+        """Reduce results into the accumulators if the command says so, and write RES."""
         if self.prepare():
             flat = made.reshape(made.shape[0], -1)
             alu.FLOAT_OPERATORS[self.op](self.lanes, alu.reduce_values(self.op, flat, (1,)), self.lanes)
         self.read_out()
 
     def read_out(self) -> None:
-        """Write them to RES."""
+        """Write the accumulators to RES if it is present."""
         if self._result is None:
             return
         found = -self.lanes if self._negates else self.lanes
@@ -86,7 +86,7 @@ def _finished(build: Build, compute: Step, made: np.ndarray, accumulators: _Accu
 
 
 def tensor_scalar_reduce(build: Build) -> Plan:
-    """DST = SRC0 op0 ARG0; the accumulators take op1 over the free dimensions."""
+    """Plan DST = SRC0 op0 ARG0; the accumulators take op1 over the free dimensions."""
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
@@ -98,7 +98,7 @@ def tensor_scalar_reduce(build: Build) -> Plan:
 
 
 def exponential(build: Build) -> Plan:
-    """DST = exp(SRC0 - ARG0); the accumulators take the sum."""
+    """Plan DST = exp(SRC0 - ARG0); the accumulators take the sum."""
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
     x, y, made = build.floats(a), build.argument(ARG0, 0, a, source.partitions), build.sink(out, target.dtype)
@@ -112,7 +112,7 @@ def exponential(build: Build) -> Plan:
 
 
 def select_reduce(build: Build) -> Plan:
-    """DST = SRC0 where SRC1 is not 0 (REVERSE0: is 0), else ARG0; the accumulators take the maximum."""
+    """Plan DST = SRC0 where SRC1 is not 0 (REVERSE0: is 0), else ARG0; the accumulators take the maximum."""
     source, predicate, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, p, out = build.arrange(source, predicate, target)
     x, other = build.floats(a), build.argument(ARG0, 0, a, source.partitions)
@@ -127,7 +127,9 @@ def select_reduce(build: Build) -> Plan:
 
 
 def range_select(build: Build) -> Plan:
-    """DST = SRC0 where imm2 + its column passes op0 ARG0 and op1 ARG1, else FP32_MIN; then the maximum."""
+    """Plan DST = SRC0 where imm2 + its column passes op0 ARG0 and op1 ARG1, else FP32_MIN; then the
+    maximum.
+    """
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
@@ -150,7 +152,7 @@ def range_select(build: Build) -> Plan:
 
 
 def tensor_scalar_cumulative(build: Build) -> Plan:
-    """DST[i] = accumulator = op1 of SRC0[i] op0 ARG0 and the accumulator."""
+    """Plan DST[i] = accumulator = op1 of SRC0[i] op0 ARG0 and the accumulator."""
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)

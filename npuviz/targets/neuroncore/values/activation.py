@@ -1,6 +1,6 @@
-"""The functions of the activation instruction, in fp32, and where their results are valid.
+"""The functions of the activation instruction, in fp32, and the ranges of their valid inputs.
 
-Ref: SHARED (names and ranges), ACTDOC; formulas are the usual ones. The hardware approximates them by
+Ref: SHARED (names and ranges), ACTDOC; the formulas are the usual ones. The hardware approximates them by
 piecewise polynomials, so its results differ from these in the last bits.
 """
 
@@ -13,7 +13,7 @@ from npuviz.targets.neuroncore.isa import Activation
 from npuviz.targets.neuroncore.kernels import values as vk
 
 Function = Callable[[np.ndarray, np.ndarray, float], object]
-"""f(x, out, alpha): x is a contiguous temporary that may be overwritten; out may be x."""
+"""f(x, out, alpha) writes into out; x is a contiguous temporary that may be overwritten; out may be x."""
 
 RANGES: dict[int, tuple[float, float]] = {
     Activation.LOG: (2.0**-64, 2.0**64),
@@ -23,11 +23,11 @@ RANGES: dict[int, tuple[float, float]] = {
     Activation.RSQRT: (2.0**-87, 2.0**97),
     Activation.RECIPROCAL: (2.0**-42, 2.0**42),
 }
-"""Valid inputs, ends included; of RECIPROCAL the magnitude. Functions not named take everything."""
+"""Valid inputs, ends included; for RECIPROCAL their magnitude. Other functions take any input."""
 
 
 def outside_range(function: int, values: np.ndarray) -> tuple[int, float] | None:
-    """Flat index and value of the first input outside the function's range, or None."""
+    """Return flat index and value of the first input outside the function's range, or None."""
     valid = RANGES.get(function)
     if valid is None:
         return None
@@ -41,7 +41,7 @@ def outside_range(function: int, values: np.ndarray) -> tuple[int, float] | None
 
 
 def range_text(function: int) -> str:
-    """The valid range in words."""
+    """Return the valid range as text."""
     low, high = RANGES[function]
     if function == Activation.SIN:
         return "[-pi, pi]"
@@ -61,7 +61,7 @@ def _prelu(x: np.ndarray, out: np.ndarray, alpha: float) -> None:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x)."""
+    """Return 1 / (1 + e^-x)."""
     return np.divide(1.0, np.add(np.exp(-x), 1.0))
 
 
@@ -93,7 +93,8 @@ def _times_sigmoid_dx(factor: float) -> Function:
     def run(x: np.ndarray, out: np.ndarray, alpha: float) -> None:
         scaled = x * np.float32(factor)
         share = sigmoid(scaled)
-        # Where the sigmoid is exactly 0 or 1 the derivative is it (an infinite x would give NaN).
+        # Where the sigmoid is exactly 0 or 1 it is the derivative, too (the formula gives NaN for an
+        # infinite x).
         slope = np.where((share == 0) | (share == 1), 0, scaled * (np.float32(1.0) - share))
         np.multiply(share, slope + np.float32(1.0), out=out)
 
@@ -101,7 +102,7 @@ def _times_sigmoid_dx(factor: float) -> Function:
 
 
 def softplus(x: np.ndarray) -> np.ndarray:
-    """ln(1 + e^x), also for large x."""
+    """Return ln(1 + e^x), without overflow for large x."""
     return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
 
 
@@ -110,7 +111,9 @@ def _mish(x: np.ndarray, out: np.ndarray, alpha: float) -> None:
 
 
 def _sin(x: np.ndarray, out: np.ndarray, alpha: float) -> None:
-    """Beyond pi the last polynomial goes on: the cubic at +-pi. Ref: ACTDOC (sin(9.0) is about 27.65)."""
+    """Compute sin; beyond +-pi continue the last polynomial, a cubic. Ref: ACTDOC (sin(9.0) is about
+    27.65).
+    """
     pi = np.float32(math.pi)
     beyond = np.abs(x) > pi
     if beyond.any():

@@ -1,4 +1,4 @@
-"""What the ALU operators compute: in fp32, on bit patterns, or in integers. Ref: SHARED (section 2.4).
+"""The ALU operators: in fp32, on bit patterns, or in integers. Ref: SHARED (section 2.4).
 
 Every function is `f(x, y, out)`; x and y are arrays or numbers that broadcast to `out`, which may be x
 or y. Numpy's warnings must be off.
@@ -74,21 +74,21 @@ def _wide(values: Values) -> Values:
 
 
 def _divide_whole(x: Values, y: Values, out: np.ndarray) -> None:
-    """Quotient towards 0; something over 0 is 0 (assumed)."""
+    """Compute the quotient, rounded towards 0; division by 0 gives 0 (assumed)."""
     a, b = np.broadcast_arrays(_wide(x), _wide(y))
     quotient = np.floor_divide(np.abs(a), np.maximum(np.abs(b), 1))
     np.copyto(out, np.where(b == 0, 0, np.sign(a) * np.sign(b) * quotient), casting="unsafe")
 
 
 def _remainder_whole(x: Values, y: Values, out: np.ndarray) -> None:
-    """Remainder with the sign of the divisor; by 0 it is 0 (assumed)."""
+    """Compute the remainder with the sign of the divisor; 0 for a divisor of 0 (assumed)."""
     a, b = np.broadcast_arrays(_wide(x), _wide(y))
     found = np.remainder(a, np.where(b == 0, 1, b))
     np.copyto(out, np.where(b == 0, 0, found), casting="unsafe")
 
 
 def _power_whole(x: Values, y: Values, out: np.ndarray) -> None:
-    """Power modulo 2**32; a negative exponent gives the quotient towards 0."""
+    """Compute the power modulo 2**32; a negative exponent gives the quotient rounded towards 0."""
     base, exponent = np.broadcast_arrays(_wide(x), _wide(y))
     square = base.astype(np.uint64)
     left = np.maximum(exponent, 0).astype(np.uint64)
@@ -156,7 +156,7 @@ REDUCTIONS: dict[int, np.ufunc] = {
 
 
 def reduce_values(op: int, values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Reduce `values` over trailing axes; the result has their type (truth values too).
+    """Reduce `values` over trailing axes; the result has the same type, also for logical operators.
 
     Raises KeyError for an operator that is no reduction.
     """

@@ -15,7 +15,9 @@ from npuviz.targets.neuroncore.values.memory import GRANULE, Dims, Mask, Sram, V
 
 
 class HbmArray:
-    """A variable: `flat` holds its bytes; `written` is None where all of it has contents."""
+    """A variable in HBM: `flat` holds its bytes; `written` is None if all bytes have contents from the
+    start.
+    """
 
     def __init__(self, variable: Variable, initial: np.ndarray | None) -> None:
         self.variable = variable
@@ -29,19 +31,19 @@ class HbmArray:
 
     @property
     def flat(self) -> np.ndarray:
-        """(size,) uint8. Expands a constant of one repeated value."""
+        """The bytes, (size,) uint8; expands a constant of one repeated value."""
         if self._flat is None:
             self._flat = np.zeros(self.size, np.uint8) if self._initial is None else self._bytes()
         return self._flat
 
     def make_private(self) -> None:
-        """Give a shared variable bytes of its own; views made before show the old ones."""
+        """Copy the bytes of a shared variable, to be changed; earlier views still show the old ones."""
         if not self.is_private:
             self._flat = self.flat.copy()
             self.is_private = True
 
     def reset(self) -> None:
-        """Return to the contents before the program started."""
+        """Restore the contents from before the program started."""
         if self.is_private:
             self.flat[:] = 0 if self._initial is None else self._bytes()
             if self._initial is None and self.written is not None:
@@ -62,7 +64,7 @@ class HbmArray:
         return made
 
     def access(self, offset: int, dims: Dims, dtype: np.dtype) -> tuple[np.ndarray, list[Mask]]:
-        """View of a DMA pattern of bytes. Raises ValueFault past the variable."""
+        """Return a view of a DMA pattern of bytes, and its masks. Raises ValueFault outside the variable."""
         item = dtype.itemsize
         low, high = reach(dims)
         low, high = offset + low, offset + high + item
@@ -82,9 +84,9 @@ class HbmArray:
         return view, [Mask(self.written[rows]) if isinstance(rows, slice) else Mask(self.written, rows)]
 
     def _one_value(self, dtype: np.dtype, offset: int, strides: tuple[int, ...]) -> np.ndarray | None:
-        """The element that the pattern sees everywhere in a constant of one repeated value, or None.
+        """Return the element that the pattern has everywhere in a constant of one repeated value, or None.
 
-        Such a constant is not expanded in memory.
+        This way such a constant is not expanded in memory.
         """
         initial = self._initial
         if self.is_private or self._flat is not None or initial is None or initial.size < 2:
@@ -100,7 +102,7 @@ class HbmArray:
         return np.frombuffer(data[:period] * (dtype.itemsize // period), dtype).reshape(())
 
     def array(self) -> np.ndarray:
-        """The contents as the variable's shape and type; a view, or the objects of text."""
+        """Return the contents in the variable's shape and type: a view, or an array of objects for text."""
         if self.dtype.kind == "O":
             return self.objects if self.objects is not None else np.full(self.variable.shape, "", self.dtype)
         count = prod(self.variable.shape)
@@ -110,10 +112,10 @@ class HbmArray:
 
 
 class Chip:
-    """All memories of a program's machine, and the state of the engines that computes values.
+    """All memories of a program's machine, and the state of its engines that values depend on.
 
     inputs        graph input name -> array; cast to the type of the input's variable
-    accumulators  those of each core's Scalar engine, then those of each core's Vector engine
+    accumulators  of each core's Scalar engine, then of each core's Vector engine
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class Chip:
         self._scratch: dict[tuple[int, str], np.ndarray] = {}
 
     def sram(self, core: int, space: int) -> Sram:
-        """The memory of an operand. Raises ValueFault for no memory."""
+        """Return the memory of an operand. Raises ValueFault if the space is none."""
         if space == Space.SBUF:
             return self.sbuf[core]
         if space == Space.PSUM:
@@ -140,13 +142,13 @@ class Chip:
         raise ValueFault("an operand is missing")
 
     def own(self, array: HbmArray) -> None:
-        """Make sure that a variable can be written. Views of it made before may be stale then."""
+        """Make a variable writable; earlier views of it may be stale afterwards."""
         if not array.is_private:
             array.make_private()
             self.num_private += 1
 
     def access(self, core: int, access: Access, dims: Dims, dtype: np.dtype) -> tuple[np.ndarray, list[Mask]]:
-        """View of a descriptor's access with its dimensions outermost first."""
+        """Return a view of a descriptor's access, with dimensions outermost first, and its masks."""
         if access.variable == SBUF:
             return self.sbuf[core].access(access.offset, dims, dtype)
         if not 0 <= access.variable < len(self.variables):
@@ -154,7 +156,7 @@ class Chip:
         return self.variables[access.variable].access(access.offset, dims, dtype)
 
     def scratch(self, slot: int, shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
-        """A contiguous temporary array; one of the same slot is the same memory."""
+        """Return a contiguous temporary array; arrays of the same slot share memory."""
         count = prod(shape)
         found = self._scratch.get((slot, dtype))
         if found is None or len(found) < count:

@@ -1,4 +1,4 @@
-"""The chip's memories as a log moves them: entries applied, undone, and whole states kept."""
+"""Apply and undo log entries on the chip's memories, and keep and restore whole states."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from npuviz.targets.neuroncore.values.spans import spans_of
 
 @dataclass(frozen=True, slots=True)
 class _KeptVariable:
-    """Bytes and flags of a variable, shared by the states between which it did not change."""
+    """Bytes and flags of a variable, shared by kept states between which it did not change."""
 
     flat: np.ndarray
     written: np.ndarray | None
@@ -24,13 +24,13 @@ class _KeptVariable:
 
 @dataclass(frozen=True, slots=True)
 class KeptChip:
-    """A whole state: arrays of the memories on chip, and the variables that were written."""
+    """A kept state: arrays of the on-chip memories, and the variables that were written."""
 
     state: tuple[np.ndarray, ...]
     variables: tuple[_KeptVariable | None, ...]
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """All arrays."""
+        """Yield all arrays."""
         yield from self.state
         for kept in self.variables:
             if kept is not None:
@@ -38,9 +38,9 @@ class KeptChip:
 
 
 class ChipContents:
-    """Memories of a chip, and who plans what log entries do to them.
+    """The memories of a chip, with the planner that turns log entries into changes of them.
 
-    An entry is an instruction's index, or -1 - index where the transfer that it triggered is complete.
+    An entry is an instruction's index, or -1 - index for the completion of the transfer that it triggered.
     """
 
     def __init__(self, chip: Chip, planner: Planner, report: Report) -> None:
@@ -51,7 +51,7 @@ class ChipContents:
         self._last: dict[HbmArray, _KeptVariable] = {}
 
     def apply(self, entry: int, undoable: bool) -> Undo | None:
-        """Do what a log entry does."""
+        """Apply a log entry; return how to undo it if `undoable`."""
         index = entry if entry >= 0 else -1 - entry
         try:
             plan = self.planner.plan(entry)
@@ -70,7 +70,7 @@ class ChipContents:
         return undo
 
     def apply_edit(self, edit: Edit, undoable: bool) -> Undo | None:
-        """Write bytes by hand."""
+        """Write the bytes of a user's edit; return how to undo it if `undoable`."""
         spans = spans_of(self.chip, edit.memory, edit.address, len(edit.data))
         for span in spans:
             if isinstance(span.memory, HbmArray) and not span.memory.is_private:
@@ -89,13 +89,13 @@ class ChipContents:
         return undo
 
     def _note(self, plan: Plan) -> None:
-        """Remember what a plan has written."""
+        """Mark the granules and variables that a plan has written."""
         for mask in plan.marks:
             mask.mark()
         self._dirty.update(plan.arrays)
 
     def _undo_of(self, plan: Plan) -> Undo:
-        """How to return from a plan that is about to run."""
+        """Save what a plan that is about to run will change."""
         chip = self.chip
         views = tuple((view, view.copy()) for view in plan.writes)
         flags = tuple((mask, mask.copy()) for mask in plan.marks)
@@ -121,7 +121,7 @@ class ChipContents:
     # Whole states -------------------------------------------------------------------------------
 
     def keep(self) -> KeptChip:
-        """The present state; variables that did not change since the last are shared with it."""
+        """Keep the present state; variables unchanged since the last kept state are shared with that."""
         for array in self._dirty:
             flags = array.written
             self._last[array] = _KeptVariable(
@@ -132,7 +132,7 @@ class ChipContents:
         return KeptChip(tuple(array.copy() for array in self._state_arrays()), variables)
 
     def restore(self, kept: KeptChip | None) -> None:
-        """Return to a state; None: the beginning."""
+        """Restore a kept state; None: the state before the program started."""
         for number, array in enumerate(self.chip.variables):
             wanted = kept.variables[number] if kept is not None else None
             if array not in self._dirty and self._last.get(array) is wanted:

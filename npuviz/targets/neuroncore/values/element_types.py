@@ -1,8 +1,8 @@
-"""Element types in the machine's memories: how numbers are read into fp32 and written back.
+"""Convert between the element types of the machine's memories and fp32 or integers.
 
 Casts to a narrower float round to nearest even. What is too large becomes infinite (Ref: SDK isa,
 range_select); float8_e4m3fn, which has no infinity, saturates. Casts of floats to integers round to nearest
-even and saturate, NaN becomes 0; bool is 0 or 1. Assumed but for infinity: the vendor documents that
+even and saturate, NaN becomes 0; bool is 0 or 1. Assumed except for infinity: the vendor documents that
 engines cast, not how.
 """
 
@@ -37,7 +37,7 @@ NUMPY_DTYPES: tuple[np.dtype, ...] = tuple(
         np.bool_,
     )
 )
-"""numpy types by isa.Dtype. tfloat32 lies in memory as a float32."""
+"""numpy types by isa.Dtype. tfloat32 is stored as a float32."""
 
 INTEGERS = frozenset(
     (Dtype.INT32, Dtype.UINT32, Dtype.INT16, Dtype.UINT16, Dtype.INT8, Dtype.UINT8, Dtype.BOOL)
@@ -47,9 +47,9 @@ Load = Callable[[], object]
 
 
 def loader(view: np.ndarray, out: np.ndarray) -> Load:
-    """What copies `view` (any element type) into `out` (float32 of the same shape)."""
+    """Return a function that copies `view` (any element type) into `out` (float32 of the same shape)."""
     if view.dtype == np.float16:
-        # Three times as fast as the processor's conversion of one element after the other.
+        # A table is three times as fast as the processor's conversion, one element at a time.
         bits, table = view.view(np.uint16), half_table()
         return lambda: np.take(table, bits, out=out, mode="clip")
     return lambda: np.copyto(out, view, casting="unsafe")
@@ -57,12 +57,12 @@ def loader(view: np.ndarray, out: np.ndarray) -> Load:
 
 @lru_cache(maxsize=1)
 def half_table() -> np.ndarray:
-    """The float32 value of every float16 bit pattern."""
+    """Return the float32 value of every float16 bit pattern."""
     return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
 def storer(source: np.ndarray, view: np.ndarray, rounds_tf32: bool = False) -> Load:
-    """What writes `source` (float32) to `view` (any element type) of the same shape."""
+    """Return a function that writes `source` (float32) to `view` (any element type) of the same shape."""
     if rounds_tf32:
         return lambda: np.copyto(view, round_tf32(source))
     if view.dtype == np.float32:
@@ -71,9 +71,9 @@ def storer(source: np.ndarray, view: np.ndarray, rounds_tf32: bool = False) -> L
 
 
 def convert_into(out: np.ndarray, values: np.ndarray) -> None:
-    """Write `values` into `out` of the same shape, cast as the module says.
+    """Write `values` into `out` of the same shape, cast as the module's docstring says.
 
-    Integers to integers keep the low bits. Numpy's warnings of overflow must be off.
+    From integers to integers the low bits are kept. Numpy's warnings of overflow must be off.
     """
     to, kind = out.dtype, values.dtype.kind
     if to == values.dtype or to.kind in "fc" or to == _BFLOAT16:
@@ -90,7 +90,7 @@ def convert_into(out: np.ndarray, values: np.ndarray) -> None:
 
 
 def converted(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A new contiguous array of another type, cast as the module says."""
+    """Return a new contiguous array of another type, cast as the module's docstring says."""
     made = np.empty(values.shape, dtype)
     with np.errstate(all="ignore"):
         convert_into(made, values)
@@ -114,7 +114,7 @@ def _whole(values: np.ndarray, to: np.dtype) -> np.ndarray:
 
 
 def round_tf32(values: np.ndarray) -> np.ndarray:
-    """float32 values rounded to the 10 mantissa bits of tf32, to nearest even."""
+    """Round float32 values to the 10 mantissa bits of tf32, to nearest even."""
     bits = values.view(np.uint32) if values.flags.c_contiguous else values.copy().view(np.uint32)
     rounded = (bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
     special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
@@ -122,7 +122,7 @@ def round_tf32(values: np.ndarray) -> np.ndarray:
 
 
 def as_int32(values: np.ndarray) -> np.ndarray:
-    """Integers as int32 (uint32 wraps); floats rounded and saturated. A new array unless it is int32."""
+    """Convert to int32: uint32 wraps, floats are rounded and saturated; int32 itself is returned uncopied."""
     if values.dtype.kind in "iub":
         return values.astype(np.int32, copy=False)
     made = np.empty(values.shape, np.int32)
@@ -131,13 +131,13 @@ def as_int32(values: np.ndarray) -> np.ndarray:
 
 
 def bits_of(values: np.ndarray) -> np.ndarray:
-    """Bit patterns of the elements, zero-extended to uint32."""
+    """Return the bit patterns of the elements, zero-extended to uint32."""
     kind = np.dtype(f"u{values.dtype.itemsize}")
     return values.view(kind).astype(np.uint32, copy=False)
 
 
 def signed_bits_of(values: np.ndarray) -> np.ndarray:
-    """Bit patterns of the elements, sign-extended to int32."""
+    """Return the bit patterns of the elements, sign-extended to int32."""
     kind = np.dtype(f"i{values.dtype.itemsize}")
     return values.view(kind).astype(np.int32, copy=False)
 

@@ -19,10 +19,11 @@ from npuviz.targets.neuroncore.values.transfer import TRANSPOSE_ORDER
 
 
 class ValueEngine(Replay[ChipContents]):
-    """Contents of SBUF, PSUM, HBM and accumulators. Any thread may ask; one at a time is served.
+    """Computes the contents of SBUF, PSUM, HBM and accumulators. Thread-safe; calls are served one at a time.
 
     inputs  graph input name -> array; an absent one is 0
-    Arrays returned are the caller's.
+
+    Returned arrays belong to the caller.
     """
 
     limits = ReplayLimits(keep_seconds=1.0, kept_states=8, undone_entries=1024)
@@ -54,9 +55,9 @@ class ValueEngine(Replay[ChipContents]):
     # Reading ------------------------------------------------------------------------------------
 
     def read(self, memory: int, address: int, size_bytes: int) -> bytes:
-        """Bytes of a memory (id of the machine's description) here; what nobody wrote is 0.
+        """Return bytes of a memory (id of the machine's description); unwritten bytes are 0.
 
-        Of SBUF and PSUM the address is partition * partition bytes + byte.
+        In SBUF and PSUM the address is partition * partition bytes + byte.
         """
         with self.lock:
             made = np.zeros(size_bytes, np.uint8)
@@ -67,34 +68,34 @@ class ValueEngine(Replay[ChipContents]):
     def read_at(
         self, log: np.ndarray, edits: tuple[Edit, ...], memory: int, address: int, size_bytes: int
     ) -> bytes:
-        """`advance_to` and `read` as one."""
+        """Move to a position of the log and `read`, without another thread in between."""
         with self.at(log, edits):
             return self.read(memory, address, size_bytes)
 
     def variable(self, number: int) -> np.ndarray:
-        """A copy of a variable of the program, in its shape and type."""
+        """Return a copy of a variable of the program, in its shape and type."""
         with self.lock:
             return self._chip.variables[number].array().copy()
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """A copy of a graph tensor in the type in which HBM holds it; None if HBM does not."""
+        """Return a copy of a graph tensor in its type in HBM; None if HBM does not hold it."""
         with self.lock:
             home = self.contents.planner.homes.get(tensor)
             return None if home is None else home.array().copy()
 
     def variable_of(self, tensor: int) -> int:
-        """The variable that `tensor` shows, -1 if there is none."""
+        """Return the variable that `tensor` returns, -1 if there is none."""
         home = self.contents.planner.homes.get(tensor)
         return -1 if home is None else home.variable.id
 
     def is_complete(self, number: int) -> bool:
-        """Whether all bytes of a variable have been written (in granules of 64 bytes)."""
+        """Return whether all bytes of a variable have been written (in granules of 64 bytes)."""
         with self.lock:
             flags = self._chip.variables[number].written
             return flags is None or bool(flags.all())
 
     def written_elements(self, number: int) -> np.ndarray:
-        """Which elements of a variable have been written: flat bool, in granules of 64 bytes."""
+        """Return whether each element of a variable has been written: flat bool, in granules of 64 bytes."""
         with self.lock:
             array = self._chip.variables[number]
             item = max(1, array.dtype.itemsize)
@@ -105,9 +106,9 @@ class ValueEngine(Replay[ChipContents]):
             return array.written[first]
 
     def operand(self, index: int, position: int) -> np.ndarray:
-        """A copy of the elements of an instruction's operand: (partitions, *dims).
+        """Return a copy of the elements of an instruction's operand: (partitions, *dims).
 
-        Raises ValueError where the instruction has no such operand in a memory.
+        Raises ValueError if the instruction has no such operand in a memory.
         """
         with self.lock:
             ins = self.contents.planner.instruction(index)
@@ -120,7 +121,9 @@ class ValueEngine(Replay[ChipContents]):
             return found.view.copy()
 
     def written_by(self, entry: int) -> bytes:
-        """What is now where a log entry writes; b"" for one that is not executed."""
+        """Return the present bytes at the places that a log entry writes; b"" for one that is not
+        executed.
+        """
         with self.lock:
             try:
                 plan = self.contents.planner.plan(entry)
@@ -129,13 +132,13 @@ class ValueEngine(Replay[ChipContents]):
             return b"".join(view.tobytes() for view in plan.writes)
 
     def accumulators(self, core: int) -> np.ndarray:
-        """(128,) float32: the accumulators of a core's Activation engine."""
+        """Return the accumulators of a core's Scalar (activation) engine, (128,) float32."""
         with self.lock:
             if not self.is_made:
                 return np.zeros(NUM_PARTITIONS, np.float32)
             return self._chip.accumulators[core].copy()
 
     def table_set(self, core: int) -> int:
-        """The activation table set that a core has loaded, -1 before the first."""
+        """Return the activation table set that a core has loaded, -1 before the first."""
         with self.lock:
             return int(self._chip.table_sets[core]) if self.is_made else -1

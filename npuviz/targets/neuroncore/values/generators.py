@@ -1,4 +1,4 @@
-"""What the random number generators of Vector and GpSimd give."""
+"""Plan the random number generators of Vector and GpSimd."""
 
 import numpy as np
 
@@ -9,7 +9,9 @@ from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 
 def rng(build: Build) -> Plan:
-    """DST = random bits, the same for equal imm0 and imm1. Assumed: the vendor's algorithm is not public."""
+    """Plan DST = random bits, the same for equal imm0 and imm1. Assumed: the vendor's algorithm is not
+    public.
+    """
     target = build.target(DST)
     if target.dtype not in INTEGERS:
         raise ValueFault("RNG gives bits to a tile of integers")

@@ -1,4 +1,4 @@
-"""What GpSimd's instructions and Vector's searches compute."""
+"""Plan GpSimd's instructions and Vector's searches."""
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from npuviz.targets.neuroncore.values.plan import Build, Plan
 _EIGHT = 8
 _QUADRANT = 32
 _GROUP = 16
-"""Partitions of a processor of GpSimd."""
+"""Partitions of each processor of GpSimd."""
 _KEEP = 255
 
 
 def _affine(build: Build, partitions: int, count: int) -> np.ndarray:
-    """imm0 + imm1 * partition + sum of index * step as (partitions, count) int64.
+    """Return imm0 + imm1 * partition + sum of index * step as (partitions, count) int64.
 
-    Partitions count from the operand's first. The PATTERN's sizes must make `count`.
+    Partitions count from the operand's first. The product of the PATTERN's sizes must be `count`.
     """
     ins = build.ins
     space, _, _, _, _, sizes, steps = ins.operands[ARG0]
@@ -35,7 +35,7 @@ def _affine(build: Build, partitions: int, count: int) -> np.ndarray:
 
 
 def iota(build: Build) -> Plan:
-    """DST = the affine expression; integers wrap to 32 bits."""
+    """Plan DST = the affine expression; integers wrap to 32 bits."""
     target = build.target(DST)
     values = _affine(build, target.partitions, target.count).astype(np.int32).reshape(target.view.shape)
     out = target.view
@@ -43,7 +43,7 @@ def iota(build: Build) -> Plan:
 
 
 def affine_select(build: Build) -> Plan:
-    """DST = SRC0 where (affine expression) op0 0, else imm2."""
+    """Plan DST = SRC0 where (affine expression) op0 0, else imm2."""
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
@@ -75,7 +75,7 @@ def affine_select(build: Build) -> Plan:
 
 
 def gather(build: Build) -> Plan:
-    """DST[p, i] = SRC0[p, SRC1[p, i]]; an index outside gives 0 and a hazard."""
+    """Plan DST[p, i] = SRC0[p, SRC1[p, i]]; an index outside gives 0 and a hazard."""
     source, index, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     if source.partitions != target.partitions:
         raise ValueFault("GATHER stays within its partitions")
@@ -100,9 +100,9 @@ def gather(build: Build) -> Plan:
 
 
 def local_gather(build: Build) -> Plan:
-    """DST = imm0 elements of SRC0 from each index that the 16 partitions around hold, by partition first.
+    """Plan DST = imm0 elements of SRC0 at each index held by the group of 16 partitions, by partition first.
 
-    imm1 of the indices are valid. An index beyond the source gives 0 and a hazard.
+    The first imm1 indices are valid. An index beyond the source gives 0 and a hazard.
     """
     source, index, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     each, valid = build.ins.bits[0], build.ins.bits[1]
@@ -133,7 +133,7 @@ def local_gather(build: Build) -> Plan:
 
 
 def sequence_bounds(build: Build) -> Plan:
-    """DST [1,2,N]: first and end of the run of equal ids around each element; id 0 gives N and -1."""
+    """Plan DST [1,2,N] = first and end of the run of equal ids around each element; N and -1 for id 0."""
     source, target = build.source(SRC0), build.target(DST)
     if source.partitions != 1 or target.count != 2 * source.count:
         raise ValueFault("SEQUENCE_BOUNDS takes one partition and gives two values for each element")
@@ -153,9 +153,9 @@ def sequence_bounds(build: Build) -> Plan:
 
 
 def nonzero_with_count(build: Build) -> Plan:
-    """DST [P,N+1]: positions of SRC0 that are not 0, plus imm0; imm1 behind them, their count at the end.
+    """Plan DST [P,N+1] = positions of nonzeros of SRC0, plus imm0; then imm1 as padding; their count last.
 
-    Only partitions 0, 16, 32, ... take part; the others stay what they are.
+    Only partitions 0, 16, 32, ... take part; the others keep their contents.
     """
     source, target = build.source(SRC0), build.target(DST)
     if target.count != source.count + 1 or target.partitions != source.partitions:
@@ -176,10 +176,10 @@ def nonzero_with_count(build: Build) -> Plan:
 
 
 def topk(build: Build) -> Plan:
-    """DST [P,K] = the K largest of imm0 elements that 16 partitions hold, rising; RES [P,K] their numbers.
+    """Plan DST [P,K] = the K largest of imm0 elements held by 16 partitions, rising; RES [P,K] their numbers.
 
-    Element n is in partition n % 16, column n // 16. All 16 partitions get the same; of equal ones the first
-    counts as larger. # Assumed: neither is documented.
+    Element n is in partition n % 16, column n // 16. All 16 partitions get the same; of equal elements the
+    first counts as larger. # Assumed: neither is documented.
     """
     source, target, places = build.source(SRC0), build.target(DST), build.target(RES)
     rows, count, kept = source.partitions, build.ins.bits[0], target.count
@@ -202,7 +202,7 @@ def topk(build: Build) -> Plan:
 
 
 def _convert(out: np.ndarray, values: np.ndarray) -> None:
-    """A movement's cast: through fp32 between different types."""
+    """Write values with the cast of data movements: through fp32 between different types."""
     if out.dtype == values.dtype:
         np.copyto(out, values)
     else:
@@ -210,7 +210,7 @@ def _convert(out: np.ndarray, values: np.ndarray) -> None:
 
 
 def partition_reduce(build: Build) -> Plan:
-    """DST [1, N] = op0 over the partitions of SRC0."""
+    """Plan DST [1, N] = op0 over the partitions of SRC0."""
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     if target.partitions != 1 or source.count != target.count:
@@ -238,10 +238,10 @@ def partition_reduce(build: Build) -> Plan:
 
 
 def stream_shuffle(build: Build) -> Plan:
-    """DST partition p = SRC0 partition mask[p % 32] of p's quadrant; mask 255 keeps DST.
+    """Plan DST partition p = SRC0 partition mask[p % 32] of p's quadrant; mask 255 keeps DST.
 
-    SRC0 may have fewer partitions than DST, as where one is spread over a quadrant. The mask is the 16
-    bytes of sizes and steps of ARG0, then those of ARG1 (both PATTERN).
+    SRC0 may have fewer partitions than DST, for example when one is broadcast to a quadrant. The mask is the
+    16 bytes of sizes and steps of ARG0, then those of ARG1 (both PATTERN).
     """
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target, any_partitions=True)
@@ -273,7 +273,9 @@ def stream_shuffle(build: Build) -> Plan:
 
 
 def max8(build: Build) -> Plan:
-    """DST [P,8]: the eight largest of each partition, falling. A NaN counts as the largest (assumed)."""
+    """Plan DST [P,8] = the eight largest of each partition, falling. A NaN counts as the largest
+    (assumed).
+    """
     source, target = build.source(SRC0), build.target(DST)
     if source.count < _EIGHT or target.count != _EIGHT or target.partitions != source.partitions:
         raise ValueFault(f"MAX8 takes 8 or more elements, found {source.count}, and gives {target.count}")
@@ -289,7 +291,7 @@ def max8(build: Build) -> Plan:
 
 
 def find_index8(build: Build) -> Plan:
-    """DST [P,8]: first index of each of SRC1 [P,8] in SRC0; all ones where it is not there (assumed)."""
+    """Plan DST [P,8] = first index of each of SRC1 [P,8] in SRC0; all ones if absent (assumed)."""
     source, wanted, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     if wanted.count != _EIGHT or target.count != _EIGHT:
         raise ValueFault("FIND_INDEX8 looks for 8 values and gives 8 indices")
@@ -308,9 +310,9 @@ def find_index8(build: Build) -> Plan:
 
 
 def match_replace8(build: Build) -> Plan:
-    """DST = SRC0 with the first occurrence of each of SRC1 [P,8] replaced by imm0.
+    """Plan DST = SRC0 with the first occurrence of each of SRC1 [P,8] replaced by imm0.
 
-    A value that stands twice in SRC1 replaces two occurrences. RES [P,8], if present, gets their indices.
+    A value that is twice in SRC1 replaces two occurrences. RES [P,8], if present, gets their indices.
     """
     source, wanted, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, out = build.arrange(source, target)

@@ -1,4 +1,4 @@
-"""Host operators: a node of the graph in ONNX Runtime, on what lies in HBM."""
+"""Plan Host calls: run a node of the graph in ONNX Runtime on tensors in HBM."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from npuviz.targets.neuroncore.values.plan import Ins, Plan
 
 
 def tensor_homes(chip: Chip) -> dict[int, HbmArray]:
-    """Graph tensor -> the variable that holds it; of several, the one that the program writes."""
+    """Return {graph tensor: variable that holds it}; of several the one that the program writes."""
     found: dict[int, HbmArray] = {}
     for array in chip.variables:
         variable = array.variable
@@ -29,7 +29,7 @@ def tensor_homes(chip: Chip) -> dict[int, HbmArray]:
 
 
 def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray], report: Report) -> Plan:
-    """The plan of HOST_CALL: node `id` reads and writes HBM."""
+    """Plan HOST_CALL: node `id` reads and writes HBM."""
     if not 0 <= ins.id < len(graph.nodes):
         raise ValueFault(f"node {ins.id} does not exist")
     node = graph.nodes[ins.id]
@@ -69,7 +69,7 @@ def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray
             else:
                 _store(array, values)
 
-    # Text has no bytes; what a variable of it holds is replaced, never changed.
+    # Text has no bytes; the array of objects that a variable of text holds is replaced, never changed.
     plain = [array for array in targets.values() if array.dtype.kind != "O"]
     return Plan(
         run,
@@ -86,5 +86,5 @@ def _store(array: HbmArray, values: np.ndarray) -> None:
 
 
 def as_type(values: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Contiguous values in a type of the graph; the array itself where nothing changes."""
+    """Return contiguous values in a type of the graph; the array itself if it is so already."""
     return np.asarray(values, order="C") if values.dtype == kind else converted(values, kind)

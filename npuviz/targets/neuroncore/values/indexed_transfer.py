@@ -1,4 +1,4 @@
-"""Transfers under construction, and those whose HBM addresses come from an index: gather and scatter."""
+"""Collect the moves of transfers, and plan transfers with HBM addresses from an index: gather and scatter."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ Kinds = tuple[np.dtype, np.dtype]
 
 
 class Moves:
-    """Collects what the descriptors of a transfer do."""
+    """Collects the steps of a transfer's descriptors, with what they read and write."""
 
     def __init__(self, chip: Chip, core: int, order: tuple[int, ...]) -> None:
         self.chip = chip
@@ -32,13 +32,13 @@ class Moves:
         self.arrays: list[HbmArray] = []
 
     def source(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
-        """View of what is read."""
+        """Return a view of a source, and note it as read."""
         view, masks = self.chip.access(self.core, access, dims, dtype)
         self.reads += masks
         return view
 
     def target(self, access: Access, dims: Dims, dtype: np.dtype) -> np.ndarray:
-        """View of what is written; a constant gets bytes of its own."""
+        """Return a view of a target, and note it as written; a shared variable is copied before."""
         if 0 <= access.variable < len(self.chip.variables):
             array = self.chip.variables[access.variable]
             self.chip.own(array)
@@ -49,7 +49,7 @@ class Moves:
         return view
 
     def plan(self) -> Plan:
-        """All of it as one."""
+        """Return the plan of all steps."""
         steps = tuple(self.steps)
 
         def run() -> None:
@@ -66,14 +66,14 @@ class Moves:
 
 
 def byte_dims(access: Access) -> Dims:
-    """Dimensions of an access, outermost first, the last one counting bytes."""
+    """Return the dimensions (size, step) of an access, outermost first; the last one counts bytes."""
     return list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
 
 
 def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> Plan:
-    """Gather or scatter: the HBM address of SBUF partition p moves by SRC1[p] * imm0 bytes.
+    """Plan a gather or scatter: the HBM address for SBUF partition p is moved by SRC1[p] * imm0 bytes.
 
-    Indices are read when the transfer completes, as its data are.
+    Indices are read when the transfer completes, like its data.
     """
     chip, core = moves.chip, transfer.core
     is_gather = ins.has(Flag.GATHER_SOURCE)
@@ -123,7 +123,7 @@ def plan_indexed(moves: Moves, transfer: Transfer, ins: Ins, report: Report) -> 
 
 
 def _cast(source: np.ndarray, from_kind: np.dtype, to_kind: np.dtype) -> np.ndarray:
-    """The bytes of a view of bytes in another element type."""
+    """Return the bytes of a view of bytes after a cast of its elements to another type."""
     elements = np.ascontiguousarray(source).reshape(-1).view(from_kind)
     return converted(elements, to_kind).view(np.uint8)
 
@@ -131,7 +131,7 @@ def _cast(source: np.ndarray, from_kind: np.dtype, to_kind: np.dtype) -> np.ndar
 def _indexed_rows(
     moves: Moves, transfer: Transfer, is_gather: bool
 ) -> Sequence[tuple[int, np.ndarray, Access, Kinds | None]]:
-    """(partition, bytes in SBUF, pattern in HBM before the index, types of a cast) of what is moved."""
+    """Return (partition, bytes in SBUF, pattern in HBM without the index, types of a cast) of each row."""
     found: list[tuple[int, np.ndarray, Access, Kinds | None]] = []
     size = moves.chip.spec.sbuf_partition_bytes
     kind = np.dtype(np.uint8)
@@ -168,6 +168,6 @@ def _kinds(descriptor: Descriptor) -> Kinds | None:
 
 
 def _row(access: Access, row: int) -> Access:
-    """One step of the outermost dimension."""
+    """Return the access of one step of the outermost dimension."""
     sizes, steps = (access.sizes[:-1], access.steps[:-1]) if len(access.sizes) > 1 else ((1,), (1,))
     return Access(access.variable, access.offset + row * access.steps[-1], steps, sizes, access.dtype)

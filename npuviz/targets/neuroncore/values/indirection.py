@@ -1,4 +1,4 @@
-"""What an instruction computes whose elements a tile of offsets picks."""
+"""Plan the copy whose elements are chosen by a tile of offsets."""
 
 import numpy as np
 
@@ -8,9 +8,11 @@ from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 
 def indirect_copy(build: Build) -> Plan:
-    """DST[p,i] = SRC0[p, offset i], or the other way round; SRC1 holds imm0 offsets in imm1 partitions.
+    """Plan DST[p,i] = SRC0[p, offset i], or DST[p, offset i] = SRC0[p,i] with Flag.SCATTER_TARGET.
 
-    An offset beyond the tile gives 0, or is not written, and is a hazard.
+    SRC1 holds imm0 offsets in groups of imm1 partitions. An offset beyond the tile gives 0, or is not
+    written,
+    and is a hazard.
     """
     source, index, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     count, group = build.ins.bits[0], build.ins.bits[1]

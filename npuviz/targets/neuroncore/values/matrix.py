@@ -1,4 +1,4 @@
-"""What PE and Scalar compute: matrix products, transposes, activations with accumulators."""
+"""Plan instructions of PE and Scalar: matrix products, transposes, activations with accumulators."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ _COMMANDS = frozenset(isa.ReduceCmd)
 
 
 def nc_matmul(build: Build) -> Plan:
-    """DST [M,N] = or += SRC0 [K,M] ^T @ SRC1 [K,N], in fp32.
+    """Plan DST [M,N] = or += SRC0 [K,M] ^T @ SRC1 [K,N], in fp32.
 
     With Flag.DOUBLE_ROW every partition holds two rows of K, one after the other.
     """
@@ -44,7 +44,7 @@ def nc_matmul(build: Build) -> Plan:
 
 
 def _watch_zeros_and_ones(build: Build, name: str, values: np.ndarray) -> None:
-    """Report a tile that its instruction says to hold zeros and ones only, and that does not."""
+    """Add a check that reports values other than 0 and 1 in a tile that must hold only these."""
     report, number = build.report, build.ins.index
 
     def check() -> None:
@@ -60,7 +60,7 @@ def _watch_zeros_and_ones(build: Build, name: str, values: np.ndarray) -> None:
 
 
 def product_of(build: Build, target: Operand, stationary_rows: np.ndarray, b: np.ndarray) -> Plan:
-    """The plan of target = or += stationary_rows [M,K] @ b [K,N]."""
+    """Plan target = or += stationary_rows [M,K] @ b [K,N]."""
     ins = build.ins
     if ins.has(isa.Flag.ACCUMULATE):
         build.reads.append(target.mask)
@@ -97,14 +97,16 @@ def product_of(build: Build, target: Operand, stationary_rows: np.ndarray, b: np
 
 
 def _in_rows(build: Build, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """A contiguous copy in another shape, made anew every time."""
+    """Return a contiguous array in another shape, into which the values are copied at each run."""
     made = build.scratch(shape)
     build.before.append(lambda: np.copyto(made.reshape(values.shape), values))
     return made
 
 
 def nc_transpose(build: Build) -> Plan:
-    """DST [F,P] = SRC0 [P,F] ^T; on Vector, more than 32 x 32 is transposed block by block in its place."""
+    """Plan DST [F,P] = SRC0 [P,F] ^T; on Vector, more than 32 x 32 is transposed block by block in its
+    place.
+    """
     source, target = build.source(isa.SRC0), build.target(isa.DST)
     in_blocks = build.ins.engine == isa.Engine.DVE and max(source.partitions, source.count) > _BLOCK
     if in_blocks:
@@ -138,7 +140,7 @@ def nc_transpose(build: Build) -> Plan:
 
 
 def activation(build: Build) -> Plan:
-    """DST = op0(SRC0 * scale + bias) in fp32, cast; then the accumulators. Ref: ACTDOC, section 3."""
+    """Plan DST = op0(SRC0 * scale + bias) in fp32, cast; then the accumulators. Ref: ACTDOC, section 3."""
     ins = build.ins
     function = ins.op0
     f = FUNCTIONS.get(function)
@@ -199,7 +201,7 @@ def activation(build: Build) -> Plan:
 
 
 def _accumulation(build: Build, source: Operand, result: np.ndarray):
-    """What happens to the accumulators after the function, or None if nothing does."""
+    """Return a function that updates the accumulators after the activation, None if none is needed."""
     ins = build.ins
     command = ins.cmd
     reads_out = build.has(isa.RES)
@@ -226,7 +228,7 @@ def _accumulation(build: Build, source: Operand, result: np.ndarray):
 
 
 def _table_check(build: Build, function: isa.Activation):
-    """Report a function whose table set is not the one that is loaded."""
+    """Return a check that reports a function whose table set is not loaded."""
     report, index, core, loaded = build.report, build.ins.index, build.ins.core, build.chip.table_sets
     holding = sets_of(function)
 
@@ -244,7 +246,7 @@ def _table_check(build: Build, function: isa.Activation):
 
 
 def _range_check(build: Build, function: int, source: Operand, x: np.ndarray):
-    """Report inputs outside the range in which the function's table is valid."""
+    """Return a check that reports inputs outside the range in which the function's table is valid."""
     report, index, first = build.report, build.ins.index, source.partition
     per_partition = x.size // x.shape[0]
     name = isa.Activation(function).name.lower()

@@ -1,7 +1,6 @@
-"""The bytes of SBUF and PSUM, and patterns on them.
+"""The bytes of SBUF and PSUM, and views of access patterns on them.
 
-Arrays stay where they are for the life of the chip, so that instructions can be planned once as
-operations on ready views.
+Arrays are never reallocated, so that instructions can be planned once as operations on views.
 """
 
 from collections.abc import Sequence
@@ -15,10 +14,9 @@ from npuviz.targets.neuroncore.strides import merged
 from npuviz.targets.neuroncore.values.element_types import NUMPY_DTYPES
 
 GRANULE = 64
-"""Bytes that are known together to have been written or not."""
+"""Bytes that share one flag of whether they have been written."""
 
-# Rows lie this much further apart than a partition is long: a power of two between them would put a
-# column of a tile into a few sets of the processor's caches.
+# Rows are padded by this: a power of two between them would map a column of a tile to few cache sets.
 _PAD = 64
 
 Dims = list[tuple[int, int]]
@@ -30,28 +28,28 @@ class ValueFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Granules an operand touches: all of `flags`, or the rows `index` of it."""
+    """Flags of the granules that an operand touches: all of `flags`, or the rows `index` of it."""
 
     flags: np.ndarray
     index: np.ndarray | None = None
 
     def is_written(self) -> bool:
-        """Whether all of them have been written."""
+        """Return whether all of them have been written."""
         return bool((self.flags if self.index is None else self.flags[self.index]).all())
 
     def mark(self) -> None:
-        """Note that they have been written."""
+        """Mark all of them as written."""
         if self.index is None:
             self.flags.fill(True)
         else:
             self.flags[self.index] = True
 
     def copy(self) -> np.ndarray:
-        """The flags as they are, for `restore`."""
+        """Return a copy of the flags for `restore`."""
         return self.flags.copy() if self.index is None else self.flags[self.index]
 
     def restore(self, saved: np.ndarray) -> None:
-        """Return to the flags of `copy`."""
+        """Restore the flags that `copy` returned."""
         self.flags[... if self.index is None else self.index] = saved
 
 
@@ -59,8 +57,9 @@ class Mask:
 class Operand:
     """An access pattern on real memory.
 
-    view  (partitions, *dims): dimensions of size 1 are dropped, neighbours merged
-    count elements in each partition; dtype  isa.Dtype
+    view   (partitions, *dims): dimensions of size 1 are dropped, mergeable neighbours merged
+    count  elements in each partition
+    dtype  isa.Dtype
     """
 
     view: np.ndarray
@@ -86,7 +85,7 @@ class Sram:
     def operand(
         self, dtype: int, partition: int, partitions: int, address: int, sizes: list[int], steps: list[int]
     ) -> Operand:
-        """The operand of an instruction. Raises ValueFault outside the memory."""
+        """Return the operand of an instruction, cached. Raises ValueFault outside the memory."""
         key = dtype, partition, partitions, address, *sizes, *steps
         found = self._operands.get(key)
         if found is None:
@@ -127,9 +126,11 @@ class Sram:
         return Mask(flags[rows]) if isinstance(rows, slice) else Mask(flags, rows)
 
     def access(self, offset: int, dims: Dims, dtype: np.dtype) -> tuple[np.ndarray, list[Mask]]:
-        """View of a DMA pattern: `offset` is partition * partition_bytes + byte, steps are linear bytes.
+        """Return a view of a DMA pattern, and its masks. Steps are in linear bytes.
 
-        Raises ValueFault outside the memory or where the pattern wraps from one partition to the next.
+        offset  partition * partition_bytes + byte
+
+        Raises ValueFault outside the memory, or if the pattern crosses from one partition to the next.
         """
         item, size = dtype.itemsize, self.partition_bytes
         partition, address = divmod(offset, size)
@@ -164,7 +165,7 @@ class Sram:
         return view, [Mask(self.written[:, lane], rows) for lane in lanes.tolist()]
 
     def _at_partitions(self, address: int, dim: tuple[int, int]) -> Dims:
-        """A dimension that runs through whole partitions, cut where partitions end."""
+        """Split a dimension that runs through whole partitions into partitions and bytes in each."""
         count, step = dim
         size = self.partition_bytes
         if 0 < step < size and address == 0 and count * step > size and not size % step:
@@ -175,7 +176,7 @@ class Sram:
 
 
 def reach(dims: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Lowest and highest offset of a pattern."""
+    """Return the lowest and highest offset of a pattern."""
     low = high = 0
     for size, step in dims:
         if step < 0:
@@ -186,9 +187,9 @@ def reach(dims: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def touched(offset: int, dims: Dims, item: int, granule: int = GRANULE) -> slice | np.ndarray:
-    """Granules that a pattern touches: a slice, or an array of their numbers if some are left out."""
+    """Return the granules that a pattern touches: a slice, or an array of their numbers if there are gaps."""
     ordered = sorted(dims, key=lambda dim: abs(dim[1]))
-    # Runs without a gap in which a whole granule could lie.
+    # Runs without a gap as large as a granule.
     run, first = item, 0
     rest: Dims = []
     for size, step in ordered:

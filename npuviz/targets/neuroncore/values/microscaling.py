@@ -1,6 +1,7 @@
-"""What the instructions on microscaled types compute: four packed elements, a scale for 8 partitions of them.
+"""Plan the instructions on microscaled types: four packed elements, one scale for each 8 partitions of them.
 
-The scale of partitions 8g to 8g + 7 lies in partition 32 * (g // 4) + g % 4 of the scales. Ref: SDK isa.
+
+The scale of partitions 8g to 8g + 7 is in partition 32 * (g // 4) + g % 4 of the scales. Ref: SDK isa.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,18 @@ _ELEMENTS = {
     MxFormat.FLOAT8_E4M3FN: (np.dtype(ml_dtypes.float8_e4m3fn), 8, 448.0),
     MxFormat.FLOAT8_E5M2: (np.dtype(ml_dtypes.float8_e5m2), 15, 57344.0),
 }
-"""Type of an element, its largest exponent and its largest finite number."""
+"""Format -> type of an element, its largest exponent and its largest finite number."""
 _FLOAT4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
 def scale_rows(partitions: int) -> np.ndarray:
-    """The partition of the scales that holds the scale of each partition of elements."""
+    """Return, for each partition of elements, the partition of the scales that holds its scale."""
     group = np.arange(partitions) // GROUP
     return 32 * (group // 4) + group % 4
 
 
 def quantize_mx(build: Build) -> Plan:
-    """DST [P, N/4] = SRC0 [P, N] packed in format op0, RES their scales."""
+    """Plan DST [P, N/4] = SRC0 [P, N] packed in format op0, RES their scales."""
     source, target, scales = build.source(SRC0), build.target(DST), build.target(RES)
     kind, largest_exponent, largest = _element_of(build.ins.op0)
     partitions, count = source.partitions, source.count
@@ -61,7 +62,7 @@ def quantize_mx(build: Build) -> Plan:
 
 
 def nc_matmul_mx(build: Build) -> Plan:
-    """DST [M,N] = or += SRC0 [K,M] ^T @ SRC1 [K,N] of packed elements with scales ARG0 and ARG1."""
+    """Plan DST [M,N] = or += SRC0 [K,M] ^T @ SRC1 [K,N] of packed elements with scales ARG0 and ARG1."""
     target = build.target(DST)
     found: list[np.ndarray] = []
     sizes: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Plans: an instruction decoded once into operations on ready views, with what it reads and writes."""
+"""Plans: an instruction decoded once into operations on views, with what it reads and writes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -40,22 +40,25 @@ class Ins:
     operands: Sequence[tuple[Any, ...]]
 
     def has(self, flag: Flag) -> bool:
-        """Whether a flag is set."""
+        """Return whether a flag is set."""
         return bool(self.flags & flag)
 
     def number(self, position: int) -> float | int:
-        """An immediate: the float, or with Flag.INTEGER the int32."""
+        """Return an immediate: the float, or with Flag.INTEGER the int32."""
         return self.bits[position] if self.flags & Flag.INTEGER else self.imm[position]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one log entry does to the memories.
+    """The effect of one log entry on the memories.
 
-    run    does it; hazards found on the way go to `Build.report`
-    reads  granules that should have been written; marks  granules that are written
-    writes views whose old contents undo it; arrays  HBM variables among them
-    accumulates  core whose accumulators it changes, or -1; loads_table likewise for the table set
+    run     makes the changes; hazards found meanwhile go to `Build.report`
+    reads   granules that should have been written before
+    marks   granules that are written
+    writes  views whose old contents undo it
+    arrays  HBM variables among the targets
+    accumulates  core whose accumulators it changes, or -1
+    loads_table  core whose table set it changes, or -1
     """
 
     run: Step
@@ -68,9 +71,9 @@ class Plan:
 
 
 class Build:
-    """Collects the steps of a plan: what is loaded before the computation and stored after it.
+    """Collects the steps of a plan: loads before the computation, stores after it.
 
-    watches_integers  whether integers that leave their type are reported
+    watches_integers  whether integer overflows are reported
     """
 
     def __init__(self, chip: Chip, ins: Ins, report: Report, watches_integers: bool = False) -> None:
@@ -89,7 +92,7 @@ class Build:
     # Operands ----------------------------------------------------------------------------------
 
     def has(self, position: int) -> bool:
-        """Whether the operand is present in a memory."""
+        """Return whether the operand is present in a memory."""
         return self.ins.operands[position][0] in (Space.SBUF, Space.PSUM)
 
     def _operand(self, position: int) -> Operand:
@@ -102,22 +105,24 @@ class Build:
         return sram.operand(dtype, partition, partitions, address, sizes, steps)
 
     def source(self, position: int) -> Operand:
-        """An operand that is read."""
+        """Return an operand, and note it as read."""
         found = self._operand(position)
         self.reads.append(found.mask)
         return found
 
     def target(self, position: int) -> Operand:
-        """An operand that is written."""
+        """Return an operand, and note it as written."""
         found = self._operand(position)
         self.marks.append(found.mask)
         self.writes.append(found.view)
         return found
 
     def arrange(self, *operands: Operand, any_partitions: bool = False) -> list[np.ndarray]:
-        """Views of equal shape, but for `any_partitions`; the last operand is the one written.
+        """Return views of equal shape; the last operand is the target.
 
-        Raises ValueFault where operands differ in partitions or elements.
+        any_partitions  the numbers of partitions may differ
+
+        Raises ValueFault if operands differ in partitions or elements.
         """
         first = operands[0]
         begin = int(any_partitions)
@@ -136,7 +141,7 @@ class Build:
         return self._staged(operands)
 
     def _staged(self, operands: Sequence[Operand]) -> list[np.ndarray]:
-        """Contiguous copies, for patterns whose dimensions do not fit each other."""
+        """Return contiguous arrays that are copied before and after, for patterns that cannot be aligned."""
         found: list[np.ndarray] = []
         for place, operand in enumerate(operands):
             staged = np.empty(operand.view.shape, operand.view.dtype)
@@ -148,7 +153,7 @@ class Build:
         return found
 
     def matrix(self, operand: Operand) -> np.ndarray:
-        """A source as (partitions, elements) float32, copied only where it must be."""
+        """Return a source as (partitions, elements) float32, copied only if necessary."""
         view = operand.view
         if view.ndim == 1:
             view = view[:, None]
@@ -159,12 +164,12 @@ class Build:
         return made
 
     def scratch(self, shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
-        """A contiguous temporary array of its own while the plan runs."""
+        """Return a contiguous temporary array that nothing else in this plan uses."""
         self._slots += 1
         return self.chip.scratch(self._slots, shape, dtype)
 
     def floats(self, view: np.ndarray) -> np.ndarray:
-        """A source in float32: the view itself, or a temporary loaded before."""
+        """Return a source in float32: the view itself, or a temporary that is loaded before."""
         if view.dtype == np.float32:
             return view
         made = self.scratch(view.shape)
@@ -172,7 +177,7 @@ class Build:
         return made
 
     def integers(self, view: np.ndarray, dtype: str = "int32") -> np.ndarray:
-        """A source in 32-bit integers."""
+        """Return a source in 32-bit integers: the view itself, or a temporary that is loaded before."""
         if view.dtype == np.dtype(dtype):
             return view
         made = self.scratch(view.shape, dtype)
@@ -180,7 +185,9 @@ class Build:
         return made
 
     def argument(self, position: int, immediate: int, like: np.ndarray, partitions: int) -> Any:
-        """A float argument: one element per partition, to broadcast over `like`, or the immediate."""
+        """Return a float argument: one element per partition, shaped to broadcast over `like`, or the
+        immediate.
+        """
         if not self.has(position):
             return float(self.ins.number(immediate))
         return self._per_partition(position, like, partitions, self.floats)
@@ -188,7 +195,7 @@ class Build:
     def integer_argument(
         self, position: int, immediate: int, like: np.ndarray, partitions: int, dtype: str = "int32"
     ) -> Any:
-        """As `argument`, in integers."""
+        """Return an argument as `argument` does, in integers."""
         if not self.has(position):
             number = int(self.ins.number(immediate))
             return np.array(number & 0xFFFFFFFF, np.uint32).astype(dtype)[()]
@@ -209,9 +216,10 @@ class Build:
     # Results -----------------------------------------------------------------------------------
 
     def sink(self, view: np.ndarray, dtype: int) -> np.ndarray:
-        """Where a float32 result goes: the view itself, or a temporary that is cast into it after.
+        """Return the array for a float32 result: the view itself, or a temporary that is cast into it after.
 
-        Elements that all go to one place are kept apart until then: what sums them up needs each.
+        Elements that all go to one place get a temporary, because a reduction of the result needs each of
+        them.
         """
         is_one_place = any(not step and size > 1 for step, size in zip(view.strides, view.shape, strict=True))
         if dtype == Dtype.FLOAT32 and not is_one_place:
@@ -221,7 +229,9 @@ class Build:
         return made
 
     def integer_sink(self, view: np.ndarray, dtype: str = "int32") -> np.ndarray:
-        """Where an integer result goes."""
+        """Return the array for an integer result: the view itself, or a temporary that is cast into it
+        after.
+        """
         if view.dtype == np.dtype(dtype):
             return view
         made = self.scratch(view.shape, dtype)
@@ -229,9 +239,9 @@ class Build:
         return made
 
     def watch_integers(self, made: np.ndarray, to: np.dtype, *sources: np.ndarray | float) -> None:
-        """Report "overflow" if integers of integers lie outside of their target's type, before they are cast.
+        """Report "overflow" if an integer result of integers does not fit its target's type before the cast.
 
-        A narrower target is asked for on purpose: casts saturate.
+        Not if the target is narrower than a source, which is taken as intended: casts saturate.
         """
         kinds = [each.dtype for each in sources if isinstance(each, np.ndarray)]
         is_whole = self._watches_integers and to.kind in "iu"
@@ -242,7 +252,7 @@ class Build:
         limits = np.iinfo(to)
 
         def look() -> None:
-            # float32 rounds the largest int32 up to 2**31, which is outside.
+            # float32 rounds the largest int32 up to 2**31, which does not fit.
             outside = (made < float(limits.min)) | (made > float(limits.max))
             if outside.any():
                 worst = made[outside].reshape(-1)[0]
@@ -251,13 +261,13 @@ class Build:
         self.after.insert(0, look)
 
     def watch_wrapping(self, op: int, x: np.ndarray, y: np.ndarray, made: np.ndarray) -> None:
-        """Report "overflow" if int32 arithmetic wraps; of uint32 it is meant to."""
+        """Report "overflow" if int32 arithmetic wraps; uint32 is meant to wrap."""
         is_arithmetic = op in (Alu.ADD, Alu.SUBTRACT, Alu.MULTIPLY) and made.dtype == np.int32
         if not self._watches_integers or not is_arithmetic:
             return
         wide = np.empty(made.shape, np.float64)
         operator = FLOAT_OPERATORS[op]
-        # Before the instruction runs: it may overwrite its own operands.
+        # Before the instruction runs, because it may overwrite its own operands.
         self.before.append(lambda: operator(x.astype(np.float64), y.astype(np.float64), wide))
 
         def look() -> None:
@@ -268,12 +278,12 @@ class Build:
         self.after.insert(0, look)
 
     def report_overflow(self, worst: str, count: int, to: np.dtype) -> None:
-        """Report integers that a type does not hold."""
+        """Report integers that do not fit a type."""
         text = f"instruction {self.ins.index} computed {worst}, which {to} does not hold, in {count} elements"
         self.report("overflow", text)
 
     def finish(self, run: Step) -> Plan:
-        """The plan that loads, runs and stores."""
+        """Return the plan that loads, runs and stores."""
         if self.before or self.after:
             steps = (*self.before, run, *self.after)
 
@@ -292,7 +302,7 @@ def _copier(out: np.ndarray, values: np.ndarray) -> Step:
 
 
 def common_shape(shapes: Sequence[tuple[int, ...]], count: int) -> tuple[int, ...] | None:
-    """The coarsest shape that splits dimensions of all shapes (of `count` elements), or None."""
+    """Return the coarsest common refinement of all shapes (of `count` elements), or None."""
     sizes = {1, count}
     for shape in shapes:
         size = 1
@@ -309,7 +319,9 @@ def common_shape(shapes: Sequence[tuple[int, ...]], count: int) -> tuple[int, ..
 
 
 def split_trailing(shape: tuple[int, ...], inner: int) -> tuple[tuple[int, ...], int] | None:
-    """A finer shape whose last dimensions have `inner` elements, and how many those are, or None."""
+    """Return a finer shape whose last dimensions have `inner` elements, and their number; None if
+    impossible.
+    """
     count = math.prod(shape)
     fine = common_shape([shape, (count // inner, inner)], count)
     if fine is None:

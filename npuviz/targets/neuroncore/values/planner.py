@@ -1,4 +1,4 @@
-"""Log entries to plans: decodes instructions in blocks and asks who knows what they compute."""
+"""Turn log entries into plans: decode instructions in blocks and call the planning function of the opcode."""
 
 from collections.abc import Callable, Mapping
 
@@ -61,7 +61,7 @@ COMPUTING: Mapping[int, Callable[[Build], Plan]] = {
     Opcode.NC_MATMUL_MX: microscaling.nc_matmul_mx,
     Opcode.RNG: generators.rng,
 }
-"""Who plans an opcode. Control instructions and triggers change no memory."""
+"""Opcode -> planning function. Control instructions and triggers change no memory."""
 
 _BLOCK = 256
 _MAX_BLOCKS = 64
@@ -78,10 +78,10 @@ NOTHING = Plan(_nothing)
 
 
 class Planner:
-    """Plans by log entry, made when first needed.
+    """Makes plans of log entries when first needed, and caches them.
 
     homes   graph tensor -> the variable that holds it
-    report  takes hazards that plans find while they run
+    report  receives the hazards that plans find while they run
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class Planner:
         for number, (first, end) in enumerate(tables.sequencers.tolist()):
             self._core_of[first:end] = min(number // NUM_ENGINES, tables.num_cores - 1)
         self.homes = tensor_homes(chip)
-        # Of a compiled graph integers wrap on purpose, and its operators are looked at as a whole.
+        # In compiled graphs integers wrap on purpose, and operators are checked as a whole.
         self._watches_integers = any(node.domain == "nki" for node in graph.nodes)
         self._plans: dict[int, Plan] = {}
         self._blocks: dict[int, list[Ins]] = {}
 
     def plan(self, entry: int) -> Plan:
-        """The plan of a log entry. Raises ValueFault for an instruction that cannot be executed."""
+        """Return the plan of a log entry. Raises ValueFault for an instruction that cannot be executed."""
         found = self._plans.get(entry)
         if found is None:
             if len(self._plans) >= _MAX_PLANS:
@@ -116,11 +116,11 @@ class Planner:
         return found
 
     def forget(self) -> None:
-        """Make plans anew, because arrays have been replaced."""
+        """Drop all plans, because arrays have been replaced."""
         self._plans.clear()
 
     def instruction(self, index: int) -> Ins:
-        """An instruction as plain values."""
+        """Return an instruction as plain values."""
         block, place = divmod(index, _BLOCK)
         found = self._blocks.get(block)
         if found is None:
@@ -170,7 +170,7 @@ class Planner:
         return self._watched(lambda: plan_transfer(self._chip, transfer, ins, self._report, self._order))
 
     def _watched(self, make: Callable[[], Plan]) -> Plan:
-        """A plan that may take shared arrays for its own, after which older plans are stale."""
+        """Make a plan; if that copied a shared array, drop the older plans, which are stale."""
         before = self._chip.num_private
         made = make()
         if self._chip.num_private != before:

@@ -1,4 +1,4 @@
-"""What the scanning and reducing instructions and batch normalisation compute."""
+"""Plan the scanning and reducing instructions and batch normalisation."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _SCANS = {
 
 
 def tensor_tensor_scan(build: Build) -> Plan:
-    """r[i] = (SRC0[i] op0 r[i-1]) op1 SRC1[i], r[-1] = ARG0."""
+    """Plan DST[i] = (SRC0[i] op0 DST[i-1]) op1 SRC1[i], with DST[-1] = ARG0."""
     ins = build.ins
     first, second, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, b, out = build.arrange(first, second, target)
@@ -61,7 +61,7 @@ def tensor_tensor_scan(build: Build) -> Plan:
 
 
 def tensor_reduce(build: Build) -> Plan:
-    """DST = op0 over the innermost free dimensions of SRC0: as many as make DST's element count."""
+    """Plan DST = op0 over the innermost free dimensions of SRC0, as many as leave DST's element count."""
     ins = build.ins
     source, target = build.source(SRC0), build.target(DST)
     if source.partitions != target.partitions or source.count % target.count:
@@ -108,7 +108,7 @@ def tensor_reduce(build: Build) -> Plan:
 
 
 def bn_stats(build: Build) -> Plan:
-    """DST [P,6]: count, mean and variance * count of the even, then of the odd elements."""
+    """Plan DST [P,6] = count, mean and variance * count of the even, then of the odd elements."""
     source, target = build.source(SRC0), build.target(DST)
     if target.count != 6 or target.partitions != source.partitions:
         raise ValueFault("BN_STATS writes 6 elements in each partition")
@@ -130,7 +130,7 @@ def bn_stats(build: Build) -> Plan:
 
 
 def bn_aggr(build: Build) -> Plan:
-    """DST [P,2]: mean and variance of groups (count, mean, variance * count)."""
+    """Plan DST [P,2] = mean and variance of groups (count, mean, variance * count)."""
     source, target = build.source(SRC0), build.target(DST)
     if source.count % 3 or target.count != 2 or target.partitions != source.partitions:
         raise ValueFault("BN_AGGR reads groups of 3 elements and writes 2")

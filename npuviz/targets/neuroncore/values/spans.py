@@ -1,4 +1,4 @@
-"""Linear ranges of a memory, as a debugger names them, as bytes of partitions and variables."""
+"""Split linear address ranges of a memory into bytes of partitions and variables."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from npuviz.targets.neuroncore.values.memory import GRANULE, Mask, Sram
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes offset..offset+size of a partition or a variable; `start` is their place in what is asked."""
+    """Bytes offset..offset+size-1 of a partition or variable; `start` is their place in the range."""
 
     memory: HbmArray | Sram
     partition: int
@@ -21,13 +21,13 @@ class Span:
     size: int
 
     def view(self) -> np.ndarray:
-        """The bytes."""
+        """Return a view of the bytes."""
         if isinstance(self.memory, Sram):
             return self.memory.rows[self.partition, self.offset : self.offset + self.size]
         return self.memory.flat[self.offset : self.offset + self.size]
 
     def mask(self) -> Mask | None:
-        """Their granules, None where all are known to be written."""
+        """Return the mask of the bytes, None if all are known to be written."""
         first, end = self.offset // GRANULE, -(-(self.offset + self.size) // GRANULE)
         if isinstance(self.memory, Sram):
             return Mask(self.memory.written[first:end, self.partition])
@@ -36,7 +36,8 @@ class Span:
 
 
 def spans_of(chip: Chip, memory: int, address: int, size: int) -> list[Span]:
-    """Pieces of a linear range of a memory that exist; between variables there is nothing.
+    """Return the spans of a linear range that exist; HBM has nothing between variables.
+
 
     Raises ValueError for an unknown memory.
     """

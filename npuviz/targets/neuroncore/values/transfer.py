@@ -1,4 +1,4 @@
-"""What DMA descriptors move and compute. Ref: NEFFDOC (fields); how they execute is inferred (4.6)."""
+"""Plan what DMA descriptors move and compute. Ref: NEFFDOC (fields); how they execute is inferred (4.6)."""
 
 from math import prod
 
@@ -28,7 +28,7 @@ def plan_transfer(
     report: Report,
     order: tuple[int, ...] = TRANSPOSE_ORDER,
 ) -> Plan:
-    """The plan of a whole transfer; `ins` triggered it. Raises ValueFault for a bad descriptor."""
+    """Plan a whole transfer, triggered by `ins`. Raises ValueFault for a bad descriptor."""
     moves = Moves(chip, transfer.core, order)
     is_indexed = ins.has(Flag.GATHER_SOURCE) or ins.has(Flag.SCATTER_TARGET)
     try:
@@ -56,7 +56,7 @@ def _add(moves: Moves, descriptor: Descriptor) -> None:
 
 
 def _dims(access: Access, item: int) -> Dims | None:
-    """Dimensions in elements of `item` bytes, or None where elements are not in one piece."""
+    """Return the dimensions in elements of `item` bytes; None if an element's bytes are not contiguous."""
     dims = [(size, step) for size, step in byte_dims(access) if size != 1]
     if item == 1:
         return merged(dims)
@@ -100,7 +100,7 @@ def _reshaping(out: np.ndarray, values: np.ndarray) -> Step:
 def _elements(
     moves: Moves, access: Access, dtype: np.dtype, *, is_target: bool
 ) -> tuple[np.ndarray, int, bool]:
-    """(view, elements, whether the view is of single bytes) of a computing descriptor's access."""
+    """Return (view, elements, whether the view is of single bytes) of a computing descriptor's access."""
     if access.num_bytes % dtype.itemsize:
         raise ValueFault(f"{access.num_bytes} bytes are no whole number of {dtype} elements")
     take = moves.target if is_target else moves.source
@@ -119,12 +119,12 @@ def _kind(name: str) -> np.dtype:
 
 
 def _gathered(view: np.ndarray, dtype: np.dtype, in_bytes: bool) -> np.ndarray:
-    """The elements of a view, flat."""
+    """Return the elements of a view as a flat array."""
     return np.ascontiguousarray(view).reshape(-1).view(dtype) if in_bytes else view.reshape(-1)
 
 
 def _store(out: np.ndarray, values: np.ndarray, dtype: np.dtype, in_bytes: bool) -> None:
-    """Cast flat values into a view."""
+    """Cast flat values to a type and write them into a view."""
     if not in_bytes:
         convert_into(out, values.reshape(out.shape))
         return
@@ -152,7 +152,7 @@ def _cast(moves: Moves, to: Access, source: Access) -> None:
 
 
 def _compute(moves: Moves, descriptor: Descriptor) -> None:
-    """add, fma, min, max: in fp32. Ref: NKI dma_compute."""
+    """Add the step of a computing descriptor: add, fma, min or max in fp32. Ref: NKI dma_compute."""
     to_kind = _kind(descriptor.to.dtype)
     parts: list[tuple[np.ndarray, np.dtype, bool]] = []
     out, count, out_bytes = _elements(moves, descriptor.to, to_kind, is_target=True)

@@ -1,4 +1,4 @@
-"""What the element-wise, scanning and reducing instructions compute."""
+"""Plan copies and the element-wise instructions."""
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from npuviz.targets.neuroncore.values.memory import Operand, ValueFault
 from npuviz.targets.neuroncore.values.plan import Build, Plan
 
 FLOAT, INTEGER, PATTERN = range(3)
-"""In what an instruction computes."""
+"""Domains: an instruction computes in fp32, in integers, or on bit patterns."""
 
 
 def domain_of(build: Build, *ops: int) -> int:
-    """In what an instruction computes: fp32, int32 or bit patterns."""
+    """Return the domain of an instruction: FLOAT, INTEGER or PATTERN."""
     used = [op for op in ops if op != Alu.BYPASS]
     bitvec = [op in BITVEC for op in used]
     if used and all(bitvec):
@@ -36,7 +36,7 @@ def domain_of(build: Build, *ops: int) -> int:
 
 
 def operator_of(table: dict[int, alu.Binary], op: int) -> alu.Binary:
-    """An operator of a table. Raises ValueFault where there is none."""
+    """Return an operator of a table. Raises ValueFault if there is none."""
     found = table.get(op)
     if found is None:
         name = Alu(op).name.lower() if op in alu.ALL_OPERATORS else str(op)
@@ -49,7 +49,9 @@ def _integer_operator(op: int) -> alu.Binary:
 
 
 def integer_type(*operands: Operand) -> str:
-    """uint32 where all sources are, so that comparisons and quotients are right; else int32."""
+    """Return "uint32" if all operands are uint32, so that comparisons and quotients are right, else
+    "int32".
+    """
     return "uint32" if all(operand.dtype == Dtype.UINT32 for operand in operands) else "int32"
 
 
@@ -76,7 +78,7 @@ def copy_values(build: Build, source: np.ndarray, target: np.ndarray, dtype: int
 
 
 def tensor_copy(build: Build) -> Plan:
-    """DST = SRC0."""
+    """Plan DST = SRC0."""
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
     copy_values(build, a, out, target.dtype)
@@ -88,7 +90,7 @@ def _nothing() -> None:
 
 
 def tensor_copy_predicated(build: Build) -> Plan:
-    """DST = SRC0 where SRC1 is not 0."""
+    """Plan DST = SRC0 where SRC1 is not 0."""
     source, predicate, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, p, out = build.arrange(source, predicate, target)
     if out.base is None:  # Staged: what is not copied must survive.
@@ -109,7 +111,7 @@ def tensor_copy_predicated(build: Build) -> Plan:
 
 
 def memset(build: Build) -> Plan:
-    """DST = imm0."""
+    """Plan DST = imm0."""
     target = build.target(DST)
     is_whole = build.ins.has(Flag.INTEGER)
     number = np.array([build.ins.number(0)], np.int32 if is_whole else np.float32)
@@ -121,7 +123,7 @@ def memset(build: Build) -> Plan:
 
 
 def reciprocal(build: Build) -> Plan:
-    """DST = 1 / SRC0."""
+    """Plan DST = 1 / SRC0."""
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
     values, made = build.floats(a), build.sink(out, target.dtype)
@@ -132,7 +134,7 @@ def reciprocal(build: Build) -> Plan:
 
 
 def tensor_tensor(build: Build) -> Plan:
-    """DST = SRC0 op0 SRC1."""
+    """Plan DST = SRC0 op0 SRC1."""
     first, second, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, b, out = build.arrange(first, second, target)
     op = build.ins.op0
@@ -172,14 +174,14 @@ _UFUNCS: dict[int, np.ufunc] = {
 
 
 def tensor_scalar(build: Build) -> Plan:
-    """DST = (SRC0 op0 ARG0) op1 ARG1; RES: the result reduced by `cmd` over the free dimensions."""
+    """Plan DST = (SRC0 op0 ARG0) op1 ARG1; RES = the result reduced by `cmd` over the free dimensions."""
     source, target = build.source(SRC0), build.target(DST)
     a, out = build.arrange(source, target)
     return _two_stages(build, source, a, target, out, None)
 
 
 def scalar_tensor_tensor(build: Build) -> Plan:
-    """DST = (SRC0 op0 ARG0) op1 SRC1."""
+    """Plan DST = (SRC0 op0 ARG0) op1 SRC1."""
     source, second, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, b, out = build.arrange(source, second, target)
     return _two_stages(build, source, a, target, out, b)
@@ -243,7 +245,7 @@ def _finish_stages(build: Build, run: object, made: np.ndarray) -> Plan:
 
 
 def _add_reduction(build: Build, made: np.ndarray) -> None:
-    """Reduce the result, before its output cast, into RES."""
+    """Add the step that reduces the result, before its output cast, into RES."""
     result = build.target(RES)
     if result.count != 1 or result.partitions != made.shape[0]:
         raise ValueFault("the reduction result needs one element in each partition")
@@ -281,7 +283,7 @@ def _pattern_stages(
             if op == Alu.ARITHMETIC_RIGHT_SHIFT:
                 left = signed_bits_of(np.asarray(left).astype(kind))
             alu.PATTERN_OPERATORS[op](left, right, made)
-            # What does not fit the element type is lost between the operators, too.
+            # Bits that do not fit the element type are lost between the operators, too.
             value = made.astype(kind).astype(np.uint32)
         store_bits(out, value)
 
