@@ -1,5 +1,5 @@
-"""Provide the public API: a program opens a model or a trace, moves in time and asks questions; see
-docs/automation.md.
+"""Provide the public API: a program opens a model or a trace, moves in time and asks questions;
+see docs/automation.md.
 
 `npuviz.open` and the other names of `npuviz` come from here, imported when they are first used. Servers
 (`npuviz.protocols`) and tests (`npuviz.testing`) are built on it. Everything that the text debugger answers

@@ -1,5 +1,5 @@
-"""Run a Python prompt on a session that a window shows: its names are `s` (the session), `npuviz` and
-`np`."""
+"""Run a Python prompt on a session that a window shows:
+its names are `s` (the session), `npuviz` and `np`."""
 
 import contextlib
 import io
@@ -33,10 +33,7 @@ class ShownSession(DebugSession):
 
 
 class PythonPrompt:
-    """Takes lines one by one and returns what each printed; no input can end the program.
-
-    look  called now and then while a line runs; may raise Cancelled
-    """
+    """Takes lines one by one and returns what each printed; no input can end the program."""
 
     def __init__(self, opened: Opened) -> None:
         import npuviz
@@ -49,6 +46,7 @@ class PythonPrompt:
     def push(self, line: str, look: Callable[[], object] = lambda: None) -> str:
         """Run a line, or keep it if it begins a block; return what it printed, and its value if it has one.
 
+        look  called now and then while the line runs; may raise Cancelled
         Raises Cancelled when `look` does; assignments made by then are kept.
         """
         out = io.StringIO()

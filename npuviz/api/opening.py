@@ -48,8 +48,8 @@ def open_session(path: str | Path, **arguments: Unpack[OpenArguments]) -> DebugS
 
 
 def chosen_file(path: str | Path, arguments: OpenArguments, function: str) -> tuple[Path, OpenOptions]:
-    """Return the file and the options that the arguments of a function of `npuviz` stand for. Raises as
-    `open_session`."""
+    """Return the file and the options that the arguments of a function of `npuviz` stand for.
+    Raises as `open_session`."""
     unknown = set(arguments) - set(OpenArguments.__annotations__)
     if unknown:
         known = ", ".join(OpenArguments.__annotations__)
@@ -85,8 +85,8 @@ def _options(arguments: OpenArguments, config: Path | None) -> OpenOptions:
 
 
 def setting_text(value: Any) -> str:
-    """Return a setting as `--set` writes it: true, 3, 1.5, a,b. Raises UsageError for a value that it cannot
-    write."""
+    """Return a setting as `--set` writes it: true, 3, 1.5, a,b.
+    Raises UsageError for a value that it cannot write."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, str | int | float | np.integer | np.floating | Path):

@@ -80,8 +80,8 @@ def _picture_words(options: PictureOptions) -> list[str]:
 
 
 def _opening_words(opened: Opened, folder: Path) -> list[str]:
-    """Return the options with which a file was opened as words of a command line; arrays are written to files
-    in `folder`."""
+    """Return the options with which a file was opened as words of a command line;
+    arrays are written to files in `folder`."""
     chosen = opened.options
     words = ["--seed", str(chosen.seed)]
     words += ["--target", opened.target.id] if opened.target is not None else []

@@ -46,8 +46,8 @@ def tensor_answer(program: Program, description: MachineDescription) -> Answer:
 
 
 def recorded_why_answer(trace: TraceReader, unit: str, cycle: int | None, until: int | None) -> Answer:
-    """Answer `why` from a trace without a machine. Raises UsageError for a unit that the trace does not
-    have."""
+    """Answer `why` from a trace without a machine.
+    Raises UsageError for a unit that the trace does not have."""
     schema = trace.schema
     names = {unit_label(schema, each): each for each in tracks_of_units(schema)}
     if unit not in names:

@@ -1,5 +1,5 @@
-"""Define the session of the public API: methods that move in time, and questions about the machine and its
-trace."""
+"""Define the session of the public API: methods that move in time,
+and questions about the machine and its trace."""
 
 import shlex
 import signal
@@ -198,8 +198,8 @@ class DebugSession:
     # ---- asking
 
     def do(self, command: str) -> Answer:
-        """Return the text debugger's answer to a line such as "frames 0,0" or "deps 12". Raises
-        UsageError."""
+        """Return the text debugger's answer to a line such as "frames 0,0" or "deps 12".
+        Raises UsageError."""
         begin = time.perf_counter()
         with self._interruptible() as session:
             answer = answer_of(session, command)
@@ -226,8 +226,7 @@ class DebugSession:
         return self.do("info")
 
     def why(self, unit: str, cycle: int | None = None, until: int | None = None) -> Answer:
-        """Explain why a unit is idle or waits at a cycle (default: now), as a chain of units that wait for
-        the next.
+        """Explain why a unit is idle or waits at a cycle (None: now), as a chain of waiting units.
 
         until  list instead what the unit lost the cycles [cycle, until) to, most first
         """
@@ -242,14 +241,14 @@ class DebugSession:
         return self.do(f"who {shlex.quote(memory)} {address}")
 
     def origin(self, place: Place, depth: int = 3) -> Answer:
-        """Return what a byte was made from: a tree of steps, back to inputs and weights. Raises
-        UsageError."""
+        """Return what a byte was made from: a tree of steps, back to inputs and weights.
+        Raises UsageError."""
         memory, address = self._place(place)
         return self.do(f"origin {shlex.quote(memory)} {address} {depth}")
 
     def readers(self, place: Place) -> Answer:
-        """Return who reads a byte next, who overwrites it, and which outputs it reaches. Raises
-        UsageError."""
+        """Return who reads a byte next, who overwrites it, and which outputs it reaches.
+        Raises UsageError."""
         memory, address = self._place(place)
         return self.do(f"readers {shlex.quote(memory)} {address}")
 
@@ -266,14 +265,14 @@ class DebugSession:
         return explanation_answer(self.trace, program)
 
     def memory(self, name: str, address: int, size_bytes: int, dtype: str = "uint8") -> np.ndarray:
-        """Return bytes of a memory now, as elements of a type. Raises UsageError, or ValueError outside the
-        memory."""
+        """Return bytes of a memory now, as elements of a type.
+        Raises UsageError, or ValueError outside the memory."""
         memory = memory_of(self.session, name)
         return translate.numbers(self.session.machine.read_memory(memory.id, address, size_bytes), dtype)
 
     def tensor(self, name: str) -> np.ndarray:
-        """Return the values of a tensor now, in its shape; elements not written yet are 0. Raises
-        UsageError."""
+        """Return the values of a tensor now, in its shape; elements not written yet are 0.
+        Raises UsageError."""
         tensor = self._tensor(name)
         values = self.session.machine.tensor(tensor.id)
         if values is None:
@@ -285,13 +284,13 @@ class DebugSession:
         return self.do(f"print {probe}")["value"]
 
     def write(self, probe: str, value: Any) -> None:
-        """Set a probe now; the recorded future is dropped and kept as a branch. Raises KeyError or
-        ValueError."""
+        """Set a probe now; the recorded future is dropped and kept as a branch.
+        Raises KeyError or ValueError."""
         self.session.write(probe, value)
 
     def write_memory(self, name: str, address: int, data: bytes) -> None:
-        """Change bytes of a memory now, with the same effect on the future as `write`. Raises UsageError or
-        ValueError."""
+        """Change bytes of a memory now, with the same effect on the future as `write`.
+        Raises UsageError or ValueError."""
         self.session.write_memory(memory_of(self.session, name).id, address, bytes(data))
 
     @property
@@ -329,16 +328,16 @@ class DebugSession:
         return self.opened.target.check(self.session.machine, NoProgress())
 
     def accuracy(self) -> Answer:
-        """Return the errors of every tensor against the reference, end to end and per operator, along the
-        model's depth.
+        """Return the errors of every tensor against the reference, end to end and per operator,
+        along the model's depth.
 
         Raises TargetError or UsageError.
         """
         return accuracy_answer(self.program, self.check())
 
     def round_tensors(self, *types: str, tensors: Collection[str] = ()) -> Answer:
-        """Round one tensor at a time to narrower types, and return the effect on the outputs (`npuviz
-        accuracy --what-if`).
+        """Round one tensor at a time to narrower types,
+        and return the effect on the outputs (`npuviz accuracy --what-if`).
 
         tensors  names of the tensors; () for all floats. Raises UsageError or TargetError.
         """
@@ -372,8 +371,8 @@ class DebugSession:
     # ---- ending
 
     def publish(self) -> Path | None:
-        """Finish the bundle that `record` asked for, with its summary; return its folder, None without a
-        bundle."""
+        """Finish the bundle that `record` asked for, with its summary;
+        return its folder, None without a bundle."""
         session = self.opened.session
         if session is not None and session.recorder is not None and session.recorder.bundle is not None:
             summary = self.summary()
@@ -398,8 +397,8 @@ class DebugSession:
 
     @contextmanager
     def _interruptible(self) -> Generator[Session]:
-        """Let Ctrl+C stop the session at a whole cycle inside a `with` block; KeyboardInterrupt is raised
-        after the block."""
+        """Let Ctrl+C stop the session at a whole cycle inside a `with` block;
+        KeyboardInterrupt is raised after the block."""
         session = self.session
         if threading.current_thread() is not threading.main_thread():
             yield session

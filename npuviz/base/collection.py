@@ -1,5 +1,5 @@
-"""Pause Python's garbage collector while many long-lived objects are made, and leave them out of later
-searches."""
+"""Pause Python's garbage collector while many long-lived objects are made,
+and leave them out of later searches."""
 
 import gc
 from collections.abc import Generator
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Generator[None]:
-    """Pause the garbage collector inside a `with` block: it would walk all the new objects again and again in
-    vain."""
+    """Pause the garbage collector inside a `with` block:
+    it would walk all the new objects again and again in vain."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -32,8 +32,8 @@ LONGEST_PART = 400
 
 
 class KernelWarning(UserWarning):
-    """Something that the user should know about a kernel that a script ran; the kernel still gave its
-    result."""
+    """Something that the user should know about a kernel that a script ran;
+    the kernel still gave its result."""
 
 
 class HazardWarning(KernelWarning):

@@ -36,8 +36,8 @@ class Interrupts:
         signal.signal(signal.SIGINT, self.handle)
 
     def end(self, *, is_ignored_after: bool) -> None:
-        """Stop handling Ctrl+C: restore the earlier handler, or ignore Ctrl+C if the program is about to
-        end."""
+        """Stop handling Ctrl+C: restore the earlier handler,
+        or ignore Ctrl+C if the program is about to end."""
         self._is_over = True
         if self._previous is None:
             return

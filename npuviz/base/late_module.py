@@ -9,8 +9,8 @@ from typing import Any
 
 
 class _Late(ModuleType):
-    """Placeholder for a module. While in `sys.modules`, its attributes are functions that import the module
-    when called."""
+    """Placeholder for a module. While in `sys.modules`,
+    its attributes are functions that import the module when called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -29,8 +29,8 @@ def _late_function(module: str, name: str) -> Callable[..., Any]:
 
 @contextmanager
 def late_module(name: str) -> Generator[None]:
-    """Inside a `with` block, let imports of the module `name` give a placeholder that loads it at its first
-    use.
+    """Inside a `with` block, let imports of the module `name` give a placeholder that
+    loads it at its first use.
 
     Code imported inside may put functions of that module into tables, but not subclass its classes. After the
     block, the module is imported as usual.

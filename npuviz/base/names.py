@@ -28,8 +28,8 @@ def _part_key(part: str) -> tuple[int, int, str]:
 
 
 def is_number(text: str, digits: int = 18) -> bool:
-    """Whether a text is a whole decimal number that int() takes: only ASCII digits, at most `digits` of
-    them."""
+    """Whether a text is a whole decimal number that int() takes:
+    only ASCII digits, at most `digits` of them."""
     return text.isascii() and text.isdigit() and len(text) <= digits
 
 
@@ -39,8 +39,8 @@ def printable(path: str | os.PathLike[str]) -> str:
 
 
 def resolved(path: Path) -> Path | None:
-    """Follow all links of a path; return None if it cannot be the path of a file or its links form a
-    circle."""
+    """Follow all links of a path; return None if it cannot be the path of a file or its
+    links form a circle."""
     try:
         found = path.resolve()
         found.exists()
@@ -55,8 +55,8 @@ def is_named_file(path: Path) -> bool:
 
 
 def echo(text: str, length: int = 80) -> str:
-    """Return foreign text as an error may quote it: at most `length` characters, control characters
-    escaped."""
+    """Return foreign text as an error may quote it:
+    at most `length` characters, control characters escaped."""
     shown = elide_middle(text, length)
     if not shown.isprintable():
         shown = "".join(c if c.isprintable() or category(c) == "Zs" else repr(c)[1:-1] for c in shown)
@@ -109,8 +109,8 @@ def path_ends(text: str) -> list[str]:
 
 
 def fitting(text: str, fits: Callable[[str], bool], fewest: int = 1) -> str:
-    """Return the longest form of a text that `fits` accepts: whole, abbreviated by rule, or elided at its
-    end.
+    """Return the longest form of a text that `fits` accepts:
+    whole, abbreviated by rule, or elided at its end.
 
     fewest  letters that must be left beside the ellipsis; with fewer the text vanishes
     """

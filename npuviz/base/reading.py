@@ -35,8 +35,8 @@ _REASONS = {RecursionError: "data nested too deeply", MemoryError: "more data th
 
 @contextmanager
 def reading(file: str | Path, member: str = "", hint: str = "") -> Generator[None]:
-    """Turn exceptions that libraries raise on bad data inside a `with` block into a FormatError of file and
-    member."""
+    """Turn exceptions that libraries raise on bad data inside a `with` block into a
+    FormatError of file and member."""
     try:
         yield
     except NpuvizError:
@@ -60,8 +60,8 @@ def is_about_data(error: Exception) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the first line of an exception's text, at most LONGEST_REASON characters, or its class name if
-    it has none."""
+    """Return the first line of an exception's text, at most LONGEST_REASON characters,
+    or its class name if it has none."""
     for kind, reason in _REASONS.items():
         if isinstance(error, kind):
             return reason

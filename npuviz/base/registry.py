@@ -16,8 +16,8 @@ TARGETS = "npuviz.targets"
 EXPORTERS = "npuviz.exporters"
 PANELS = "npuviz.panels"
 COMMANDS = "npuviz.commands"
-"""Subcommands that a target adds: functions of an action's name and its arguments that return an exit
-code."""
+"""Subcommands that a target adds: functions of an action's name and its arguments that
+return an exit code."""
 
 
 @cache

@@ -25,8 +25,8 @@ class Violation:
 
 @dataclass
 class Assertions:
-    """Assertions about a session at its first cycle. Raises ConditionError for a text that cannot be
-    understood.
+    """Assertions about a session at its first cycle.
+    Raises ConditionError for a text that cannot be understood.
 
     An assertion about values that are not known yet (a tensor whose operator has not ended) neither holds
     nor fails; one whose values never become known has failed.
@@ -79,8 +79,8 @@ class Assertions:
                 return StopReason(StopKind.UNTIL, session.cycle)
 
     def finish(self) -> list[Violation]:
-        """Return all assertions that did not hold, by cycle, once the run is over; the session stays in
-        place."""
+        """Return all assertions that did not hold, by cycle, once the run is over;
+        the session stays in place."""
         session = self.session
         for number in tuple(self._always):
             session.breakpoints.remove(number)

@@ -1,5 +1,5 @@
-"""Keep futures that a write replaced, as the writes that lead to them: repeating these gives the same
-cycles."""
+"""Keep futures that a write replaced, as the writes that lead to them:
+repeating these gives the same cycles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,8 +75,8 @@ class BranchList:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Result of running a branch apart from the present future: its trace, and what was seen in its last
-    cycle."""
+    """Result of running a branch apart from the present future:
+    its trace, and what was seen in its last cycle."""
 
     trace: TraceReader
     seen: Any

@@ -1,5 +1,5 @@
-"""Keep the breakpoints of a session: conditions that the user has set. They are never part of a
-checkpoint."""
+"""Keep the breakpoints of a session: conditions that the user has set.
+They are never part of a checkpoint."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -44,8 +44,8 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One cause of lost cycles of a unit over a span: the cycles, how often it occurred, and its longest
-    link."""
+    """One cause of lost cycles of a unit over a span:
+    the cycles, how often it occurred, and its longest link."""
 
     cycles: int
     count: int
@@ -90,8 +90,8 @@ def _link(schema: TraceSchema, kinds: Mapping[int, Kind], hop: Hop) -> Cause:
 
 
 def losses(trace: TraceReader, unit: int, first: int, last: int) -> list[Loss]:
-    """Return what the cycles of [first, last) in which a unit did not work were lost to, most first; they add
-    up."""
+    """Return what the cycles of [first, last) in which a unit did not work were lost to, most first;
+    they add up."""
     graph_of(trace)
     kinds = {kind.id: kind for kind in trace.schema.kinds}
     found: dict[tuple[int, int], tuple[int, int, Hop]] = {}

@@ -74,7 +74,7 @@ class EditList:
         return min(self._at, default=None)
 
     def add(self, cycle: int, edit: Edit) -> None:
-        """Remember an edit made at `cycle`."""
+        """Add an edit made at `cycle`, and drop those of later cycles."""
         self._at = {at: edits for at, edits in self._at.items() if at <= cycle}
         self._at.setdefault(cycle, []).append(edit)
 

@@ -46,8 +46,8 @@ def line_rows(listing: Listing, frames: Sequence[Frame], element: int, how: Line
 
 
 def rows_back(listing: Listing, frames: Sequence[Frame], element: int, how: LineStep) -> np.ndarray:
-    """Return rows as `line_rows` for going back; for an element that runs nothing, rows that hit where it
-    last ran."""
+    """Return rows as `line_rows` for going back;
+    for an element that runs nothing, rows that hit where it last ran."""
     if frames:
         return line_rows(listing, frames, element, how)
     return _rows([(0, len(listing))], element, 0 if how is LineStep.INTO else OUTERMOST)

@@ -21,8 +21,8 @@ CHUNK_ROWS = 1 << 16
 LONGEST_CHAIN = 8
 MAX_PRODUCERS = 64
 NUM_PARTITIONED = 32
-"""Memories with at least this many banks are partitions side by side: a tile in one usually covers its
-neighbours."""
+"""Memories with at least this many banks are partitions side by side:
+a tile in one usually covers its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def last_writer(session: Session, memory: Memory, address: int) -> Writer | None
 
 
 def last_write(session: Session, memory: Memory, address: int) -> StopReason | None:
-    """Return the stop at the last write of a byte up to now, found by going back; None if nothing has written
-    it.
+    """Return the stop at the last write of a byte up to now, found by going back;
+    None if nothing has written it.
 
     Raises ValueError outside the memory, Cancelled when interrupted.
     """
@@ -89,8 +89,8 @@ def _check_inside(memory: Memory, address: int) -> None:
 
 
 def why(session: Session, unit: int, cycle: int) -> list[Cause]:
-    """Return the chain of causes of what a unit does at a cycle: each next link is what the one before waits
-    for.
+    """Return the chain of causes of what a unit does at a cycle:
+    each next link is what the one before waits for.
 
     If the trace records what ended the wait, the chain is that of `recorded_why`. A wait that nothing has
     ended yet is followed by the machine's own wait chain, by flows to the producer of the waiting
@@ -165,8 +165,8 @@ def what_at(session: Session, unit: int, cycle: int) -> Cause | None:
 
 
 def _gap(trace: TraceReader, unit: int, tracks: list[int], cycle: int) -> Cause:
-    """Return a link for a unit without an interval in a cycle: it was idle from its last end to its next
-    start."""
+    """Return a link for a unit without an interval in a cycle:
+    it was idle from its last end to its next start."""
     before = [row for track in tracks if (row := trace.neighbor(track, cycle, -1)) is not None]
     behind = [row for track in tracks if (row := trace.neighbor(track, cycle, 1)) is not None]
     start = max((int(row["end"]) for row in before), default=0)
@@ -215,8 +215,8 @@ def _producer(session: Session, cause: Cause) -> int | None:
 
 
 def _producers(session: Session, trace: TraceReader, instruction: int) -> list[int]:
-    """Return the instructions that another one waits for, from the trace's flows and the program's
-    dependencies."""
+    """Return the instructions that another one waits for,
+    from the trace's flows and the program's dependencies."""
     flows = trace.flows_of(instruction)
     found = flows["source"][(flows["sink"] == instruction) & (flows["source"] >= 0)].tolist()
     listing = session.program.listing

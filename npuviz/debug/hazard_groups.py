@@ -29,8 +29,8 @@ class HazardGroup:
 
 
 def group_hazards(hazards: Iterable[Hazard]) -> list[HazardGroup]:
-    """Merge hazards by kind and line, sorted by the cycle of the first. Their texts name the line before the
-    unit."""
+    """Merge hazards by kind and line, sorted by the cycle of the first.
+    Their texts name the line before the unit."""
     found: dict[tuple[object, ...], HazardGroup] = {}
     units: dict[tuple[object, ...], set[str]] = {}
     for hazard in hazards:

@@ -42,8 +42,8 @@ def program_loops(listing: Listing) -> list[ProgramLoop]:
 
 
 def loops_around(listing: Listing, instruction: int) -> list[LoopTurn]:
-    """Return the loops around an instruction, outermost first, through the calls that led to it; [] if
-    unknown."""
+    """Return the loops around an instruction, outermost first, through the calls that led to it;
+    [] if unknown."""
     if not isinstance(listing, HasCalls) or not 0 <= instruction < len(listing):
         return []
     return [loop for call in reversed(listing.calls_of(instruction)) for loop in call.loops]
@@ -104,8 +104,8 @@ def go_to_turn(
 
 
 def turn_beside(listing: Listing, variable: str, here: int, step: int) -> int:
-    """Return the turn that is `step` further than that of instruction `here`. Raises UsageError if it is in
-    no such loop."""
+    """Return the turn that is `step` further than that of instruction `here`.
+    Raises UsageError if it is in no such loop."""
     for loop in reversed(loops_around(listing, here)):
         if loop.variable == variable:
             return loop.turn + step
@@ -134,8 +134,8 @@ def _steps(calls: Sequence[CallSite]) -> Iterator[tuple[Place, LoopTurn, tuple[S
 
 
 def _ahead_of(listing: Listing, variable: str, here: int) -> tuple[Place, tuple[Step, ...]] | None:
-    """Return head and way of the innermost loop over a variable around an instruction; None if there is
-    none."""
+    """Return head and way of the innermost loop over a variable around an instruction;
+    None if there is none."""
     if not isinstance(listing, HasCalls) or not 0 <= here < len(listing):
         return None
     found = [(place, way) for place, loop, way in _steps(listing.calls_of(here)) if loop.variable == variable]
@@ -143,8 +143,8 @@ def _ahead_of(listing: Listing, variable: str, here: int) -> tuple[Place, tuple[
 
 
 def _first_of_units(listing: Listing, indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield, for each unit, the range that begins with its first of these instructions: a unit starts them in
-    order."""
+    """Yield, for each unit, the range that begins with its first of these instructions:
+    a unit starts them in order."""
     seen: set[int] = set()
     for low, high in joined_ranges(indices):
         units = {listing.describe(low).unit, listing.describe(high - 1).unit}

@@ -1,5 +1,5 @@
-"""Find what a byte was made from and who uses it, through all memories of a run as far as it was
-simulated."""
+"""Find what a byte was made from and who uses it,
+through all memories of a run as far as it was simulated."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class Step:
 class Origin:
     """One thing that a step used: the result of another step, or what the run began with (`name`).
 
-    through  where it lay, for people
+    through  the place where the step read it, for people
     """
 
     step: Step | None
@@ -108,8 +108,8 @@ class Provenance:
         return Step(place, found, unit, operator, line, int(self._uses.order[place, 2]))
 
     def writer(self, memory: Memory, address: int) -> Step | None:
-        """Return the step that wrote a byte last, up to now; None if none has. Raises ValueError outside the
-        memory."""
+        """Return the step that wrote a byte last, up to now; None if none has.
+        Raises ValueError outside the memory."""
         if not 0 <= address < memory.size_bytes:
             raise ValueError(
                 f"{address:#x}: expected an address below {memory.size_bytes:#x} of {memory.name}"
@@ -139,8 +139,8 @@ class Provenance:
         return self.step(int(places[-1])) if len(places) else None
 
     def origins(self, place: int) -> tuple[Origin, ...]:
-        """Return what the step at a place used: steps first, the latest first; then what the run began
-        with."""
+        """Return what the step at a place used: steps first, the latest first;
+        then what the run began with."""
         uses = self._uses.sources(place)
         is_made = uses[:, PRODUCER] != NOBODY
         made = uses[is_made][::-1].tolist()
@@ -229,8 +229,8 @@ class Provenance:
         return {each.name: each.kind for each in self._session.program.graph.tensors}
 
     def _beginnings(self, uses: np.ndarray) -> Iterable[tuple[str, str]]:
-        """Yield names and places of what a step read that nobody had written: tensors, variables, or
-        unwritten bytes.
+        """Yield names and places of what a step read that nobody had written:
+        tensors, variables, or unwritten bytes.
 
         A read not sure to have met unwritten bytes counts only if these have a name, as they may be gaps.
         """

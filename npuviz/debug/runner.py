@@ -193,8 +193,8 @@ class Runner:
             self.timeline.add_near(self.machine.snapshot())
 
     def _drain(self, cycle_before: int) -> None:
-        """Empty the buffer. `cycle_before`: cycle at which the slice began if a full buffer ended it, else
-        -1."""
+        """Empty the buffer. `cycle_before`: cycle at which the slice began if a full buffer ended it,
+        else -1."""
         recorder = self.recorder
         if recorder is None:
             return
@@ -213,8 +213,8 @@ def reporting(
     clock: Callable[[], float],
     interrupt: Callable[[], None],
 ) -> Callable[[int], None]:
-    """Return a tick that reports progress now and then over a span, whose last cycle may be unknown
-    (None)."""
+    """Return a tick that reports progress now and then over a span,
+    whose last cycle may be unknown (None)."""
     begin, goal = span
     reported = clock()
 

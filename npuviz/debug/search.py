@@ -130,8 +130,8 @@ class Search:
         return self.backward(watch, self._machine.cycle)
 
     def backward(self, watch: Watch, end: int = -1) -> StopReason:
-        """Go to the last hit before now (or until `end`), or to the first cycle; return to the start if
-        interrupted.
+        """Go to the last hit before now (or until `end`), or to the first cycle;
+        return to the start if interrupted.
 
         Stretches between checkpoints are searched newest first. A hit exactly on a checkpoint
         belongs to the stretch before it, so each stretch is (checkpoint, end], and the next
@@ -183,8 +183,8 @@ class Search:
 
 
 def unit_rows(listing: Listing, unit: int, near: int) -> np.ndarray:
-    """Return stop rows, with breakpoint id 0, for all instructions of a unit (those around `near` if too
-    many)."""
+    """Return stop rows, with breakpoint id 0, for all instructions of a unit (those around
+    `near` if too many)."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(listing.ranges_of_unit(unit)):
         if merged and merged[-1][1] >= low:

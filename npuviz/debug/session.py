@@ -44,8 +44,8 @@ NO_PROGRESS = NoProgress()
 
 
 class Session:
-    """Runs, steps and travels. These methods (verbs) return why they stopped; one thread at a time may call
-    them.
+    """Runs, steps and travels. These methods (verbs) return why they stopped;
+    one thread at a time may call them.
 
     machine   at its first cycle; from now on only the session advances or changes it
     recorder  None records nothing
@@ -268,8 +268,8 @@ class Session:
         return found if found.kind is StopKind.BREAKPOINT else None
 
     def at_first(self, holds: Callable[[], bool], look: Callable[[], Any]) -> Any:
-        """Return `look()` at the first cycle at which `holds()`, which holds from then on; the session stays
-        in place.
+        """Return `look()` at the first cycle at which `holds()`, which holds from then on;
+        the session stays in place.
 
         Raises Cancelled when interrupted.
         """
@@ -365,8 +365,8 @@ class Session:
             return self._stopped(runner.travel(branch.cycle))
 
     def run_apart(self, branch_id: int, look: Callable[[], Any], progress: Progress = NO_PROGRESS) -> Apart:
-        """Return the trace of a branch as far as it is known, and `look()` at its end; the session stays in
-        place.
+        """Return the trace of a branch as far as it is known, and `look()` at its end;
+        the session stays in place.
 
         Raises UsageError, and Cancelled when interrupted.
         """

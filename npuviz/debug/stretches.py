@@ -1,5 +1,5 @@
-"""Choose the stretch of a run that is run again to record its accesses, for machines that know them only
-then."""
+"""Choose the stretch of a run that is run again to record its accesses,
+for machines that know them only then."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,11 +7,11 @@ from npuviz.debug.session import Session
 from npuviz.sim.access_order import RecordedAccesses, RecordsAccesses
 
 MOST_WORK = 1 << 20
-"""Most pieces of work of a stretch: some seconds and 100 MB. Of longer runs the part around now is
-followed."""
+"""Most pieces of work of a stretch: some seconds and 100 MB.
+Of longer runs the part around now is followed."""
 _PARTS = 256
-"""Number of parts of a span whose work is counted in one pass through it: a pass costs more than the
-counts."""
+"""Number of parts of a span whose work is counted in one pass through it:
+a pass costs more than the counts."""
 _CLOSE = 8
 """The ends of a stretch may be off by MOST_WORK divided by this: a closer search would take another pass."""
 

@@ -89,8 +89,8 @@ class Timeline:
         return self._at(index - 1, cycle)
 
     def add(self, snapshot: Snapshot, seconds: float) -> None:
-        """Keep a base checkpoint that took `seconds` to take. Raises ValueError if it is not after the newest
-        one."""
+        """Keep a base checkpoint that took `seconds` to take.
+        Raises ValueError if it is not after the newest one."""
         if snapshot.cycle <= self.last_base_cycle:
             raise ValueError(f"base checkpoint at {snapshot.cycle}: not after {self.last_base_cycle}")
         # The least time so far: other work may have slowed a snapshot down.

@@ -13,8 +13,8 @@ MOST_RANGES = 2000
 
 
 def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = False) -> StopReason:
-    """Bring a unit to an instruction of another line, forward or back in time, or to a breakpoint before
-    that.
+    """Bring a unit to an instruction of another line, forward or back in time,
+    or to a breakpoint before that.
 
     Stepping out of the outermost function goes to the end or beginning of the run. If no line is known,
     it goes to the unit's next instruction, or the one before.

@@ -62,8 +62,8 @@ def replacing(out: Path) -> Generator[Path]:
 
 
 def whole_or(window: CycleWindow | None, reader: TraceReader) -> CycleWindow:
-    """Return the given window, or the whole trace for None. Raises ExportError for one that is empty or
-    begins too late."""
+    """Return the given window, or the whole trace for None.
+    Raises ExportError for one that is empty or begins too late."""
     if window is None:
         return 0, reader.end_cycle + 1
     if window[0] >= window[1] and reader.end_cycle > 0:

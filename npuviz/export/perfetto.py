@@ -1,5 +1,5 @@
-"""Export traces to Perfetto: slices, counters and flows as protobuf, for ui.perfetto.dev and
-trace_processor."""
+"""Export traces to Perfetto: slices, counters and flows as protobuf,
+for ui.perfetto.dev and trace_processor."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -41,8 +41,8 @@ def packet(sequence: int, *fields: bytes) -> bytes:
 def names_packet(
     sequence: int, names: dict[int, str], annotations: dict[int, str], *, is_first: bool
 ) -> bytes:
-    """Encode interned names of events and of annotations, by number; the first packet of a sequence clears
-    its state."""
+    """Encode interned names of events and of annotations, by number;
+    the first packet of a sequence clears its state."""
     data = b"".join(message(2, number(1, iid) + message(2, name)) for iid, name in names.items())
     data += b"".join(message(3, number(1, iid) + message(2, name)) for iid, name in annotations.items())
     return packet(sequence, number(13, 3 if is_first else 2), message(12, data))

@@ -1,5 +1,5 @@
-"""Export traces to plain tables with names instead of ids: CSV and Parquet, for spreadsheets and
-notebooks."""
+"""Export traces to plain tables with names instead of ids:
+CSV and Parquet, for spreadsheets and notebooks."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

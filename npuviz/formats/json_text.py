@@ -29,8 +29,8 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def read_json_object(path: Path, limit: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
-    """Read the one JSON object of a file. Raises FormatError for anything else, with the place of the
-    defect."""
+    """Read the one JSON object of a file. Raises FormatError for anything else,
+    with the place of the defect."""
     text = read_text(path, limit)
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -19,8 +19,8 @@ class Fingerprint:
         self._digest.update(text.encode())
 
     def array(self, values: np.ndarray) -> None:
-        """Add an array; of an array that repeats one value with zero strides, only shape and value are
-        read."""
+        """Add an array; of an array that repeats one value with zero strides,
+        only shape and value are read."""
         if values.size and not any(values.strides):
             self._digest.update(repr(values.shape).encode() + values.reshape(-1)[:1].tobytes())
         elif values.dtype.hasobject:

@@ -14,8 +14,8 @@ NEWEST_OPSET = 1 << 30
 
 
 FUNCTION = "function"
-"""Operator type of a node that stands for a function of code, not an operator; its meaning is the program's
-own."""
+"""Operator type of a node that stands for a function of code, not an operator;
+its meaning is the program's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Node:
     """One operator.
 
     id          index in `Graph.nodes`
-    inputs      tensor ids, -1 where an optional input is absent; a node with subgraphs ends with the
+    inputs      tensor ids, -1 for an absent optional input; a node with subgraphs ends with the
                 outer tensors its subgraphs read, `attributes["captured_inputs"]` of them
-    outputs     tensor ids, -1 where an optional output before the last is absent
+    outputs     tensor ids, -1 for an absent optional output before the last one
     attributes  plain values: int, float, str, bytes, lists of them, or numpy arrays; a subgraph is
                 the bytes of its GraphProto
-    opset       version of the operator set that says what the node means
+    opset       version of the operator set that defines the operator
     """
 
     id: int
@@ -46,7 +46,7 @@ class Flow:
     """An arrow between nodes whose inputs and outputs are not listed as tensors, such as lines of a kernel.
 
     source, sink  ids of nodes, source < sink; -1 for a graph input or output, which `tensor` names
-    tensor        id, -1 for what lies on the chip; text is its name
+    tensor        id of what flows, -1 for data on the chip; text  its name
     """
 
     source: int
@@ -67,7 +67,7 @@ class Graph:
                weights are left out of it and taken from `constants`: open it with
                onnx.reference
     assumptions  what the reader had to assume, one sentence each
-    file       the ONNX file that the graph was read from, whose outputs the graph's must be; None without one
+    file       the ONNX file that the graph was read from, None without one; its outputs must be the graph's
     flows      arrows beside those from the outputs of nodes to inputs of others
     """
 

@@ -59,8 +59,8 @@ class Listing(Protocol):
         ...
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the first written operand of each instruction: (address int64, size_bytes int64, tensor
-        int32)."""
+        """Return the first written operand of each instruction:
+        (address int64, size_bytes int64, tensor int32)."""
         ...
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:

@@ -10,8 +10,8 @@ from npuviz.program.instruction import Listing
 from npuviz.program.memory import MemoryMap
 
 Severity = Literal["info", "warning", "error"]
-"""How much a note matters. "error": the program's own data shows that it is wrong, so that a run fails (exit
-code 1)."""
+"""How much a note matters. "error": the program's own data shows that it is wrong,
+so that a run fails (exit code 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Program:
     graph       the operators; may be empty for programs without one
     listing     instructions, decoded on demand
     memory_map  tensor places in the machine's large memories
-    notes       what was assumed, placed on the host, or departed from
+    notes       what was assumed, placed on the Host, or done differently than asked
     placement   graph node id -> name of the unit group that runs it ("Core", "Host", ...)
     payload     the target's own tables; only that target looks inside
     fingerprint computes a digest of payload and tensor data when called, the same every time;

@@ -10,9 +10,9 @@ class SourceFile:
     """A program text.
 
     name      short name, unique among the files of a program ("pe.csl", "memcpy/memcpy.csl")
-    path      where it was read from, "" if that is not known any more
-    language  what a highlighter needs to know ("csl")
-    library   whether it belongs to the tool rather than to the user
+    path      path from which it was read, "" if unknown
+    language  its name for a syntax highlighter ("csl")
+    library   whether it is a file of the tool, not of the user
     """
 
     name: str
@@ -47,8 +47,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LoopTurn:
-    """One turn of a loop around an instruction: the loop's place, its variable and value, the turn from 1 to
-    `count`."""
+    """One turn of a loop around an instruction: the loop's place, its variable and value,
+    the turn from 1 to `count`."""
 
     place: Place
     variable: str
@@ -59,8 +59,8 @@ class LoopTurn:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A function that is being executed: its name, the place reached in it, and the loops around that,
-    outermost first."""
+    """A function that is being executed: its name, the place reached in it,
+    and the loops around that, outermost first."""
 
     function: str
     place: Place
@@ -72,8 +72,8 @@ class HasCalls(Protocol):
     """A listing that knows the calls and loops through which the program reached an instruction."""
 
     def calls_of(self, index: int) -> Sequence[CallSite]:
-        """Return the active functions, innermost first; () if unknown. Raises IndexError outside the
-        listing."""
+        """Return the active functions, innermost first; () if unknown.
+        Raises IndexError outside the listing."""
         ...
 
 

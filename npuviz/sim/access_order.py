@@ -14,8 +14,8 @@ READS, WRITES = 1, 2
 """Phases of a row of an access order: the work reads, it writes, or both at once (the sum)."""
 ACCESS_COLUMNS = 7
 DENSE, SPARSE, ADDING = range(3)
-"""Kinds of rows: all bytes of the range are touched; only some are; or what is written is added to what was
-there."""
+"""Kinds of rows: all bytes of the range are touched; only some are;
+or what is written is added to what was there."""
 NEVER_DONE = np.zeros((0, 3), np.int64)
 
 
@@ -35,8 +35,8 @@ class AccessNames(Protocol):
     """Names the entries of a table and the places of its rows for people."""
 
     def work(self, entry: int) -> tuple[Instruction, str]:
-        """Return the instruction of an entry, or one that stands for it, and the name of the unit that ran
-        it."""
+        """Return the instruction of an entry, or one that stands for it,
+        and the name of the unit that ran it."""
         ...
 
     def place(self, memory: int, low: int, high: int) -> str:
@@ -104,11 +104,11 @@ class RecordedAccesses:
     order  (n, 3) int64 as `HasAccessOrder.access_order`; begin, end  cycles of the stretch
     reads  (m, 4) int64, in that order: place in `order`, a key that the same read has in every run,
            row of the table, 32 bits of the value
-    turns  (k, 4) int64: the same of work that takes what comes, in the order in which it comes: place, where,
-           row of the table, and what took what
-    leaves (k, 6) int64: place, command and part of what leaves the machine there, its memory, first byte, and
-           bytes of a word
-    timed  (t,) int64: places of work that reads a timer
+    turns  (k, 4) int64: words that start tasks, which an element takes in their order of arrival: place in
+           `order`, element, row of the table, task << 32 | value
+    leaves (k, 6) int64: what leaves the machine: place in `order`, command, number of the element in its
+           region, memory, first byte, bytes of a word
+    timed  (t,) int64: places in `order` of work that reads a timer
     """
 
     table: AccessTable
@@ -147,8 +147,8 @@ class HasAccessOrder(Protocol):
         ...
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
-        """Return the order of the run so far, (n, 3) int64: entry, phase and cycle, in the order in which
-        contents changed.
+        """Return the order of the run so far, (n, 3) int64:
+        entry, phase and cycle, in the order in which contents changed.
 
         Work that has links but no rows comes with phase 0, once it has ended.
 
@@ -157,8 +157,8 @@ class HasAccessOrder(Protocol):
         ...
 
     def values_at(self, position: int) -> bytes | None:
-        """Return bytes that are equal in two runs if the work at this place of the order had the same values
-        in both.
+        """Return bytes that are equal in two runs if the work at this place of the order
+        had the same values in both.
 
         Returns None if the machine would have to go back to that cycle.
         """

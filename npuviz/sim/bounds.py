@@ -1,5 +1,5 @@
-"""Bound the time of a run from below: what each part of a machine needs at least for the work done, in any
-order."""
+"""Bound the time of a run from below: what each part of a machine needs at least for the work done,
+in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

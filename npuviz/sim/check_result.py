@@ -110,8 +110,8 @@ class TensorErrors:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Comparison of every computed tensor with the reference execution: a verdict per operator and one end to
-    end.
+    """Comparison of every computed tensor with the reference execution:
+    a verdict per operator and one end to end.
 
     num_tensors, num_failed  tensors compared, and wrong, per operator: given the inputs that the
                       machine itself computed

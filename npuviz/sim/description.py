@@ -39,8 +39,8 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue and its capacity in entries, 0 for no limit. `probe` is the name of the probe of its
-    occupancy."""
+    """A queue and its capacity in entries, 0 for no limit.
+    `probe` is the name of the probe of its occupancy."""
 
     id: int
     name: str
@@ -88,7 +88,7 @@ class MachineDescription:
     features  what the machine has beyond units and queues, by name, with plain data, for example
               {"systolic grid": {"rows": 128, "columns": 128}}; panels ask for features by name
     kinds     every interval kind the machine can emit
-    limits    sentences about what the model does not model
+    limits    sentences about what the simulation leaves out
     """
 
     target: str

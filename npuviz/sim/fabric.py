@@ -1,5 +1,5 @@
-"""Define the contract of a fabric: processing elements on a grid whose routers pass small words to each
-other.
+"""Define the contract of a fabric: processing elements on a grid whose routers pass small
+words to each other.
 
 A machine implements `HasFabric`, and those of the other protocols that fit: a network of packets has
 loads but perhaps no colors, a grid of arrays has states but no words in flight. Nothing is kept for the
@@ -127,8 +127,8 @@ class HasFabric(Protocol):
         ...
 
     def link_loads(self, area: Area) -> np.ndarray:
-        """Return which share of the last `load_cycles` each output was busy, (rows, columns, NUM_PORTS)
-        uint8."""
+        """Return which share of the last `load_cycles` each output was busy, (rows, columns,
+        NUM_PORTS) uint8."""
         ...
 
 
@@ -148,8 +148,8 @@ class HasElements(Protocol):
         ...
 
     def units_of_element(self, column: int, row: int) -> tuple[int, ...]:
-        """Return the units of the description that belong to an element; () if none do (it is not
-        watched)."""
+        """Return the units of the description that belong to an element;
+        () if none do (it is not watched)."""
         ...
 
     def element_of_unit(self, unit: int) -> tuple[int, int] | None:
@@ -241,8 +241,8 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class WordPath:
-    """The way of one word so far, over all copies of a multicast; `hops` are sorted by cycle. `is_under_way`:
-    more will follow."""
+    """The way of one word so far, over all copies of a multicast; `hops` are sorted by cycle.
+    `is_under_way`: more will follow."""
 
     id: int
     color: int
@@ -257,8 +257,8 @@ class HasRoutes(Protocol):
     """A fabric whose routers are set per color."""
 
     def routes(self, color: int, area: Area) -> np.ndarray:
-        """Return the settings of an area's routers that have one for a color now, as rows of
-        `ROUTE_DTYPE`."""
+        """Return the settings of an area's routers that have one for a color now,
+        as rows of `ROUTE_DTYPE`."""
         ...
 
 

@@ -37,8 +37,8 @@ class Frame:
 
 @runtime_checkable
 class HasFrames(Protocol):
-    """A machine whose elements call functions. Elements are numbered row * columns + column over the whole
-    grid."""
+    """A machine whose elements call functions. Elements are numbered row * columns +
+    column over the whole grid."""
 
     def frames(self, element: int) -> Sequence[Frame]:
         """Return the active calls, innermost first; () while the element runs nothing."""

@@ -51,8 +51,8 @@ class Draws:
         self._is_extreme = seed % 4 == 3
 
     def factors(self, varied: Varied, units: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Return a factor for each figure, (n,) float64, uniform on a log scale. units  the unit of each
-        figure"""
+        """Return a factor for each figure, (n,) float64, uniform on a log scale.
+        units  the unit of each figure"""
         place = self._places(varied, units)
         return varied.low * (varied.high / varied.low) ** place
 

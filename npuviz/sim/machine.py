@@ -133,8 +133,8 @@ class HasTensors(Protocol):
 
 @runtime_checkable
 class HasStillMemories(Protocol):
-    """A machine whose memory contents may take long to compute, so that a window asks for them in another
-    thread."""
+    """A machine whose memory contents may take long to compute,
+    so that a window asks for them in another thread."""
 
     def still_memories(self) -> StillMemories:
         """Return the memories as they are now. Only copies the state."""
@@ -188,8 +188,8 @@ class Hazard:
     """Something that the hardware leaves to the programmer and that went wrong.
 
     kind  short stable word, e.g. "input-range"; text is one sentence for the user
-    level "error": on the chip results are wrong or nothing goes on; "warning": they may be
-    other the second instruction that it takes, such as the write that a read does not wait for; -1: none
+    level "error": on the chip results are wrong or the program hangs; "warning": they may be wrong
+    other the second instruction involved, such as the write that a read does not wait for; -1: none
     place the bytes or the thing it concerns, for people; mend  what to change in the program; "" if unknown
     """
 
@@ -239,8 +239,8 @@ class ChecksMemory(Protocol):
 
 @runtime_checkable
 class LogsHazards(HasHazards, Protocol):
-    """A machine that records hazards while it runs, so that `hazards` computes nothing and may be called at
-    any time."""
+    """A machine that records hazards while it runs,
+    so that `hazards` computes nothing and may be called at any time."""
 
     @property
     def logs_hazards(self) -> bool:
@@ -262,8 +262,8 @@ class HasHostTimes(Protocol):
     """A machine that knows how long the Host takes for each operator that runs there."""
 
     def host_cycles(self) -> Mapping[int, int]:
-        """Return the Host's cycles by node, with nominal latencies; node -1 stands for conversions of no
-        operator."""
+        """Return the Host's cycles by node, with nominal latencies;
+        node -1 stands for conversions of no operator."""
         ...
 
 
@@ -324,8 +324,8 @@ class HasWaitChains(Protocol):
 
 @runtime_checkable
 class HasUnitStops(Protocol):
-    """A machine whose instructions belong to no unit of the listing, and which makes the stops for a unit
-    itself."""
+    """A machine whose instructions belong to no unit of the listing,
+    and which makes the stops for a unit itself."""
 
     def unit_stops(self, unit: int) -> np.ndarray:
         """Return stop rows, with breakpoint id 0, that hit when a unit starts its next piece of work."""
@@ -362,8 +362,8 @@ class Machine(Protocol):
         ...
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> StopReason:
-        """Run until `cycle == until`, a stop row hits, a fault, the end of the program, or a full event
-        buffer.
+        """Run until `cycle == until`, a stop row hits, a fault, the end of the program,
+        or a full event buffer.
 
         until   absolute cycle; if it is not later than `cycle`, nothing happens
         stops   (n, 6) int64 rows of npuviz.sim.stop
@@ -420,8 +420,8 @@ class Machine(Protocol):
         ...
 
     def next_instructions(self) -> dict[int, int]:
-        """Return, for each unit id, the index of the instruction that its sequencer executes next (the
-        program counter)."""
+        """Return, for each unit id, the index of the instruction that its sequencer
+        executes next (the program counter)."""
         ...
 
     def activities(self) -> Sequence[Activity]:
@@ -433,6 +433,6 @@ class Machine(Protocol):
         ...
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """Return a tensor's values as the machine holds them now (elements not yet written are 0), or
-        None."""
+        """Return a tensor's values as the machine holds them now (elements not yet written are 0),
+        or None."""
         ...

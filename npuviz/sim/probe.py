@@ -52,8 +52,8 @@ class ProbeTable:
         dtype: str = "int64",
         write: Callable[[np.ndarray], None] | None = None,
     ) -> None:
-        """Add a probe. `write` takes any value and raises ValueError, without the probe's name, for a bad
-        one."""
+        """Add a probe. `write` takes any value and raises ValueError, without the probe's name,
+        for a bad one."""
         self._probes[probe] = Probe(probe, title, shape, dtype, measure, group, doc, write is not None)
         self._readers[probe] = read
         if write is not None:
@@ -83,16 +83,16 @@ class ProbeTable:
 
 
 def positive_number(value: np.ndarray, least: float, largest: float) -> float:
-    """Return a probe's new value, a number from `least` to `largest`. Raises ValueError for any other
-    value."""
+    """Return a probe's new value, a number from `least` to `largest`.
+    Raises ValueError for any other value."""
     if value.shape != () or value.dtype.kind not in "iuf" or not least <= float(value) <= largest:
         raise ValueError(f"expected a number from {least:g} to {largest:g}")
     return float(value)
 
 
 def whole_number(value: np.ndarray, largest: int) -> int:
-    """Return a probe's new value, a whole number from 0 to `largest`. Raises ValueError for any other
-    value."""
+    """Return a probe's new value, a whole number from 0 to `largest`.
+    Raises ValueError for any other value."""
     if value.shape != () or value.dtype.kind not in "iu" or not 0 <= int(value) <= largest:
         raise ValueError(f"expected a whole number from 0 to {largest}")
     return int(value)

@@ -68,8 +68,8 @@ class HasRemedies(Target, Protocol):
     """A target that can suggest settings which would make its machine faster."""
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Return remedies for the machine that a request describes. Raises as `Target.load` for bad
-        settings."""
+        """Return remedies for the machine that a request describes.
+        Raises as `Target.load` for bad settings."""
         ...
 
 
@@ -78,6 +78,6 @@ class HasKnobs(Target, Protocol):
     """A target that knows which times depend on its settings, so that other values can be predicted."""
 
     def knobs(self, request: LoadRequest) -> Sequence[Knob]:
-        """Return the knobs of a request's machine, without settings that change the program or more than
-        times."""
+        """Return the knobs of a request's machine,
+        without settings that change the program or more than times."""
         ...

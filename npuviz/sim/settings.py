@@ -93,8 +93,8 @@ class SettingNames:
 
     @contextmanager
     def hints(self, dimensions: Mapping[str, int]) -> Generator[None]:
-        """Inside a `with` block that reads a model, add to a refused dimension's error the settings that it
-        resembles."""
+        """Inside a `with` block that reads a model,
+        add to a refused dimension's error the settings that it resembles."""
         try:
             yield
         except UsageError as error:

@@ -67,8 +67,8 @@ class Target(Protocol):
         ...
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """Return the file of a model that is named without a path beside a hardware description, else
-        None."""
+        """Return the file of a model that is named without a path beside a hardware description,
+        else None."""
         ...
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:

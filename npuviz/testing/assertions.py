@@ -10,8 +10,8 @@ from npuviz.sim.stop import StopKind
 
 
 def ran(session: DebugSession) -> DebugSession:
-    """Run to the end of the program and return the session. Fails if the simulated chip does not get
-    there."""
+    """Run to the end of the program and return the session.
+    Fails if the simulated chip does not get there."""
     stop = session.run()
     while stop.kind is StopKind.BREAKPOINT:
         stop = session.run()
@@ -51,8 +51,8 @@ def assert_cycles(session: DebugSession, at_most: int) -> None:
 
 
 def assert_counter(session: DebugSession, name: str, at_most: int) -> None:
-    """Assert that a counter of the run (bytes moved, transfers, ...; see `npuviz run --json`) is at most
-    `at_most`."""
+    """Assert that a counter of the run (bytes moved, transfers, ...;
+    see `npuviz run --json`) is at most `at_most`."""
     counters = session.session.machine.summary().counters
     if name not in counters:
         raise UsageError(f"no counter {name!r}; there are {', '.join(sorted(counters)) or 'none'}")

@@ -1,5 +1,5 @@
-"""Keep budgets of runs in a file beside the tests: cycles, and the units and operators that worked in
-them."""
+"""Keep budgets of runs in a file beside the tests:
+cycles, and the units and operators that worked in them."""
 
 import json
 import os

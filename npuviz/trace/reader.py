@@ -64,8 +64,8 @@ class TraceReader:
 
     @property
     def model(self) -> Mapping[str, Any]:
-        """Contents of the bundle's model.json, which describes the run besides its events; empty for a trace
-        in memory."""
+        """Contents of the bundle's model.json, which describes the run besides its events;
+        empty for a trace in memory."""
         return self._source.model
 
     @property
@@ -125,8 +125,8 @@ class TraceReader:
     def utilization(
         self, track: int, window: Window, columns: int, kinds: Collection[int] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the covered part (float32, 0..1, exact) and the kind that covers most (int16, -1: none) of
-        every column.
+        """Return the covered part (float32, 0..1, exact) and the kind that covers most (int16, -1:
+        none) of every column.
 
         kinds  kinds that count, None for all: a track has kinds for waits, too
         """
@@ -160,8 +160,8 @@ class TraceReader:
         return cycles, small, large, last
 
     def counter_values(self, track: int, first: int, last: int) -> tuple[int, float, int]:
-        """Return smallest, mean and largest value over the cycles [first, last), each cycle with equal
-        weight.
+        """Return smallest, mean and largest value over the cycles [first, last),
+        each cycle with equal weight.
 
         A counter is 0 before its first row. For an empty range, the value at `first` is returned.
         """
@@ -177,8 +177,8 @@ class TraceReader:
         return int(values.min()), mean, int(values.max())
 
     def flows(self, window: Window, limit: int = 10_000) -> np.ndarray:
-        """Return the flows that arrive within the window, FLOW_DTYPE; if there are more than `limit`, an even
-        selection."""
+        """Return the flows that arrive within the window, FLOW_DTYPE;
+        if there are more than `limit`, an even selection."""
         rows = self._source.flow_view()
         keys = np.array([_bounded(ceil(window[0])), _bounded(ceil(window[1]))], dtype=np.int64)
         first, last = (int(i) for i in np.searchsorted(rows["cycle"], keys))
@@ -236,8 +236,8 @@ class TraceReader:
 
     @property
     def causes(self) -> np.ndarray:
-        """Causes, which let tracks go on: CAUSE_DTYPE, in the order of recording; empty in bundles of version
-        1."""
+        """Causes, which let tracks go on: CAUSE_DTYPE, in the order of recording;
+        empty in bundles of version 1."""
         return self._source.cause_view()
 
     # -- whole tracks -----------------------------------------------------------------------------

@@ -125,8 +125,8 @@ LIFETIME_DTYPE = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class TraceSchema:
-    """Names and meaning of the rows of one trace. Written into the bundle's manifest, so that a trace is
-    self-contained.
+    """Names and meaning of the rows of one trace.
+    Written into the bundle's manifest, so that a trace is self-contained.
 
     node_names    graph node id -> name; tensor_names likewise
     memory_names  memory id -> (name, size_bytes)

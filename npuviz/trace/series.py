@@ -39,8 +39,8 @@ class GrowingArray:
         return self._data[needed - count : needed]
 
     def expect(self, count: int) -> None:
-        """Enlarge the capacity for `count` more rows at once: growing in small steps copies the rows each
-        time."""
+        """Enlarge the capacity for `count` more rows at once:
+        growing in small steps copies the rows each time."""
         self.reserve(count)
         self.used -= count
 
@@ -92,8 +92,8 @@ class IntervalView:
 
 
 class IntervalSeries:
-    """The intervals of one track, with sums of the covered cycles per kind for questions about many of
-    them."""
+    """The intervals of one track, with sums of the covered cycles per kind for questions
+    about many of them."""
 
     def __init__(self, num_kinds: int) -> None:
         self.start = GrowingArray(np.int64)

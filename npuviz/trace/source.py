@@ -17,8 +17,8 @@ class Resolver(Protocol):
         ...
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the first written operand of each instruction: (address int64, size_bytes int64, tensor
-        int32)."""
+        """Return the first written operand of each instruction:
+        (address int64, size_bytes int64, tensor int32)."""
         ...
 
     def bank_bytes(self, memory: int) -> int:
@@ -59,8 +59,8 @@ class TraceSource(Protocol):
         ...
 
     def last_starts(self, tracks: Sequence[int]) -> list[int]:
-        """Return the start of the last interval of each of some interval tracks, -1 for a track without
-        any."""
+        """Return the start of the last interval of each of some interval tracks,
+        -1 for a track without any."""
         ...
 
     def instructions_of(self, track: int) -> np.ndarray:

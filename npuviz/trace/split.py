@@ -36,8 +36,8 @@ class SplitRows:
 
 
 class Splitter:
-    """Splits the batches of one trace, given in the order of recording, and checks the order within each
-    track."""
+    """Splits the batches of one trace, given in the order of recording,
+    and checks the order within each track."""
 
     def __init__(self, schema: TraceSchema) -> None:
         self._schema = schema
@@ -72,8 +72,8 @@ class Splitter:
         return counts
 
     def split(self, rows: np.ndarray) -> Iterator[SplitRows]:
-        """Split the rows (n, 4), and yield them in batches. Raises SimulationError for rows that no trace may
-        have."""
+        """Split the rows (n, 4), and yield them in batches.
+        Raises SimulationError for rows that no trace may have."""
         for begin in range(0, len(rows), BATCH_ROWS):
             yield self._split_batch(rows[begin : begin + BATCH_ROWS])
 

@@ -248,8 +248,8 @@ class TraceStore:
             return self._intervals[track].view(details)
 
     def last_starts(self, tracks: Sequence[int]) -> list[int]:
-        """Return the start of the last interval of each of some interval tracks, -1 for a track without
-        any."""
+        """Return the start of the last interval of each of some interval tracks,
+        -1 for a track without any."""
         with self._column_lock:
             self.absorb()
             return [self._last_starts[track] for track in tracks]

@@ -74,8 +74,8 @@ def _tracks(reader: TraceReader) -> dict[int, list[int]]:
 
 
 def unit_label(schema: TraceSchema, unit: int) -> str:
-    """Return a unit's name as far as a trace knows it: the name of its track, or those of its tracks
-    joined."""
+    """Return a unit's name as far as a trace knows it:
+    the name of its track, or those of its tracks joined."""
     names = [track.name for track in schema.tracks if track.kind == "interval" and track.unit == unit]
     if len(names) < 2:
         return names[0] if names else str(unit)
@@ -96,8 +96,8 @@ def unit_times(
     units: Collection[int] | None = None,
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, UnitTime]:
-    """Return, by unit id, its time within the cycles [first, last); None: all cycles known, None: all
-    units."""
+    """Return, by unit id, its time within the cycles [first, last); None: all cycles known, None:
+    all units."""
     known = _tracks(reader)
     chosen = known if units is None else {unit: known[unit] for unit in units if unit in known}
     first, last = window if window is not None else (0, reader.end_cycle)
@@ -156,8 +156,8 @@ def kind_times(
     window: tuple[int, int],
     under_way: Iterable[UnderWay] = (),
 ) -> dict[int, int]:
-    """Return, by kind id, the cycles of [first, last) in which a track shows it; a cycle may count for two
-    kinds."""
+    """Return, by kind id, the cycles of [first, last) in which a track shows it;
+    a cycle may count for two kinds."""
     first, last = window[0], max(window)
     found: dict[int, int] = {}
     if len(tracks) == 1:
@@ -192,8 +192,8 @@ def _covered(view: IntervalView, first: int, last: int, waits: frozenset[int], i
 
 @lru_cache(maxsize=256)
 def _chosen_kinds(number: int, waits: frozenset[int], is_wait: bool) -> np.ndarray:
-    """Return which of the first `number` kinds are waits (or are not, by `is_wait`): (number,) bool,
-    read-only."""
+    """Return which of the first `number` kinds are waits (or are not, by `is_wait`):
+    (number,) bool, read-only."""
     chosen = np.array([(kind in waits) == is_wait for kind in range(number)], dtype=bool)
     chosen.flags.writeable = False
     return chosen

@@ -1,5 +1,5 @@
-"""Parse conditions about processing elements: lines, tasks and functions of their program, words they
-receive."""
+"""Parse conditions about processing elements: lines, tasks and functions of their program,
+words they receive."""
 
 import struct
 from collections.abc import Callable

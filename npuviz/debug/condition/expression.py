@@ -90,8 +90,8 @@ class Expression:
         return any(child.pulses(moment) for child in self.children)
 
     def anchors(self) -> tuple[tuple[Row, Key], ...] | None:
-        """Return rows of which at least one must hit for the expression to hold; None if there are no such
-        rows."""
+        """Return rows of which at least one must hit for the expression to hold;
+        None if there are no such rows."""
         return None
 
     def earliest(self) -> int:

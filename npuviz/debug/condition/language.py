@@ -123,8 +123,8 @@ def parse(
 
 
 def parse_violation(text: str, scope: Scope) -> tuple[Condition | None, Expression]:
-    """Parse an assertion; return (when it becomes false, None if it never can; the assertion). Raises
-    ConditionError."""
+    """Parse an assertion; return (when it becomes false, None if it never can; the assertion).
+    Raises ConditionError."""
     expression = parse_expression(text, scope, True)
     try:
         return lowered(text, negated(expression)), expression

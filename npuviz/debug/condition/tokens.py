@@ -1,5 +1,5 @@
-"""Split conditions into words, which are taken one by one; each mistake is reported with its place in the
-text."""
+"""Split conditions into words, which are taken one by one;
+each mistake is reported with its place in the text."""
 
 import difflib
 import operator
@@ -80,8 +80,8 @@ class TokenReader:
         self.tokens[self.next : self.next + 1] = [Token(token.text[:length], token.start), *_parts(rest)]
 
     def take(self, expected: str, names: Iterable[str] = ()) -> Token:
-        """Take the next word. names  words that may stand there, offered for completion at the end of a
-        text"""
+        """Take the next word. names  words that may stand there,
+        offered for completion at the end of a text"""
         token = self.peek()
         if token is None:
             self.offered.extend(names)

@@ -133,8 +133,8 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value that the JSON writer does not know. Infinities and NaN become their names, such as
-    "nan"."""
+    """Convert a value that the JSON writer does not know.
+    Infinities and NaN become their names, such as "nan"."""
     if isinstance(value, Shown):
         return _plain(value.value) if not isinstance(value.value, int | float) else _finite(value.value)
     if isinstance(value, np.ndarray):

@@ -47,8 +47,8 @@ def losses_answer(
     span: tuple[int, int],
     row: Callable[[Cause], tuple[Any, ...]],
 ) -> Answer:
-    """Return what a unit (id, name) lost the cycles of a span to. row  returns the columns of a cause. Raises
-    UsageError."""
+    """Return what a unit (id, name) lost the cycles of a span to. row  returns the columns of a cause.
+    Raises UsageError."""
     first, last = span
     if not has_causes(trace):
         raise UsageError("why UNIT FROM TO: no causes are recorded; ask for one cycle instead")

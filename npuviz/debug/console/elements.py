@@ -1,5 +1,5 @@
-"""Text commands about one processing element or unit: steps by line and task, calls, variables, source
-text."""
+"""Text commands about one processing element or unit:
+steps by line and task, calls, variables, source text."""
 
 import re
 from collections.abc import Callable
@@ -50,8 +50,8 @@ def task_back(session: Session, rest: str) -> Answer:
 
 
 def frames(session: Session, rest: str) -> Answer:
-    """Answer `frames C,R`, or `frames [UNIT]` if the text of the units' program has calls; without UNIT, one
-    line for each unit."""
+    """Answer `frames C,R`, or `frames [UNIT]` if the text of the units' program has calls;
+    without UNIT, one line for each unit."""
     listing = session.program.listing
     rows: list[tuple[Any, ...]] = []
     if session.fabric is None and isinstance(listing, HasCalls):
@@ -138,8 +138,8 @@ def list_source(session: Session, rest: str) -> Answer:
 
 
 def element_of(session: Session, rest: str) -> int:
-    """Return the number of the element at `C,R`, counted from the corner of the program. Raises
-    UsageError."""
+    """Return the number of the element at `C,R`, counted from the corner of the program.
+    Raises UsageError."""
     area = area_of(session, rest)
     if area.columns * area.rows != 1:
         raise UsageError(f"{rest}: expected one place, such as 0,0")

@@ -205,8 +205,8 @@ def semaphores(session: Session, rest: str) -> Answer:
 
 
 def dependencies(session: Session, rest: str) -> Answer:
-    """Answer `deps INSTRUCTION`, or `deps UNIT` for the instruction that it runs or else runs next: who waits
-    for whom."""
+    """Answer `deps INSTRUCTION`, or `deps UNIT` for the instruction that it runs or else runs next:
+    who waits for whom."""
     word = words_of(rest, 1, 1)[0]
     listing = session.program.listing
     if word[:1] == "#" or word[:1].isdecimal():

@@ -23,8 +23,8 @@ def is_place(text: str) -> bool:
 
 
 def area_of(session: Session, text: str) -> Area:
-    """Return the grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corners included, counted from the
-    program's corner.
+    """Return the grid places of `C,R` or of `C,R..C,R` (`:` for `..`), corners included,
+    counted from the program's corner.
 
     The name of an element, or of a unit of it, stands for its place. Raises UsageError outside the program.
     """
@@ -40,8 +40,8 @@ def area_of(session: Session, text: str) -> Area:
 
 
 def unit_at(session: Session, text: str) -> int:
-    """Return the id of the unit of a name, or of the first unit of the element at `C,R`. Raises
-    UsageError."""
+    """Return the id of the unit of a name, or of the first unit of the element at `C,R`.
+    Raises UsageError."""
     if not is_place(text):
         return unit_of(session, text)
     area, machine = area_of(session, text), session.machine

@@ -84,8 +84,8 @@ def address_of(session: Session, memory: Memory, text: str) -> int:
 
 
 def bytes_of_variable(session: Session, memory: Memory, text: str) -> int | None:
-    """Return the size of a variable in bytes, less an offset: `heat`, `heat+8`; None if it is not a
-    variable's name."""
+    """Return the size of a variable in bytes, less an offset: `heat`, `heat+8`;
+    None if it is not a variable's name."""
     region, offset = _variable(session, memory, text)
     return None if region is None else max(0, region.size_bytes - offset)
 

@@ -31,8 +31,8 @@ class NamedInstruction:
 
 
 def debug_records(subgraph: Subgraph, engine: str, level: str = "backend") -> DebugFile:
-    """Return the records of one engine: level "backend" has instructions, "assembly" one record per 64-byte
-    slot.
+    """Return the records of one engine: level "backend" has instructions,
+    "assembly" one record per 64-byte slot.
 
     `engine` may also be "DMA" (backend only). Empty when the NEFF has no such file. Raises FormatError.
     """
@@ -64,8 +64,8 @@ def debug_records(subgraph: Subgraph, engine: str, level: str = "backend") -> De
 
 
 def engine_instructions(subgraph: Subgraph, engine: str) -> tuple[NamedInstruction, ...]:
-    """Return the program of an engine in order, with its slots grouped by the instruction that they belong
-    to.
+    """Return the program of an engine in order, with its slots grouped by the instruction
+    that they belong to.
 
     Empty when the NEFF has no debug records of this engine. Raises FormatError.
     """
@@ -87,8 +87,8 @@ def engine_instructions(subgraph: Subgraph, engine: str) -> tuple[NamedInstructi
 
 
 def module_debug(neff: Neff, parent_file: str) -> DebugFile:
-    """Return the file of a level above the engines that `DebugFile.parent_file` names; empty if there is
-    none.
+    """Return the file of a level above the engines that `DebugFile.parent_file` names;
+    empty if there is none.
 
     Names in the archive end in `_sgNNNNNN`; both cores of an LNC pair share the file of the first.
     """
@@ -106,8 +106,8 @@ def _parse_module(content: bytes, name: str) -> DebugFile:
 
 
 def ancestors(neff: Neff, level: DebugFile, record: DebugRecord) -> Iterator[tuple[DebugFile, DebugRecord]]:
-    """Yield the operations that a record comes from, level by level: penguin, HLO, framework. Raises
-    FormatError."""
+    """Yield the operations that a record comes from, level by level: penguin, HLO, framework.
+    Raises FormatError."""
     wanted = record.parents
     names: set[str] = set()
     while wanted and level.parent_file and level.parent_file not in names:
@@ -121,8 +121,8 @@ def ancestors(neff: Neff, level: DebugFile, record: DebugRecord) -> Iterator[tup
 
 
 def check_debug(neff: Neff) -> tuple[Finding, ...]:
-    """Check the rules `debug.*` and return their findings: warnings only, because nothing runs by debug
-    records."""
+    """Check the rules `debug.*` and return their findings:
+    warnings only, because nothing runs by debug records."""
     report = Report()
     for name, content in neff.members.items():
         if name.startswith(_FOLDER) and ".dbg" in name:

@@ -1,5 +1,5 @@
-"""Read and write the engine JSON of a NEFF (reference 4.6): DMA entries, with the type of every field
-checked.
+"""Read and write the engine JSON of a NEFF (reference 4.6):
+DMA entries, with the type of every field checked.
 
 A big model has 50,000 entries, so entries of the common shape take a fast path.
 """

@@ -1,5 +1,5 @@
-"""Read and make neff.json, the graph of nodes of a NEFF, which names the model's inputs and outputs
-(reference 4.3)."""
+"""Read and make neff.json, the graph of nodes of a NEFF,
+which names the model's inputs and outputs (reference 4.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -70,8 +70,8 @@ def told(value: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 class Fields:
-    """The keys of one JSON object, taken one by one with their types checked; `rest()` returns those not
-    taken."""
+    """The keys of one JSON object, taken one by one with their types checked;
+    `rest()` returns those not taken."""
 
     def __init__(self, value: Any, file: str, where: str) -> None:
         self.file = file

@@ -154,8 +154,8 @@ class QueueSet:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A device buffer that a program reads or writes (NEFFDOC). `size` in bytes; None if the file has
-    none."""
+    """A device buffer that a program reads or writes (NEFFDOC). `size` in bytes;
+    None if the file has none."""
 
     name: str
     type: str

@@ -1,5 +1,5 @@
-"""Read and write the protobuf wire format as far as a NEFF's debug records use it; their schema is not
-published."""
+"""Read and write the protobuf wire format as far as a NEFF's debug records use it;
+their schema is not published."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,8 +11,8 @@ _FIXED = {1: 8, 5: 4}
 
 
 def wire_fields(data: bytes, file: str) -> Iterator[tuple[int, int | bytes]]:
-    """Yield (field number, value) of a message in order: int for numbers, bytes for texts, messages and
-    lists.
+    """Yield (field number, value) of a message in order:
+    int for numbers, bytes for texts, messages and lists.
 
     Raises FormatError with the first byte that is invalid.
     """

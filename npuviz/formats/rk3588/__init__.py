@@ -1,2 +1,2 @@
-"""Read and write files of the RK3588 NPU: registers, task descriptors, tensor layouts, command streams,
-containers."""
+"""Read and write files of the RK3588 NPU: registers, task descriptors, tensor layouts,
+command streams, containers."""

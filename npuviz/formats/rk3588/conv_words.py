@@ -178,8 +178,8 @@ def _dpu_output(task: ConvTask) -> list[Word]:
 
 
 def _dpu_stages(task: ConvTask) -> list[Word]:
-    """Make the words BS_CFG to LUT_LO_SLOPE_SHIFT: all stages are bypassed, the output is written
-    unchanged."""
+    """Make the words BS_CFG to LUT_LO_SLOPE_SHIFT:
+    all stages are bypassed, the output is written unchanged."""
     size_e = _DEPTHWISE_SIZE_E if task.depthwise else _SIZE_E[task.out_dtype]
     bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
     return [

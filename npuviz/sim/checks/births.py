@@ -75,8 +75,8 @@ def _is_meant(graph: Graph, node: Node, count: Callable[[int], tuple[int, int] |
 def _birth_unknown(
     graph: Graph, tensor: int, count: Callable[[int], tuple[int, int] | None], cycle: int
 ) -> Hazard:
-    """Return the hazard of an output whose producer the graph does not know, as in a program of kernel
-    lines."""
+    """Return the hazard of an output whose producer the graph does not know,
+    as in a program of kernel lines."""
     nans, infinities = count(tensor) or (0, 0)
     name = graph.tensors[tensor].name
     text = f"output {name} has {nans} NaNs and {infinities} infinities, and no input has any"

@@ -49,8 +49,8 @@ def cut(accesses: np.ndarray, memories: int) -> Cells:
 def _ranked(
     memory: np.ndarray, low: np.ndarray, high: np.ndarray, memories: int
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return (2, n) int64 ranks of both ends among the ends in all memories; and these ends with each
-    memory's first."""
+    """Return (2, n) int64 ranks of both ends among the ends in all memories;
+    and these ends with each memory's first."""
     ends, owner = np.concatenate([low, high]), np.concatenate([memory, memory])
     order = np.lexsort((ends, owner))
     ends, owner = ends[order], owner[order]

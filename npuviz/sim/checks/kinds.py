@@ -8,8 +8,8 @@ from npuviz.sim.machine import Hazard
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of finding. level  as in Hazard; what  one sentence for people; mend  what to change in the
-    program"""
+    """A kind of finding. level  as in Hazard; what  one sentence for people;
+    mend  what to change in the program"""
 
     level: Literal["error", "warning"]
     what: str

@@ -10,12 +10,12 @@ from npuviz.program.graph import Graph
 def readable_sources(
     graph: Graph, present: Iterable[int], read_through: Collection[str] = ()
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the operators whose results each operator may read: first row (operators + 1,) int64, and their
-    ids (int64).
+    """Return the operators whose results each operator may read:
+    first row (operators + 1,) int64, and their ids (int64).
 
     present  operators that have steps of their own. One without steps is computed with others: its producers
              count for its readers. Other readers of an input count as sources too: they may have moved it.
-    read_through  kinds of operators whose readers may read those operators' inputs instead
+    read_through  kinds of operators whose readers may read their inputs instead, with or without steps
     Nodes that are lines of a program text have no inputs: the result is then empty.
     """
     own = set(present)

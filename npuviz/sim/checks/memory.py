@@ -1,5 +1,5 @@
-"""Find reads and writes that nothing orders, reads of unwritten bytes, accesses out of bounds and unread
-writes."""
+"""Find reads and writes that nothing orders, reads of unwritten bytes,
+accesses out of bounds and unread writes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,8 +34,8 @@ _KINDS = {
 
 
 def memory_hazards(trail: MemoryTrail) -> Findings:
-    """Return what is wrong in the order of a run's reads and writes, at most MOST_OF_A_KIND hazards of a
-    kind.
+    """Return what is wrong in the order of a run's reads and writes,
+    at most MOST_OF_A_KIND hazards of a kind.
 
     Whether the run happened to read the right bytes does not matter: what counts is whether anything made
     the reader or writer wait.
@@ -54,8 +54,8 @@ def memory_hazards(trail: MemoryTrail) -> Findings:
 
 
 def with_faults(faults: Sequence[Hazard], findings: Findings) -> Findings:
-    """Put another check's hazards before these findings; where both concern one instruction, the former are
-    kept."""
+    """Put another check's hazards before these findings;
+    where both concern one instruction, the former are kept."""
     bounded = _bounded(faults)
     return Findings(
         tuple(merged(bounded.hazards, findings.hazards)), (*bounded.not_checked, *findings.not_checked)
@@ -63,8 +63,8 @@ def with_faults(faults: Sequence[Hazard], findings: Findings) -> Findings:
 
 
 def merged(*lists: Sequence[Hazard]) -> list[Hazard]:
-    """Merge hazards of several checks, sorted by cycle; of equal kinds at one instruction the first list's is
-    kept."""
+    """Merge hazards of several checks, sorted by cycle;
+    of equal kinds at one instruction the first list's is kept."""
     seen: set[tuple[str, int]] = set()
     found: list[Hazard] = []
     for hazards in lists:

@@ -15,8 +15,8 @@ def accesses_of(rows: Sequence[tuple[int, ...]]) -> np.ndarray:
 
 @dataclass(frozen=True)
 class MemoryTrail:
-    """Steps of a run in the order in which they completed: each an instruction, or a transfer that it
-    started.
+    """Steps of a run in the order in which they completed:
+    each an instruction, or a transfer that it started.
 
     instruction  (n,) int64 index in the listing, -1 for a step that only orders others
     thread       (n,) int64: steps of one thread begin in order and end in order; one may begin before the one

@@ -253,8 +253,8 @@ def _complete(values: dict[str, int]) -> None:
 
 
 def _check(values: dict[str, int], changed: set[str], preset: str, is_exact: bool) -> tuple[str, ...]:
-    """Refuse impossible timings; correct a preset that breaks a rule itself, unless `is_exact`. Return
-    notes."""
+    """Refuse impossible timings; correct a preset that breaks a rule itself, unless `is_exact`.
+    Return notes."""
     for name in ("nBL", "nCL", "nRCD", "nRP", "nRAS", "nRC", "nCCDS", "nRFC", "nREFI"):
         if values[name] < 1:
             raise TargetError(f"DRAM timing {name}: expected at least 1 cycle, found {values[name]}")
@@ -334,8 +334,8 @@ def timing_rules(standard: str, t: Mapping[str, int]) -> list[TimingRule]:
 
 
 def _mapping(name: str, sizes: presets.Organization) -> AddressMapping:
-    """Return the fields of a mapping. Ref: RAM2 linear_mappers.cpp (without the bits of the channel
-    number)."""
+    """Return the fields of a mapping. Ref: RAM2 linear_mappers.cpp (without the bits of
+    the channel number)."""
     offset = (sizes.prefetch * sizes.width // 8).bit_length() - 1
     bits = {
         "rank": sizes.ranks.bit_length() - 1,

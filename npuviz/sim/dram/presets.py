@@ -178,8 +178,8 @@ STANDARDS = tuple(_INTERVAL_NS)
 
 
 def clock_ps(standard: str, rate: int) -> int:
-    """Return the clock period of a device of `rate` MT/s; LPDDR5's command clock runs at an eighth of it (WCK
-    4:1)."""
+    """Return the clock period of a device of `rate` MT/s;
+    LPDDR5's command clock runs at an eighth of it (WCK 4:1)."""
     return 1_000_000 * (8 if standard == "LPDDR5" else 2) // rate
 
 
@@ -189,8 +189,8 @@ def in_cycles(nanoseconds: float, period_ps: int) -> int:
 
 
 def derived_timings(standard: str, organization: Organization, rate: int) -> dict[str, int]:
-    """Return timings that follow from rate and chip: refresh, and for DDR4 those that depend on the chip's
-    width."""
+    """Return timings that follow from rate and chip:
+    refresh, and for DDR4 those that depend on the chip's width."""
     period = clock_ps(standard, rate)
     found: dict[str, int] = {"nREFI": in_cycles(_INTERVAL_NS[standard], period)}
     refresh = _REFRESH_NS[standard]

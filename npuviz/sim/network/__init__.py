@@ -1,2 +1,2 @@
-"""Simulate networks on chip for several machines, by packet and by flit; their words are part of a machine's
-state."""
+"""Simulate networks on chip for several machines, by packet and by flit;
+their words are part of a machine's state."""

@@ -123,8 +123,8 @@ class FlitFabric:
         return self._grid(np.where(held, HELD, codes).astype(np.uint8), area)
 
     def link_loads(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
-        """Return how busy each side was in the last ticks up to `tick`, (rows, columns, NUM_PORTS) uint8
-        shares.
+        """Return how busy each side was in the last ticks up to `tick`, (rows, columns, NUM_PORTS)
+        uint8 shares.
 
         If several links leave on one side, the busiest counts.
         """
@@ -249,8 +249,8 @@ class FlitFabric:
     # --- flits ---------------------------------------------------------------------------------------------
 
     def words(self, state: np.ndarray, net: int, tick: int, area: fabric.Area) -> np.ndarray:
-        """Return the flits on links and in buffers of an area, as rows of WORD_DTYPE; `tick` is the newest
-        cycle.
+        """Return the flits on links and in buffers of an area, as rows of WORD_DTYPE;
+        `tick` is the newest cycle.
 
         The id of a flit is its packet's: 1048576 * network cycle of its entry + source node.
         """

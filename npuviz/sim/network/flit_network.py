@@ -123,8 +123,8 @@ def flit_config(values: Mapping[str, int | float | str], packet_bytes: tuple[int
 def _buffers(
     values: Mapping[str, int | float | str], vcs: int, packet_bytes: tuple[int, ...]
 ) -> tuple[tuple[int, ...], int, int, int]:
-    """Return (flits of a packet of each kind, flits of a VC's buffer, of a source queue, of a boundary
-    buffer)."""
+    """Return (flits of a packet of each kind, flits of a VC's buffer, of a source queue,
+    of a boundary buffer)."""
     flit_size = _number(values, "flit_size", 1, 1 << 20)
     sizes = tuple(max(1, -(-size // flit_size)) for size in packet_bytes)
     shared = int(values["buf_size"])
@@ -155,8 +155,8 @@ def _number(values: Mapping[str, int | float | str], name: str, low: int, high: 
 
 
 def _iterations(values: Mapping[str, int | float | str], name: str) -> int:
-    """Return the passes of an iSLIP allocator: `islip` one, `islip(n)` n. BookSim ignores `alloc_iters`
-    here."""
+    """Return the passes of an iSLIP allocator: `islip` one, `islip(n)` n.
+    BookSim ignores `alloc_iters` here."""
     text = str(values[name])
     digits = text.removeprefix("islip(").removesuffix(")")
     if text == "islip":
@@ -167,8 +167,8 @@ def _iterations(values: Mapping[str, int | float | str], name: str) -> int:
 
 
 def _vc_ranges(values: Mapping[str, int | float | str], vcs: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the first and the last VC of each kind; -1 stands for half of the VCs (Ref: BOOK
-    routefunc.cpp)."""
+    """Return the first and the last VC of each kind; -1 stands for half of the VCs (Ref:
+    BOOK routefunc.cpp)."""
     first: list[int] = []
     last: list[int] = []
     for kind in KINDS:
@@ -342,8 +342,8 @@ class FlitNetwork:
         return net
 
     def table(self, state: np.ndarray, at: int, word: int) -> np.ndarray:
-        """Return the words of the table that a header word names (a view); the header is at word `at` of
-        `state`."""
+        """Return the words of the table that a header word names (a view);
+        the header is at word `at` of `state`."""
         place = at + self._at[word]
         return state[place : place + self._sizes()[word]]
 

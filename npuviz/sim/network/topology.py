@@ -94,8 +94,8 @@ def _fly(radix: int, stages: int) -> Topology:
 
 
 def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
-    """Build a k-ary n-cube: per dimension an output up and one down, then the node. Links of a torus are
-    folded."""
+    """Build a k-ary n-cube: per dimension an output up and one down, then the node.
+    Links of a torus are folded."""
     nodes = radix**dimensions
     ports = 2 * dimensions + 1
     is_mesh = code == fk.TOPOLOGY_MESH
@@ -131,8 +131,8 @@ def _cube(radix: int, dimensions: int, code: int, is_real: bool) -> Topology:
 
 
 def _flatfly(radix: int, dimensions: int, values: Mapping[str, int | float | str], is_real: bool) -> Topology:
-    """Build a flattened butterfly of k x k routers, c nodes each, all linked within a row and within a
-    column."""
+    """Build a flattened butterfly of k x k routers, c nodes each,
+    all linked within a row and within a column."""
     concentration, columns, rows = _size(values, "c"), _size(values, "xr"), _size(values, "yr")
     routers = radix * radix
     if dimensions != 2 or values["x"] != radix or values["y"] != radix or radix < 2:

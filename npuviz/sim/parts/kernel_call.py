@@ -22,8 +22,8 @@ CYCLE_WORD = 0
 RESULT_UNTIL = 0
 """Result of every `advance` that has reached the cycle it was to run to."""
 SLICE_SECONDS = 0.05
-"""Target duration of one call while the kernel runs uncompiled: after each call the compiled code may be
-ready."""
+"""Target duration of one call while the kernel runs uncompiled:
+after each call the compiled code may be ready."""
 FIRST_SLICE_CYCLES = 64
 
 
@@ -36,8 +36,8 @@ def prepare(kernel: Any, progress: Progress) -> None:
 
 @lru_cache(maxsize=64)
 def filters_of(rows: bytes) -> tuple[np.ndarray, int, int]:
-    """Summarise stop rows, given as bytes: (NUM_TESTS,) int64 words CALL.filters, then CALL.low and
-    CALL.high.
+    """Summarise stop rows, given as bytes: (NUM_TESTS,) int64 words CALL.filters,
+    then CALL.low and CALL.high.
 
     A set bit means that a row may hit for subjects with this number modulo 64, a clear one that none can.
     The filters belong to the cache and must not be changed. A run passes the same rows again and again.
@@ -104,8 +104,8 @@ class KernelCall:
         may_be_plain: bool = True,
         together: Callable[[Any], int] | None = None,
     ) -> int:
-        """Call kernel(state, *more); while it is not compiled, call it for short slices of cycles if it
-        `may_cut`.
+        """Call kernel(state, *more); while it is not compiled,
+        call it for short slices of cycles if it `may_cut`.
 
         may_be_plain  False waits for the compiled code, unless the package brought shipped code
         together  function that calls the compiled kernel instead, for example in several threads

@@ -87,8 +87,8 @@ class KernelImage(Protocol):
 
 
 class KernelMachine(ABC):
-    """The half of npuviz.sim.machine.Machine around state, stops and probes; a derived class adds the
-    contents."""
+    """The half of npuviz.sim.machine.Machine around state, stops and probes;
+    a derived class adds the contents."""
 
     def __init__(
         self,
@@ -149,8 +149,8 @@ class KernelMachine(ABC):
         return self._broken(result)
 
     def _hit_reason(self, ids: tuple[int, ...], hits: np.ndarray) -> StopReason:
-        """Return the stop at breakpoints; a machine whose hit words tell more adds unit, instruction and
-        sentence."""
+        """Return the stop at breakpoints; a machine whose hit words tell more adds unit,
+        instruction and sentence."""
         return StopReason(StopKind.BREAKPOINT, self.cycle, ids)
 
     @abstractmethod

@@ -136,8 +136,8 @@ class CheckedMachine(MemoryMachine[Checked]):
     """A machine that finds reads and writes which nothing orders."""
 
     def still_memories(self) -> StillMemories:
-        """Return the memories as they are now, with the findings about reads and writes, for another
-        thread."""
+        """Return the memories as they are now, with the findings about reads and writes,
+        for another thread."""
         return StillOrders(self._contents.still(), self._image)
 
     def memory_hazards(self) -> Findings:

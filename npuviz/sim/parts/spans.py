@@ -11,7 +11,7 @@ def shared(address: int, size: int, other: int, other_size: int) -> tuple[slice,
 
 
 def overlay(made: np.ndarray, address: int, start: int, data: np.ndarray) -> None:
-    """Copy the part of `data`, which begins at address `start`, that lies in `made`, which begins at
-    `address`."""
+    """Copy the part of `data`, which begins at address `start`, that lies in `made`,
+    which begins at `address`."""
     here, there = shared(address, len(made), start, len(data))
     made[here] = data[there]

@@ -1,5 +1,5 @@
-"""Allocate large arrays of zero words whose pages exist only once they are touched, in large pages if
-possible."""
+"""Allocate large arrays of zero words whose pages exist only once they are touched,
+in large pages if possible."""
 
 import mmap
 
@@ -11,8 +11,8 @@ PAGE = 1 << 21
 
 
 def zero_words(count: int) -> np.ndarray:
-    """Return (count,) int64 zeros, owned by the caller. Large machines run up to 1.5 times as fast on large
-    pages."""
+    """Return (count,) int64 zeros, owned by the caller.
+    Large machines run up to 1.5 times as fast on large pages."""
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     size = 8 * count
     if advice is None or size < LARGE:

@@ -132,8 +132,8 @@ class Replay(Generic[AnyContents]):
         self._forward(log, target, visit)
 
     def _agree(self, log: np.ndarray, edits: tuple[Edit, ...]) -> None:
-        """Adopt this log and these edits; drop kept states and go back past what differs from the former
-        ones."""
+        """Adopt this log and these edits; drop kept states and go back past what differs
+        from the former ones."""
         shared = min(len(log), self._num_known)
         same = self._known[:shared] == log[:shared]
         limit = _NO_LIMIT
@@ -158,8 +158,8 @@ class Replay(Generic[AnyContents]):
             self._num_known = len(log)
 
     def _go_back(self, target: Place) -> None:
-        """Go back to the last reachable place that is not beyond `target`, neither in entries nor in
-        edits."""
+        """Go back to the last reachable place that is not beyond `target`,
+        neither in entries nor in edits."""
         if is_within(self._place, target):
             return
         if not self._undo.reaches(target):

@@ -41,8 +41,8 @@ class Uses:
     ends: tuple[str, ...] = ()
 
     def reached(self, places: Sequence[int]) -> np.ndarray:
-        """Return the places that depend on the work at some places, and those places themselves, (n,)
-        bool."""
+        """Return the places that depend on the work at some places, and those places themselves,
+        (n,) bool."""
         reached = np.zeros(len(self.order), np.bool_)
         reached[list(places)] = True
         follow_uses(np.ascontiguousarray(self.rows), reached)
@@ -63,15 +63,15 @@ class Uses:
         return self._real(self.rows[first:end])
 
     def users(self, place: int) -> np.ndarray:
-        """Return the uses in which the work at a place is the producer, by consumer, without those that share
-        no byte."""
+        """Return the uses in which the work at a place is the producer, by consumer,
+        without those that share no byte."""
         by_producer, producers = self._by_producer
         first, end = np.searchsorted(producers, [place, place + 1])
         return self._real(self.rows[by_producer[first:end]])
 
     def ends_reached(self, *places: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the ends that depend on the work at some places, and of those that may depend
-        on it.
+        """Return the names of the ends that depend on the work at some places,
+        and of those that may depend on it.
 
         An end may depend if over MOST_ASKED uses through rows with gaps lie on the way: not all are compared.
         """
@@ -177,8 +177,8 @@ class Uses:
 
     @cached_property
     def _rows_of_memory(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """For each memory: the numbers of its rows, rising, and (4, n) their first banks, banks, low and
-        high."""
+        """For each memory: the numbers of its rows, rising, and (4, n) their first banks, banks,
+        low and high."""
         memories = self.table.rows[:, 0]
         order = np.argsort(memories, kind="stable")
         found, begins = np.unique(memories[order], return_index=True)

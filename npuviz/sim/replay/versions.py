@@ -1,5 +1,5 @@
-"""Digest, for each read of a run, the writes that it sees in their order: the version of memory that it
-reads.
+"""Digest, for each read of a run, the writes that it sees in their order:
+the version of memory that it reads.
 
 Two runs of a program in which every read sees the same version compute the same values, whatever their
 timing.
@@ -83,8 +83,8 @@ def _numbered(table: AccessTable, cells: Cells, order: np.ndarray) -> tuple[np.n
 
 
 def changed_reads(nominal: Versions, other: Versions) -> np.ndarray:
-    """Return the places in the order of `other`, rising, of reads of versions that the nominal run does not
-    read."""
+    """Return the places in the order of `other`, rising,
+    of reads of versions that the nominal run does not read."""
     is_read = (nominal.order[:, 1] & READS) > 0
     keys, digests = nominal.keys[is_read], nominal.digests[is_read]
     by_key = np.argsort(keys, kind="stable")

@@ -38,8 +38,8 @@ _WAITING_PAGES = 3
 
 
 def open_bundle(path: str | Path) -> TraceReader:
-    """Open a bundle, a zip of one, or the remains of a killed run. Reads the manifest; columns are read
-    later.
+    """Open a bundle, a zip of one, or the remains of a killed run. Reads the manifest;
+    columns are read later.
 
     Raises FormatError.
     """

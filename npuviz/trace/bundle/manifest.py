@@ -103,8 +103,8 @@ def parse_manifest(file: str, data: bytes) -> Manifest:
 
 @cache
 def _validator() -> Any:
-    """Make the validator of manifests once, and late: pydantic takes a tenth of a second to compile the
-    types."""
+    """Make the validator of manifests once, and late:
+    pydantic takes a tenth of a second to compile the types."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(Manifest)

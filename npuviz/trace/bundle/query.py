@@ -87,8 +87,8 @@ create view unit_times as
          coalesce(c.busy / nullif(r.end_cycle, 0), 0)::double as share
   from unit_names n cross join run r left join covered c on c.unit = n.unit;
 """
-"""Views that add names to ids: slices (of intervals), samples (of counters), residence (of lifetimes); and
-unit_times."""
+"""Views that add names to ids: slices (of intervals), samples (of counters), residence (of lifetimes);
+and unit_times."""
 
 
 def query(
@@ -170,8 +170,8 @@ def _query(
 
 
 def _bounded(connection: Any, sql: str, max_seconds: float) -> QueryResult:
-    """Run a query in a separate thread, which closes the connection, and return its answer. Raises as
-    `_asked`."""
+    """Run a query in a separate thread, which closes the connection, and return its answer.
+    Raises as `_asked`."""
     answers: SimpleQueue[QueryResult | BaseException] = SimpleQueue()
 
     def ask() -> None:

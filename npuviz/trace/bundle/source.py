@@ -71,8 +71,8 @@ class BundleSource:
         return self._container.read(name)
 
     def check(self) -> None:
-        """Read and check everything once: parts, their columns, the ids in their rows. Columns for the
-        timeline are kept.
+        """Read and check everything once: parts, their columns, the ids in their rows.
+        Columns for the timeline are kept.
 
         Call it before a bundle is shown, so that no damage is found later.
         Raises FormatError.
@@ -84,8 +84,8 @@ class BundleSource:
             _ = self._intervals, self._counters, self._causes, self._lifetimes, self._model
 
     def _check_rows(self, table: TableName, columns: Mapping[str, np.ndarray]) -> None:
-        """Check that ids in rows and cycles are within the manifest's limits, and that 64 bits can add
-        them."""
+        """Check that ids in rows and cycles are within the manifest's limits,
+        and that 64 bits can add them."""
         most = {"node": len(self.schema.node_names) - 1, "tensor": len(self.schema.tensor_names) - 1}
         for name, values in columns.items():
             if len(values) == 0:
@@ -158,8 +158,8 @@ class BundleSource:
             return series.view(details)
 
     def last_starts(self, tracks: Sequence[int]) -> list[int]:
-        """Return the start of the last interval of each of some interval tracks, -1 for a track without
-        any."""
+        """Return the start of the last interval of each of some interval tracks,
+        -1 for a track without any."""
         starts = [self.interval_view(track).start for track in tracks]
         return [int(start[-1]) if len(start) else -1 for start in starts]
 

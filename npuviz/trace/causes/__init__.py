@@ -1,2 +1,2 @@
-"""Explain why things happened when they did: the graph of causes, the critical path, what a change would
-do."""
+"""Explain why things happened when they did: the graph of causes, the critical path,
+what a change would do."""

@@ -1,5 +1,5 @@
-"""Build the graph of causes of one trace: its intervals and what let each of them start; and walk along
-it."""
+"""Build the graph of causes of one trace: its intervals and what let each of them start;
+and walk along it."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary

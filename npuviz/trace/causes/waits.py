@@ -50,8 +50,8 @@ class Standstill:
 
 
 def standstills(reader: TraceReader, unit: int, first: int, last: int) -> list[Standstill]:
-    """Return the spans of [first, last) in which a unit did not work, in order, each with the track that then
-    went on.
+    """Return the spans of [first, last) in which a unit did not work, in order,
+    each with the track that then went on.
 
     A span with no work after it has track -1: the unit had nothing left to do.
     """
@@ -167,8 +167,8 @@ def _rows(reader: TraceReader, tracks: Sequence[int]) -> tuple[np.ndarray, np.nd
 
 
 def _classes(start: np.ndarray, end: np.ndarray, name: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cycles of each class (where several hold, the first counts), and the spans covered (n,
-    2)."""
+    """Return the cycles of each class (where several hold, the first counts),
+    and the spans covered (n, 2)."""
     times = np.unique(np.concatenate((start, end)))
     total = np.zeros(len(CAUSES), dtype=np.int64)
     covered = np.zeros(max(len(times) - 1, 0), dtype=np.bool_)
@@ -190,8 +190,8 @@ def _classes(start: np.ndarray, end: np.ndarray, name: np.ndarray) -> tuple[np.n
 def _gaps(
     reader: TraceReader, tracks: Sequence[int], spans: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the gaps between covered spans: begin, end, and the track that goes on after them (-1 none);
-    (n,) each."""
+    """Return the gaps between covered spans: begin, end,
+    and the track that goes on after them (-1 none); (n,) each."""
     low = np.concatenate(([0], spans[:, 1]))
     high = np.concatenate((spans[:, 0], [reader.end_cycle]))
     is_gap = high > low

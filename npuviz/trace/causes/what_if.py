@@ -1,5 +1,5 @@
-"""Predict the cycles of a run if something were faster: compute all times of its trace again along its
-causes."""
+"""Predict the cycles of a run if something were faster:
+compute all times of its trace again along its causes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,8 +134,8 @@ class Retimer:
         )  # fmt: skip
 
     def _lags(self) -> np.ndarray:
-        """Return, by track, the shortest recorded time from the end of work on it until another track went on
-        with its result."""
+        """Return, by track, the shortest recorded time from the end of work on it until
+        another track went on with its result."""
         graph = self._graph
         tracks, cycles = self._sources
         lags = np.zeros(len(graph.offsets), dtype=np.int64)

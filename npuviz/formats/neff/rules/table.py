@@ -148,8 +148,8 @@ class Report:
             )
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return errors first, then warnings; for a rule broken too often, the number of findings left
-        out."""
+        """Return errors first, then warnings; for a rule broken too often,
+        the number of findings left out."""
         found = list(self._findings)
         for rule, count in self._counts.items():
             if count > FINDINGS_PER_RULE:

@@ -1,2 +1,2 @@
-"""Read and write register command streams of the RK3588: areas, single streams, text dumps, shadow
-registers."""
+"""Read and write register command streams of the RK3588:
+areas, single streams, text dumps, shadow registers."""

@@ -77,8 +77,8 @@ class Area:
         return FormatError(self.file, offset=place, field=field, expected=expected, found=found)
 
     def index_of(self, address: int, field: str = "stream address") -> int:
-        """Return the word index of a byte address. Raises FormatError outside of the area or between
-        words."""
+        """Return the word index of a byte address.
+        Raises FormatError outside of the area or between words."""
         place = address - self.address
         if not 0 <= place < len(self.words) * WORD_BYTES or place % WORD_BYTES:
             end = self.address + len(self.words) * WORD_BYTES

@@ -1,5 +1,5 @@
-"""Read and write text dumps of RK3588 register commands: one word a line, alone or with its parts in
-columns."""
+"""Read and write text dumps of RK3588 register commands:
+one word a line, alone or with its parts in columns."""
 
 import re
 from dataclasses import dataclass

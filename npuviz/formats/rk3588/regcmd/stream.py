@@ -23,8 +23,8 @@ _BASE_ADDRESS, _REGISTER_AMOUNTS = 0x0010, 0x0014
 
 
 def amount_of(body_words: int) -> int:
-    """Return the amount of a stream with `body_words` words in its body: pairs of words with the tail, minus
-    1.
+    """Return the amount of a stream with `body_words` words in its body:
+    pairs of words with the tail, minus 1.
 
     floor((n + 4 + 1) / 2) - 1, as the kernels compute it (source: D KRKNPU, KROCKET; M ALLB).
     """
@@ -89,8 +89,8 @@ def _tail_words(tail: Tail) -> tuple[Word, Word, Word, Word]:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One register program: the writes of its body, and its tail. `address` is the byte address of its first
-    word."""
+    """One register program: the writes of its body, and its tail.
+    `address` is the byte address of its first word."""
 
     words: tuple[Word, ...]
     tail: Tail
