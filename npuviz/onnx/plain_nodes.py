@@ -1,5 +1,6 @@
-"""Nodes as all readers of a model understand them: constants are dense, optionals that hold a tensor are that
-tensor, and groups of convolutions are some."""
+"""Rewrites nodes that some readers of a model do not support: sparse constants become dense, optionals of a
+tensor
+become the tensor; and refuses convolutions with less than one group."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ _GROUPED = ("Conv", "ConvInteger", "ConvTranspose", "DeformConv", "QLinearConv")
 
 
 def write_plainly(path: Path, nodes: Iterable[NodeProto]) -> None:
-    """Change nodes in place, bodies of loops included. Raises FormatError where one cannot be."""
+    """Rewrite nodes in place, also in subgraphs. Raises FormatError for an invalid node."""
     held: dict[str, str] = {}
     for node in nodes:
         if node.op_type == "Constant":

@@ -1,7 +1,8 @@
-"""ONNX models: any valid file becomes an operator graph with fixed shapes and known weights.
+"""Reads ONNX models: any valid file becomes an operator graph with fixed shapes and known weights.
 
-The work is split by idea: `draft` takes the file apart, `shape_inference` fixes the shapes,
-`passes.optimization` folds and fuses, `graph` builds the graph, `reference` runs it again.
+`draft` splits the file, `shape_inference` fixes the shapes, `passes.optimization` folds and fuses, and
+`graph`
+builds the graph.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_obs
 from npuviz.program.graph import Graph
 
 MAX_DEPTH = 4
-"""Branches inside of branches that are decided."""
+"""Most levels of nested branches that are replaced by those of a run."""
 
 
 def read_model(
@@ -43,16 +44,18 @@ def read_model(
 ) -> Graph:
     """Read an ONNX file.
 
-    dimensions  values of symbolic dimensions, by name or by place, `input[axis]`. Those not given are those
-                of the arrays in `given`, else 1, which `Graph.assumptions` tells
-    given       what the run gets: shapes that depend on values are those that it makes, and with `optimize`
-                branches and loops that its values decide are those that it takes
+    dimensions  values of symbolic dimensions, by name or by place, `input[axis]`. By default those of the
+    arrays in
+    `given`, else 1, which is noted in `Graph.assumptions`
+    given       inputs of the run: shapes that depend on values are those of this run, and so are, with
+    `optimize`,
+    branches and loops that depend on values
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
-    form        what else the machine wants, with `optimize`
+    form        form of the model that the machine wants, with `optimize`
 
     Weights stored as one repeated value take no memory and external data is mapped from its file.
-    Raises FormatError for a file that is not a valid model, UsageError for a dimension it has not.
+    Raises FormatError for a file that is not a valid model, UsageError for a dimension that it does not have.
     """
     progress = progress or NoProgress()
     progress.report(0.0, f"reading {path.name}")
@@ -86,8 +89,10 @@ def read_model(
 
 
 def _settle_values(draft: Draft, given: Given, form: ModelForm) -> Draft:
-    """The draft with the branches, lengths and types that the inputs of the run and the machine ask for; what
-    is constant then is folded before the next of them."""
+    """Replace control flow, sequence lengths and operators as the inputs of the run and the machine demand.
+
+    After each change constants are folded. Returns the new draft.
+    """
     fold = partial(optimize_draft, float_weights=form.float_weights)
     for _ in range(MAX_DEPTH):
         if not decide(draft, given):
@@ -109,21 +114,21 @@ Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 
 
 def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
-    """Take away moves that operators around them need not. Returns whether any went."""
+    """Remove moves that the operators around them do not need. Returns whether any was removed."""
     found = [rule(draft, shapes) for rule in (slice_packed_parts, turn_recurrent, settle_transposes)]
     return any(found)
 
 
 def _settle_parts(form: ModelForm, draft: Draft, _: Shapes) -> bool:
-    """Make what stands beside convolutions a part of them. Returns whether there was any."""
+    """Fold operators next to convolutions into them. Returns whether there were any."""
     return settle_convolutions(draft, form.most_padding)
 
 
 def _write_out(draft: Draft, given: Given, form: ModelForm, *, is_late: bool) -> bool:
-    """Write operators that the machine does not run with others; their sizes are those of a run.
+    """Rewrite operators that the machine does not run with plainer ones, for the sizes of the run.
 
-    is_late  those whose constants have to be folded before
-    Returns whether there were such.
+    is_late  rewrite those whose constants had to be folded before
+    Returns whether there were any.
     """
     from npuviz.onnx.passes.contrib.expand import (
         but_late,

@@ -1,7 +1,7 @@
-"""Reference execution of a graph in ONNX Runtime.
+"""Runs a graph in ONNX Runtime, as the reference.
 
-A graph's `source` leaves large weights out; here they come back from `Graph.constants`, without a
-copy where ONNX Runtime allows it.
+A graph's `source` lacks large weights; they are passed from `Graph.constants`, without a copy if ONNX Runtime
+allows it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,16 +23,17 @@ from npuviz.program.graph import Graph
 RUNTIME_OPSET = 26
 RUNTIME_IR_VERSION = 13
 MAX_KEPT_BYTES = 1 << 16
-"""Largest model whose conversion to that version is kept."""
+"""Largest model, in bytes, whose conversion to RUNTIME_OPSET is cached."""
 
 
 def run_reference(
     graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Sequence[int]
 ) -> dict[int, np.ndarray]:
-    """Values of the given tensors for these inputs, by tensor id, in the order asked for.
+    """Run a graph and return the values of the given tensors by id, in the given order.
 
-    Inputs and weights may be asked for too and are returned as given. All results are in memory at
-    once: ask in groups when the model is large. Raises FormatError when ONNX Runtime refuses.
+    Inputs and weights are returned as given. All results are in memory at once: call it for groups of
+    tensors if the
+    model is large. Raises FormatError if ONNX Runtime refuses.
     """
     given = {tensor: inputs[graph.tensors[tensor].name] for tensor in graph.inputs}
     found = {tensor: given.get(tensor, graph.constants.get(tensor)) for tensor in tensors}
@@ -47,21 +48,22 @@ def run_reference(
 
 
 def _loops(graph: Graph) -> list[str]:
-    """Names of loops that the graph runs; a model without any is not taken apart again."""
+    """Return the names of the loops of a graph, without parsing a model that has none."""
     if b"Loop" not in graph.source:
         return []
     return list(loop_names(onnx.ModelProto.FromString(graph.source).graph))
 
 
 class MissingKernelError(FormatError):
-    """ONNX Runtime has no kernel for an operator and these types; it did not look at any values."""
+    """ONNX Runtime refused a model before it saw any values, usually for lack of a kernel for an operator
+    and types."""
 
 
 class ReferenceSession:
     """A graph in ONNX Runtime that may be run several times.
 
-    tensors  what a run returns;  change  made to the model before it is opened, in place
-    Raises MissingKernelError when ONNX Runtime refuses the model.
+    tensors  to return from a run;  change  function that changes the model in place before it is loaded
+    Raises MissingKernelError if ONNX Runtime refuses the model.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class ReferenceSession:
         self._session = _Session(graph, tensors, change)
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """Values of the tensors for these inputs. Raises FormatError when the run fails."""
+        """Run with these inputs and return the values of the tensors. Raises FormatError if the run fails."""
         try:
             with limited(self._loops) as options:
                 return self._session.run(inputs, options)
@@ -94,24 +96,26 @@ def _feed(value: np.ndarray) -> onnxruntime.OrtValue:
 
 
 def boxed(value: object) -> np.ndarray:
-    """A sequence, map or optional as the one element, of type object, of an array without axes."""
+    """Wrap a sequence, map or optional as the only element of an object array without axes."""
     box = np.empty((), np.object_)
     box[()] = value
     return box
 
 
 _AS_FLOAT = "__npuviz_float32"
-"""What the names end with under which values go in and out that ONNX Runtime does not exchange."""
+"""Suffix of inputs and outputs that stand in for those whose type ONNX Runtime does not exchange with
+numpy."""
 
 
 def _travels_as_float(dtype: str) -> bool:
-    """Whether numbers of a type go in and out as float32, which holds all of them: those that numpy has
-    not itself (fewer than 8 bits, which ONNX Runtime packs; 8-bit floats; bfloat16)."""
+    """Return whether values of a type are exchanged as float32, which holds all of them: types that numpy
+    itself lacks
+    (fewer than 8 bits, which ONNX Runtime packs; 8-bit floats; bfloat16)."""
     return numpy_dtype(dtype).isbuiltin != 1
 
 
 class _Session:
-    """A graph in ONNX Runtime that also returns the given tensors. Nothing is optimised, so that all of them
+    """A session of ONNX Runtime that returns the given tensors. Optimisations are off, so that all of them
     exist."""
 
     def __init__(
@@ -145,7 +149,7 @@ class _Session:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        # ONNX Runtime does not copy them, nor keep what it was given alive.
+        # ONNX Runtime neither copies these arrays nor holds a reference to them.
         self._weights = _return_weights(graph, model, options)
         try:
             model = _for_runtime(model)
@@ -158,7 +162,8 @@ class _Session:
     def run(
         self, inputs: Mapping[str, np.ndarray], options: onnxruntime.RunOptions | None = None
     ) -> list[np.ndarray]:
-        """Values of the tensors, in their declared types. Raises what ONNX Runtime raises."""
+        """Run and return the values of the tensors in their declared types. Raises the exceptions of ONNX
+        Runtime."""
         given = {
             name + _AS_FLOAT if name in self._narrow else name: (
                 value.astype(np.float32) if name in self._narrow else value
@@ -183,7 +188,8 @@ class _Session:
 
 
 def _exchange_as_float(model: onnx.ModelProto, inputs: Collection[str], outputs: Iterable[str]) -> None:
-    """Let inputs of these names come in, and tensors of these go out, as float32 under names of their own."""
+    """Replace inputs and outputs by float32 ones with Casts, under names with the suffix _AS_FLOAT, in
+    place."""
     graph = model.graph
     before: list[onnx.NodeProto] = []
     for value in graph.input:
@@ -212,8 +218,9 @@ def _exchange_as_float(model: onnx.ModelProto, inputs: Collection[str], outputs:
 def _return_weights(
     graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions
 ) -> list[onnxruntime.OrtValue]:
-    """Give a model its large weights back. The result must live as long as the session: of an array whose
-    elements are not in order it holds the only copy."""
+    """Pass the large weights to ONNX Runtime. The caller must keep the result as long as the session: for an
+    array that
+    is not contiguous it holds the only copy."""
     names: list[str] = []
     values: list[onnxruntime.OrtValue] = []
     by_name = {graph.tensors[tensor].name: array for tensor, array in graph.constants.items()}
@@ -227,7 +234,7 @@ def _return_weights(
 
 
 def _convert(data: bytes) -> onnx.ModelProto:
-    """A model in the newest version that ONNX Runtime loads."""
+    """Convert a model to the newest operator set that ONNX Runtime loads."""
     return version_converter.convert_version(onnx.ModelProto.FromString(data), RUNTIME_OPSET)
 
 
@@ -237,12 +244,13 @@ def _kept(data: bytes) -> bytes:
 
 
 def _converted(data: bytes) -> onnx.ModelProto:
-    """As `_convert`, for small models once: a node is run many times for a matrix, each time anew."""
+    """Convert a model as `_convert` does, with a cache for small ones, since single nodes are run many
+    times."""
     return onnx.ModelProto.FromString(_kept(data))
 
 
 def _for_runtime(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in a version that ONNX Runtime loads; converted only when it is too new."""
+    """Return the model in a version that ONNX Runtime loads; it is converted only if it is too new."""
     if any(opset.domain in ("", "ai.onnx") and opset.version > RUNTIME_OPSET for opset in model.opset_import):
         data = model.SerializeToString()
         model = _converted(data) if len(data) <= MAX_KEPT_BYTES else _convert(data)

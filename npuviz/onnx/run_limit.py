@@ -1,4 +1,4 @@
-"""A limit on runs of models whose loops may never end."""
+"""Limits the duration of runs of models whose loops may never end."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ USUAL_SECONDS = 60.0
 
 
 def limit_seconds() -> float:
-    """The limit. Raises UsageError for a variable that is no number of seconds."""
+    """Return the limit in seconds. Raises UsageError if the variable is no number of seconds."""
     text = os.environ.get(LIMIT_VARIABLE, "")
     try:
         seconds = float(text) if text else USUAL_SECONDS
@@ -29,7 +29,7 @@ def limit_seconds() -> float:
 
 
 def loop_names(graph: onnx.GraphProto) -> Iterator[str]:
-    """Names of the Loop nodes of a graph, those of subgraphs too."""
+    """Yield the names of the Loop nodes of a graph and its subgraphs."""
     for number, node in enumerate(graph.node):
         if node.op_type == "Loop":
             yield node.name or f"Loop_{number}"
@@ -38,7 +38,7 @@ def loop_names(graph: onnx.GraphProto) -> Iterator[str]:
 
 
 def over_limit(names: list[str]) -> str:
-    """What to say where loops took too long."""
+    """Write the message for loops that took too long."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return (
         f"Loop {shown} did not end in {limit_seconds():g} s; if it needs longer, "
@@ -48,9 +48,9 @@ def over_limit(names: list[str]) -> str:
 
 @contextmanager
 def limited(names: list[str]) -> Generator[onnxruntime.RunOptions]:
-    """Options for one run of a model with these loops, which ends it when the limit is over.
+    """Give the options for one run of a model with these loops, and terminate the run at the limit.
 
-    A run that was ended raises TimeoutError, with what to do.
+    Raises TimeoutError, which says what to do, for a run that was terminated.
     """
     options = onnxruntime.RunOptions()
     if not names:

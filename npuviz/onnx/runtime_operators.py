@@ -1,7 +1,7 @@
-"""Operators that ONNX Runtime has in the standard's domain and the standard has not.
+"""Registers operators that ONNX Runtime adds to the standard's domain with the onnx library.
 
 Exporters for the runtime write some of them (SimplifiedLayerNormalization, LayerNormalization before
-operator set 17). The onnx library refuses what it does not know, so they are made known to it.
+operator set 17), and the onnx library refuses operators that it does not know.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from npuviz.onnx.parameters import subgraphs
 
 
 def learn_operators(model: onnx.ModelProto) -> None:
-    """Make the onnx library know, from now on, what ONNX Runtime says of a model's operators."""
+    """Register the unknown operators of a model with the onnx library, from the schemas of ONNX Runtime."""
     version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
     own = {function.name for function in model.functions if function.domain in ("", "ai.onnx")}
     names = {name for name in _operators(model.graph) if name not in own and not defs.has(name, version, "")}
@@ -28,7 +28,8 @@ def learn_operators(model: onnx.ModelProto) -> None:
 
 
 def unknown_operator(model: onnx.ModelProto) -> tuple[str, str]:
-    """Name of the first node whose operator nobody defines, and its operator; ("", "") for none."""
+    """Return the name and operator of the first node whose operator is defined nowhere; ("", "") if there is
+    none."""
     own = {(function.domain, function.name) for function in model.functions}
     foreign = [
         (number, node)
@@ -48,7 +49,7 @@ def unknown_operator(model: onnx.ModelProto) -> tuple[str, str]:
 
 
 def _operators(graph: onnx.GraphProto) -> Iterator[str]:
-    """Types of the nodes of the standard's domain, those of subgraphs too."""
+    """Yield the types of nodes of the standard's domain, also in subgraphs."""
     for node in graph.node:
         if node.domain in ("", "ai.onnx"):
             yield node.op_type

@@ -1,4 +1,4 @@
-"""A draft as one serialised ModelProto again, for reference execution.
+"""Joins a draft to one ModelProto again, for reference execution.
 
 Three ways to keep a weight: a repeated value becomes a ConstantOfShape node (the light form), small
 models carry their weights, and beyond INLINE_BYTES the weights are named as external data that
@@ -14,18 +14,18 @@ from onnx import TensorProto, helper, numpy_helper
 from npuviz.onnx.draft import KEPT_WEIGHT_BYTES
 
 INLINE_BYTES = 64 << 20
-# What the `location` of a weight says that lives in the graph's constants.
+# The `location` of a weight that is kept in the graph's constants.
 ELSEWHERE = "npuviz-constants"
 _SHAPE_SUFFIX = "__npuviz_shape"
 
 
 def is_uniform(array: np.ndarray) -> bool:
-    """Whether an array is one value repeated by zero strides."""
+    """Return whether an array is one value repeated by zero strides."""
     return array.size > 1 and not any(array.strides)
 
 
 def complete_model(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """A copy of the light model with its weights back, in one of the three ways above."""
+    """Return a copy of the light model with its weights, each in one of the three ways above."""
     model = onnx.ModelProto()
     model.CopyFrom(proto)
     graph = model.graph

@@ -1,4 +1,4 @@
-"""Fixed shapes for every tensor of an ONNX model.
+"""Determines fixed shapes for every tensor of an ONNX model.
 
 Symbolic dimensions are bound first; static inference (onnx, with data propagation) then finds the
 rest. What it leaves open is observed by running the model once in ONNX Runtime.
@@ -30,20 +30,22 @@ from npuviz.program.tensor import Tensor
 # (element type, shape); element type 0 stands for sequences, maps and optionals.
 TypeAndShape = tuple[int, tuple[int, ...]]
 ENDS_WITHOUT = {"GRU": ("step", "example"), "LSTM": ("example",), "DynamicQuantizeLSTM": ("example",)}
-"""Operators with which ONNX Runtime 1.31 ends the whole process ("terminate called") instead of raising an
-error, and what their input must have at least one of. OneHot does so without a depth."""
+"""Operators for which ONNX Runtime 1.31 aborts the process ("terminate called") instead of raising an error,
+if an
+axis of the input is empty -> the axes that must not be. OneHot does so for an empty depth."""
 MAX_DRAWN_ELEMENTS = 1 << 26
-"""Of all inputs together, for a run that only tells shapes: a second's worth of random numbers."""
+"""Most random elements of all inputs together for a run that only observes shapes; drawing them takes a
+second."""
 
 
 def bind_dimensions(
     draft: Draft, dimensions: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> None:
-    """Give every open dimension of the inputs a number, in place.
+    """Set every open dimension of the inputs, in place.
 
-    dimensions  by name or by place, `input[axis]`; the place decides where both are given
-    shapes      of inputs that are given; what nobody says becomes 1 and is noted among the assumptions
-    Raises UsageError for a name the model has not.
+    dimensions  by name or by place, `input[axis]`; the place takes precedence
+    shapes      of given inputs; a dimension without any value becomes 1, which is noted in the assumptions
+    Raises UsageError for a name that the model does not have.
     """
     graph = draft.proto.graph
     open_dimensions = _open_dimensions(draft, shapes or {})
@@ -69,16 +71,16 @@ def bind_dimensions(
 
 
 def open_dimensions(path: Path) -> tuple[str, ...]:
-    """Names of the dimensions of a model file that are 1 unless somebody says otherwise; () where none is.
+    """Return the names of the open dimensions of a model file, () if there are none.
 
-    One without a name is called by its place, `input[axis]`. Raises FormatError.
+    One without a name is named by its place, `input[axis]`. Raises FormatError.
     """
     return tuple(dict.fromkeys(each.name for each in _open_dimensions(read_draft(path), {})))
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An open dimension: what it is called, its place, and its size in an array that is given."""
+    """An open dimension: its name, its place, and its size in a given array, if any."""
 
     name: str
     place: str
@@ -127,8 +129,9 @@ def _refuse_size(draft: Draft, name: str, size: int) -> None:
 def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
     """Replace bound names in stored shapes and drop the other names, so that inference decides.
 
-    Names of an output's dimensions are what somebody called them at the export, and often wrong: they only
-    count where the operator behind it is one that inference does not know.
+    Names of an output's dimensions are chosen at export and often wrong: they count only if inference does
+    not know
+    the operator that makes the output.
     """
     inferable = {name for node in graph.node if node.domain in ("", "ai.onnx") for name in node.output}
     inferable &= {value.name for value in graph.output}
@@ -142,11 +145,12 @@ def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
 
 
 def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndShape]:
-    """Element type and shape of every tensor of the main graph, by name.
+    """Return the element type and shape of every tensor of the main graph, by name.
 
-    given  what the run gets, where shapes depend on values
-    A node output that nothing reads may be missing. Raises FormatError where neither inference nor a
-    run can tell, and where a tensor is absurdly big.
+    given  inputs of the run that observes shapes that depend on values
+    A node output that nothing reads may be missing. Raises FormatError if neither inference nor a run can
+    determine
+    a shape, and for a tensor of more than MAX_TENSOR_ELEMENTS.
     """
     found = fixed_shapes(draft)
     graph = draft.proto.graph
@@ -199,10 +203,11 @@ def _refuse_empty(draft: Draft, found: Mapping[str, TypeAndShape]) -> None:
 
 
 def store_observed(draft: Draft, shapes: Mapping[str, TypeAndShape]) -> bool:
-    """Write down the shapes of tensors that inference leaves open, in place: what only asks for them is then
+    """Store the shapes of tensors that inference leaves open in the model, so that operators that only read
+    shapes become
     constant. Returns whether there were any.
 
-    shapes  of `infer_shapes`
+    shapes  result of `infer_shapes`
     """
     assumed = list(draft.assumptions)
     known = fixed_shapes(draft)
@@ -220,7 +225,8 @@ def store_observed(draft: Draft, shapes: Mapping[str, TypeAndShape]) -> bool:
 
 
 def fixed_shapes(draft: Draft) -> dict[str, TypeAndShape]:
-    """Element type and shape of the tensors whose shape needs no run. Raises FormatError."""
+    """Return the element type and shape of the tensors whose shape can be inferred without a run. Raises
+    FormatError."""
     with reading(draft.path, "shape inference"):
         graph = _inferred(draft).graph
     found: dict[str, TypeAndShape] = {}
@@ -234,7 +240,7 @@ def fixed_shapes(draft: Draft) -> dict[str, TypeAndShape]:
 
 
 def _inferred(draft: Draft) -> onnx.ModelProto:
-    """The model with the shapes that its operators give; stored ones count where they do not contradict."""
+    """Infer the shapes of a model; stored shapes count unless they contradict the operators."""
     try:
         return onnx.shape_inference.infer_shapes(draft.proto, data_prop=True, strict_mode=True)
     except onnx.shape_inference.InferenceError:
@@ -263,7 +269,7 @@ def _inferred(draft: Draft) -> onnx.ModelProto:
 
 
 def _contradicts(stored: TypeProto, by_operator: TypeProto | None) -> bool:
-    """Whether no tensor has both shapes."""
+    """Return whether no tensor can have both shapes."""
     if by_operator is None or not all(
         kind.HasField("tensor_type") and kind.tensor_type.HasField("shape") for kind in (stored, by_operator)
     ):
@@ -276,7 +282,8 @@ def _contradicts(stored: TypeProto, by_operator: TypeProto | None) -> bool:
 
 
 def run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -> list[np.ndarray]:
-    """The arrays of a run, in the order of the inputs. Raises FormatError for more than may be drawn."""
+    """Return the input arrays of a run, in order. Raises FormatError if too many elements would have to be
+    drawn."""
     graph = draft.proto.graph
     tensors: list[Tensor] = []
     for value in graph.input:
@@ -298,7 +305,7 @@ def run_inputs(draft: Draft, shapes: Mapping[str, TypeAndShape], given: Given) -
 
 
 def _users(graph: onnx.GraphProto) -> Iterator[User]:
-    """Its operators and those of its subgraphs, which read tensors around them by their names."""
+    """Yield the operators of a graph and its subgraphs, which read outer tensors by name."""
     for node in graph.node:
         yield User(node.op_type, tuple(node.input), tuple(node.output), _axis(node))
         for inner in subgraphs(node):
@@ -313,7 +320,7 @@ _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFIN
 
 
 def element_name(kind: int) -> str:
-    """What npuviz calls an element type of ONNX; 0 stands for sequences, maps and optionals."""
+    """Return npuviz's name of an element type of ONNX; 0 stands for sequences, maps and optionals."""
     if kind == 0:
         return "opaque"
     if kind == TensorProto.STRING:

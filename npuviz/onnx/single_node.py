@@ -1,4 +1,4 @@
-"""Single nodes of a graph in ONNX Runtime, as Host operators run."""
+"""Runs single nodes of a graph in ONNX Runtime, as Host operators do."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
@@ -14,26 +14,26 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
 Held = Callable[[int], np.ndarray | None]
-"""Tensor id -> its values in the graph's shape and type, None where the machine does not hold it."""
+"""Function: tensor id -> its values in the graph's shape and type, None if the machine does not hold it."""
 
 Run = Callable[[Graph, Node, Mapping[int, np.ndarray]], dict[int, np.ndarray]]
-"""A node and values of its inputs -> its results by tensor id. Raises FormatError where it cannot."""
+"""Function: (graph, node, values of its inputs) -> results by tensor id. Raises FormatError if it cannot."""
 
 _MOST_NODES = 64
 MAX_EVALUATED_ELEMENTS = 1 << 21
-"""Inputs and results of a node that ONNX's evaluator, which is in Python, computes; above, that takes too
-long."""
+"""Most elements of inputs and results together for which ONNX's evaluator, which is written in Python, is
+used."""
 MOST_KEPT = 256
 MOST_MODEL_BYTES = 1 << 14
-"""Of a node with its stored inputs; larger ones are opened each time."""
+"""Largest serialised node, with constant inputs, whose session is cached."""
 _NAMELESS = ("Loop", "If", "Scan", "SequenceMap")
-"""Operators with graphs inside, which read tensors by name."""
+"""Operators with subgraphs, which read tensors by name."""
 
 
 def computed_from(
     graph: Graph, tensors: Collection[int], held: Held, run: Run | None = None
 ) -> dict[int, np.ndarray] | None:
-    """As `compute_from`; None where that fails."""
+    """Compute tensors as `compute_from` does; None if that fails."""
     try:
         return compute_from(graph, tensors, held, run)
     except FormatError:
@@ -43,10 +43,12 @@ def computed_from(
 def compute_from(
     graph: Graph, tensors: Collection[int], held: Held, run: Run | None = None
 ) -> dict[int, np.ndarray]:
-    """Values of tensors, node by node, from the nearest tensors that are held.
+    """Compute tensors, node by node, from the nearest tensors that the machine holds.
 
-    run  computes a node, `run_node` unless given. The tensors themselves are computed even if they are held.
-    Raises FormatError where that takes too many nodes, or a node cannot be computed.
+    run  function that computes a node, `run_node` by default
+    The tensors themselves are computed even if they are held. Raises FormatError if that takes too many
+    nodes, or a
+    node cannot be computed.
     """
     arrays: dict[int, np.ndarray] = {}
     nodes: set[int] = set()
@@ -81,9 +83,12 @@ def compute_from(
 
 
 def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id, in their declared types; of an operator that ONNX Runtime has not for
-    these types, those of ONNX's evaluator. Raises FormatError when both refuse, and for values that ONNX
-    Runtime refuses: the evaluator takes an index out of range modulo the size.
+    """Run a node and return its results by tensor id, in their declared types.
+
+    Uses ONNX Runtime, or ONNX's evaluator if ONNX Runtime lacks the operator for these types. Raises
+    FormatError if both
+    refuse, and for values that ONNX Runtime refuses: the evaluator would take an index out of range modulo
+    the size.
 
     arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
     A result whose shape depends on values may have another shape than the graph declares.
@@ -101,7 +106,7 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
 
 
 def run_reference_of(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """As `run_node`, by ONNX Runtime alone."""
+    """Run a node as `run_node` does, in ONNX Runtime only."""
     single = single_node_graph(graph, node)
     kept = _run_kept(graph, node, arrays, single)
     if kept is not None:
@@ -113,11 +118,12 @@ def run_reference_of(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray])
 def _run_kept(
     graph: Graph, node: Node, arrays: Mapping[int, np.ndarray], single: Graph
 ) -> list[np.ndarray] | None:
-    """Results of a node in the order of `single`'s outputs, in a session that nodes of the same operator,
-    attributes, types and shapes share. None where the node cannot be told from others by these, or the run
-    fails: the failure would not name it.
+    """Run a node in a cached session that nodes with the same operator, attributes, types and shapes share.
 
-    single  the node as a graph of its own
+    Returns the results in the order of `single`'s outputs. None if the node cannot share a session, or the
+    run fails,
+    since the error would not name the node.
+    single  graph of the node alone
     """
     if node.op_type in _NAMELESS or draws(graph, node) or len(single.source) > MOST_MODEL_BYTES:
         return None
@@ -140,7 +146,7 @@ def _name(place: int) -> str:
 
 
 def _renamed(single: Graph, places: Mapping[int, int]) -> bytes:
-    """The model of one node with tensors called after their places."""
+    """Return the serialised model of one node, with tensors named by their places."""
     names = {single.tensors[index].name: _name(place) for index, place in places.items()}
     model = onnx.ModelProto.FromString(single.source)
     graph = model.graph
@@ -156,9 +162,9 @@ def _renamed(single: Graph, places: Mapping[int, int]) -> bytes:
 def _session_of(
     source: bytes, types: tuple[tuple[str, tuple[int, ...]], ...], counts: tuple[int, int]
 ) -> ReferenceSession:
-    """A session of a model.
+    """Make a session for the model of a node; cached.
 
-    types   type and shape of each tensor: inputs, constants, outputs;  counts  of inputs and outputs
+    types   type and shape of each tensor: inputs, constants, outputs;  counts  numbers of inputs and outputs
     """
     tensors = tuple(
         Tensor(place, _name(place), shape, dtype, "activation") for place, (dtype, shape) in enumerate(types)
@@ -169,8 +175,9 @@ def _session_of(
 
 
 def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Results of a node by tensor id, by ONNX's evaluator, in whatever types it computes. Raises FormatError
-    where it fails or would take too long.
+    """Run a node in ONNX's evaluator and return its results by tensor id, in the types that it computes.
+
+    Raises FormatError if it fails or would take too long.
 
     arrays  as of `run_node`; floats may be wider
     """
@@ -195,9 +202,9 @@ def evaluate_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) ->
             for index, values in zip(outputs, results, strict=True)
         }
     except Exception as error:
-        # An evaluator in Python raises whatever its operators raise.
+        # The evaluator lets any exception of its operators through.
         raise FormatError(graph.name, field=f"node {node.name}", found=str(error)[:200]) from error
-    # The evaluator takes some attributes otherwise than the standard has them.
+    # The evaluator implements some attributes differently from the standard.
     if any(values.shape != graph.tensors[index].shape for index, values in made.items()):
         raise FormatError(graph.name, field=f"node {node.name}", found="results of another shape")
     return made
@@ -208,9 +215,9 @@ def _is_boxed(graph: Graph, index: int) -> bool:
 
 
 def single_node_graph(graph: Graph, node: Node) -> Graph:
-    """A graph of one node; its constant integer inputs stay constants, all others become inputs.
+    """Return a graph of one node; its constant integer inputs stay constants, all others become inputs.
 
-    Operators may demand constants for what decides shapes, which integers do.
+    Some operators demand constants for inputs that determine shapes, which are integers.
     """
     proto = onnx.ModelProto()
     proto.ir_version = 10
@@ -266,6 +273,6 @@ def _node_proto(graph: Graph, node: Node) -> onnx.NodeProto:
 
 @lru_cache(maxsize=4)
 def _protos(source: bytes) -> dict[str, onnx.NodeProto]:
-    """Output name -> node of a serialised model."""
+    """Return output name -> node of a serialised model."""
     model = onnx.ModelProto.FromString(source)
     return {name: node for node in model.graph.node for name in node.output if name}

@@ -1,4 +1,4 @@
-"""Values of tensors as a model file stores them: inside of it, beside it, or only those that are not zero."""
+"""Reads tensors of a model file: stored in it, as external data, or sparse."""
 
 import math
 from collections.abc import Mapping
@@ -15,11 +15,12 @@ from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size
 
 MAX_TENSOR_ELEMENTS = 1 << 34
-"""A tensor beyond this is a damaged file or a mistake, never a model."""
+"""A larger tensor is a sign of a damaged file."""
 
 
 def tensor_array(path: Path, tensor: TensorProto) -> np.ndarray:
-    """The values of a stored tensor, read-only; mapped from disk when they are external data."""
+    """Return the values of a stored tensor, read-only; external data is mapped from disk. Raises
+    FormatError."""
     where = f"tensor {tensor.name}"
     if min(tensor.dims, default=0) < 0:
         found = str(min(tensor.dims))
@@ -83,7 +84,7 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
 
 
 def densify(path: Path, sparse: onnx.SparseTensorProto, where: str) -> np.ndarray:
-    """The values of a sparse tensor, in full. Raises FormatError, which names it as `where`."""
+    """Return a sparse tensor as a dense array, read-only. Raises FormatError that names it as `where`."""
     shape = tuple(sparse.dims)
     count = math.prod(max(dim, 0) for dim in shape)
     # Written out in full, so bounded by what a weight may sensibly take.

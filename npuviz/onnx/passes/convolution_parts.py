@@ -1,7 +1,8 @@
-"""What stands beside a convolution and is part of it: zeros laid around its input, a factor and a summand for
-each of its kernels.
+"""Folds operators next to a convolution into it: a Pad before it, and products and sums with constants
+behind it.
 
-Exporters write both as operators of their own. Machines then store what is padded or scaled once more.
+Exporters write them as separate operators, for which machines would store the padded or scaled tensor once
+more.
 """
 
 import numpy as np
@@ -14,14 +15,15 @@ from npuviz.onnx.passes.neighbours import Neighbours, store_weight
 _FIRST_SPATIAL = 2
 _SCALES, _SHIFTS = ("Mul", "Div"), ("Add", "Sub")
 SMALLEST, LARGEST = 2.0**-14, 65504.0
-"""Normal numbers of float16, in which machines may hold what the file has in float32."""
+"""Range of normal numbers of float16, in which machines may hold weights that the file has in float32."""
 OLDEST_OPSET = 11
-"""From here on, Pad has its sizes as an input."""
+"""The first operator set in which Pad has its sizes as an input."""
 
 
 def settle_convolutions(draft: Draft, most_padding: int) -> bool:
-    """Make Pads before convolutions and products and sums with constants behind them parts of them, in place.
-    Returns whether there were any.
+    """Fold Pads before convolutions, and products and sums with constants behind them, into the convolutions.
+
+    Changes the draft in place. Returns whether anything was folded.
 
     most_padding  as of ModelForm
     """
@@ -43,7 +45,7 @@ def _is(node: NodeProto, *kinds: str) -> bool:
 
 
 class _Parts:
-    """Looks at neighbours of convolutions."""
+    """Folds the neighbours of convolutions into them."""
 
     def __init__(self, draft: Draft, most_padding: int) -> None:
         self._draft, self._most_padding = draft, most_padding
@@ -54,8 +56,10 @@ class _Parts:
     # --- before ----------------------------------------------------------------------------------------
 
     def take_pad(self, node: NodeProto) -> bool:
-        """Let a convolution lay the zeros of the Pad that it reads. Returns whether it does: only where the
-        Pad is not needed by others."""
+        """Fold the Pad that a convolution reads into its own padding, if only such convolutions read the Pad.
+
+        Returns whether it was folded.
+        """
         pad = self._graph.makers.get(node.input[0])
         if pad is None or not self._may_pad or not _is(pad, "Pad") or pad.output[0] in self._graph.held:
             return False
@@ -76,7 +80,8 @@ class _Parts:
         return True
 
     def _zeros(self, pad: NodeProto) -> np.ndarray | None:
-        """How many zeros a Pad lays before and behind each spatial axis; None if it does something else."""
+        """Return the zeros that a Pad adds before and behind each spatial axis, (2, axes); None if it does
+        anything else."""
         mode = _attribute(pad, "mode")
         ends = self._draft.weights.get(pad.input[1])
         if ends is None or (mode is not None and mode.s != b"constant") or any(pad.input[3:]):
@@ -93,8 +98,9 @@ class _Parts:
     # --- behind ----------------------------------------------------------------------------------------
 
     def take_behind(self, node: NodeProto) -> bool:
-        """Fold products and sums with one number for each kernel into a convolution, as many as follow each
-        other. Returns whether there were any."""
+        """Fold consecutive products and sums with one number per kernel into a convolution. Returns whether
+        there were
+        any."""
         is_changed = False
         while self._take_next(node):
             is_changed = True
@@ -138,7 +144,8 @@ class _Parts:
         return True
 
     def _for_each_kernel(self, behind: NodeProto, made: str, weights: np.ndarray) -> np.ndarray | None:
-        """The constant of a product or sum, one number for each kernel; None if it is no such constant."""
+        """Return the constant operand of a product or sum as one number per kernel; None if it has another
+        form."""
         other = [name for name in behind.input if name != made]
         constant = self._draft.weights.get(other[0]) if len(other) == 1 else None
         if constant is None or constant.dtype != weights.dtype or constant.ndim > weights.ndim:
@@ -150,14 +157,14 @@ class _Parts:
         return values if np.all(np.isfinite(values)) else None
 
     def _rewrite(self, node: NodeProto, behind: NodeProto, weights: np.ndarray, bias: np.ndarray) -> None:
-        """Give a convolution other weights and what stands behind it makes as its output."""
+        """Replace weights and bias of a convolution, and let it make the output of the operator behind it."""
         name = behind.output[0]
         if not np.array_equal(weights, self._draft.weights[node.input[1]]):
             node.input[1] = store_weight(self._draft, f"{name}__weights", weights)
         given = [*node.input[:2], store_weight(self._draft, f"{name}__bias", bias)]
         del node.input[:]
         node.input.extend(given)
-        # What is gone makes a name that nobody reads.
+        # The folded operator gets an output that nothing reads, so that it is removed.
         behind.output[0], node.output[0] = f"{name}__gone", name
         self._graph.makers[name] = node
 
@@ -173,14 +180,14 @@ def _give(node: NodeProto, name: str, value: object) -> None:
 
 
 def _keeps_its_bits(weights: np.ndarray, scaled: np.ndarray) -> bool:
-    """Whether the largest number of each kernel stays normal in float16 when it is scaled."""
+    """Return whether the largest number of each kernel stays a normal number of float16 after scaling."""
     largest = [np.abs(each.reshape(len(each), -1)).max(axis=1, initial=0) for each in (weights, scaled)]
     was, is_ = ((size >= SMALLEST) & (size <= LARGEST) for size in largest)
     return bool(np.all(np.isfinite(scaled)) and np.all(is_ | ~was | (largest[1] == 0)))
 
 
 def _takes_pads(node: NodeProto) -> bool:
-    """Whether a node is a convolution whose own pads are numbers that can be added to."""
+    """Return whether a node is a convolution with explicit padding, which can be enlarged."""
     if not _is(node, "Conv"):
         return False
     found = _attribute(node, "auto_pad")

@@ -1,7 +1,8 @@
-"""Products and LSTMs with operands that are rounded to 8 bits at run time, written with floats.
+"""Rewrites products and LSTMs whose operands are rounded to 8 bits at run time with floats.
 
-A machine whose scales lie in its program cannot find one while it runs. It can leave the rounding out:
-weights become the floats that they stand for, and the other operand keeps the machine's own type.
+A machine whose scales are fixed in its program cannot compute a scale at run time. It can omit the rounding:
+weights
+are dequantised, and the other operand keeps the machine's own type.
 """
 
 from collections.abc import Iterator
@@ -15,15 +16,15 @@ from npuviz.onnx.node_order import replace_nodes
 
 _LSTM = "DynamicQuantizeLSTM"
 NOT_ROUNDED = "are not rounded to 8 bits"
-"""How the assumption says that a product's operand keeps the machine's type."""
+"""Part of the assumption that says that an operand keeps the machine's type."""
 _FLOAT_FORMS = {"MatMulInteger": "MatMul", "ConvInteger": "Conv"}
 
 
 def write_as_floats(draft: Draft) -> bool:
-    """Replace what rounds an operand, multiplies integers and scales sums by a MatMul or Conv of floats, in
-    place: DynamicQuantizeLinear, MatMulInteger or ConvInteger, Cast, Mul.
+    """Replace DynamicQuantizeLinear, MatMulInteger or ConvInteger, Cast and Mul by a MatMul or Conv of
+    floats, in place.
 
-    What the parts made besides stays. Returns whether anything changed.
+    Intermediate results that others read stay. Returns whether anything changed.
     """
     found = {product.last: product for product in _products(draft)}
     made: list[NodeProto] = []
@@ -57,10 +58,10 @@ def write_as_floats(draft: Draft) -> bool:
 
 
 def write_float_lstms(draft: Draft, most_weights: int) -> bool:
-    """Replace a DynamicQuantizeLSTM of ONNX Runtime by an LSTM of floats, in place: its weights become the
-    numbers that they stand for. Returns whether anything changed.
+    """Replace each DynamicQuantizeLSTM of ONNX Runtime by an LSTM with dequantised weights, in place.
 
-    most_weights  of a direction; larger ones stay
+    Returns whether anything changed.
+    most_weights  most weights of a direction; larger operators stay
     """
     nodes = draft.proto.graph.node
     found = [
@@ -77,7 +78,10 @@ def write_float_lstms(draft: Draft, most_weights: int) -> bool:
 
 
 def _float_lstm(draft: Draft, node: NodeProto, most_weights: int) -> bool:
-    """Make an LSTM of one node, whose weights lie turned and have a scale for all or one a column."""
+    """Make a DynamicQuantizeLSTM, whose weights are transposed with one scale or one per column, an LSTM.
+
+    Returns whether it fits.
+    """
     names = [node.input[place] for place in (1, 2, 8, 9, 10, 11)]
     held = [draft.weights.get(name) for name in names]
     if len(node.input) != 12 or any(each is None for each in held):
@@ -99,10 +103,11 @@ def _float_lstm(draft: Draft, node: NodeProto, most_weights: int) -> bool:
 
 
 class _Product:
-    """A product of 8-bit integers up to the real numbers that it stands for.
+    """A product of 8-bit integers, with the operators behind it that scale it to real numbers.
 
-    source  the floats that are rounded;  scale  what that gives them;  last  the tensor behind all scales
-    bias    of a convolution, in real numbers
+    source  the float operand that is rounded;  scale  tensor with its scale;  last  the tensor behind all
+    scales
+    factors  constant scales;  bias  of a convolution, in real numbers
     """
 
     def __init__(self, node: NodeProto, rounding: NodeProto) -> None:
@@ -113,7 +118,7 @@ class _Product:
         self.bias: np.ndarray | None = None
 
     def weights(self, draft: Draft) -> np.ndarray:
-        """The weights as float32."""
+        """Return the dequantised weights as float32."""
         stored = draft.weights[self.node.input[1]].astype(np.float32)
         if len(self.node.input) > 3 and self.node.input[3]:
             point = draft.weights[self.node.input[3]].astype(np.float32)
@@ -123,7 +128,8 @@ class _Product:
         return stored.astype(np.float32)
 
     def takes(self, factor: np.ndarray, weights: np.ndarray) -> bool:
-        """Whether a factor of the result is one of the weights: a number, or one for each column."""
+        """Return whether a factor of the result can be folded into the weights: one number, or one per
+        column or kernel."""
         if factor.size == 1:
             return True
         if self.is_convolution:
@@ -135,7 +141,7 @@ class _Product:
 
     @property
     def is_convolution(self) -> bool:
-        """Whether it has kernels and no columns."""
+        """Whether it is a convolution, whose scales belong to kernels instead of columns."""
         return self.node.op_type == "ConvInteger"
 
 
@@ -174,7 +180,10 @@ def _follow(
     readers: dict[str, list[NodeProto]],
     outputs: set[str],
 ) -> bool:
-    """Find the Cast and the products with both scales behind a product of integers."""
+    """Find the Cast and the products with the scales behind a product of integers, and set `last`.
+
+    Returns whether the Cast and the scale of the rounded operand were found.
+    """
     weights = draft.weights[product.node.input[1]]
     here, is_real, is_scaled = product.node.output[0], False, False
     while True:
@@ -210,7 +219,9 @@ def _follow(
 
 
 def _bias(draft: Draft, product: _Product, name: str, makers: dict[str, NodeProto]) -> np.ndarray | None:
-    """The constant that is divided by the scale of the sums, and rounded, to be added to them."""
+    """Return the bias in real numbers, which the model divides by the scale of the sums before adding it;
+    None if the
+    operand is no such bias."""
     while name in makers and makers[name].op_type in ("Reshape", "Unsqueeze", "Cast", "Floor", "Round"):
         name = makers[name].input[0]
     maker = makers.get(name)
@@ -223,7 +234,8 @@ def _bias(draft: Draft, product: _Product, name: str, makers: dict[str, NodeProt
 def _scale_parts(
     draft: Draft, product: _Product, name: str, makers: dict[str, NodeProto]
 ) -> tuple[bool, list[np.ndarray]] | None:
-    """Whether a factor holds the scale found at run time, and the constants in it; None for anything else."""
+    """Return whether a factor contains the scale of run time, and its constant parts; None for any other
+    factor."""
     if name == product.scale:
         return True, []
     if name in draft.weights:

@@ -1,4 +1,4 @@
-"""Operators that treat each element by itself, for passes that change how the elements lie around them."""
+"""Lists elementwise operators, for passes that change the layout of elements around them."""
 
 ALONE = frozenset(
     ("Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Floor",
@@ -6,8 +6,8 @@ ALONE = frozenset(
      "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish",
      "Tan", "Tanh", "ThresholdedRelu")
 )  # fmt: skip
-"""Of one tensor."""
+"""Elementwise operators of one tensor."""
 WITH_NUMBERS = frozenset(("Clip", "QuantizeLinear", "DequantizeLinear"))
-"""Those whose other inputs are single numbers, or are not taken."""
+"""Elementwise operators of one tensor if their other inputs are single numbers."""
 PAIRS = frozenset(("Add", "Div", "Max", "Min", "Mul", "Pow", "PRelu", "Sub"))
-"""Of two tensors, one of which may repeat."""
+"""Elementwise operators of two tensors, one of which may be broadcast."""

@@ -1,7 +1,8 @@
-"""Nodes of a graph replaced by the function bodies of their operators.
+"""Replaces nodes of a graph by the function bodies of their operators.
 
-The result is a graph of its own, with shapes inferred again and a `source` of its own, so that the
-reference execution knows the tensors inside of a body, too.
+The result is a new graph with newly inferred shapes and a new `source`, so that the reference execution also
+knows
+the tensors inside of a body.
 """
 
 from collections.abc import Collection
@@ -24,7 +25,7 @@ from npuviz.program.tensor import Tensor
 
 
 def can_expand(graph: Graph, node: Node) -> bool:
-    """Whether the operator has a function body, or is a loop that may be written out."""
+    """Return whether the operator has a function body, or is a loop that may be unrolled."""
     if node.op_type in LOOPS and not node.domain:
         return bool(graph.source)
     proto = NodeProto(op_type=node.op_type, domain=node.domain)
@@ -32,11 +33,12 @@ def can_expand(graph: Graph, node: Node) -> bool:
 
 
 def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
-    """The graph with the given nodes (by id) written as bodies, constants folded; None if none has one.
+    """Return the graph with the given nodes (by id) replaced by bodies, constants folded; None if none has
+    one.
 
-    The nodes of a body are called after the node they come from: "conv_7/Mul_2". Ids of nodes and
-    tensors are new; tensors that remain keep their names. Raises FormatError when a body makes a model
-    whose shapes nobody can tell.
+    The nodes of a body are named after the node they come from: "conv_7/Mul_2". Ids of nodes and
+    tensors are new; tensors that remain keep their names. Raises FormatError if the shapes of the new graph
+    cannot be inferred.
     """
     if not graph.source or not nodes:
         return None
@@ -55,7 +57,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
         if not expanded:
             return None
         replace_nodes(proto, made)
-    # The nodes of a body are no longer those of the model: what is constant among them is folded.
+    # Without the metadata (KEEP_NODES), so that constants in the bodies are folded.
     del draft.proto.metadata_props[:]
     draft = optimize(draft)
     shapes = infer_shapes(draft)
@@ -102,7 +104,8 @@ def _opsets(graph: Graph) -> dict[str, int]:
 
 
 def _draft_of(graph: Graph, path: Path) -> Draft:
-    """The model a graph came from, taken apart again; its nodes are those of the graph, in order."""
+    """Return the draft of the model that a graph was made from; its nodes are those of the graph, in
+    order."""
     with reading(path, "source"):
         model = onnx.ModelProto.FromString(graph.source)
     proto = model.graph

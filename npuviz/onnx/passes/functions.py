@@ -14,7 +14,8 @@ MAX_BODY_NODES = 4096
 
 
 def schema_of(node: NodeProto, opsets: Mapping[str, int]) -> Any:
-    """The definition (onnx.defs.OpSchema, whose stubs lack functions) of a standard operator, else None."""
+    """Return the schema (onnx.defs.OpSchema, whose stubs lack functions) of an operator, None if it has
+    none."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opsets.get(domain, opsets.get("ai.onnx", 0) if not domain else 0)
     try:
@@ -24,7 +25,7 @@ def schema_of(node: NodeProto, opsets: Mapping[str, int]) -> Any:
 
 
 def has_function(node: NodeProto, opsets: Mapping[str, int]) -> bool:
-    """Whether the standard defines the operator by a body; the body may still not fit one call."""
+    """Return whether the standard defines the operator by a body, which may still not fit a given call."""
     schema = schema_of(node, opsets)
     return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
@@ -32,7 +33,7 @@ def has_function(node: NodeProto, opsets: Mapping[str, int]) -> bool:
 def function_of(
     node: NodeProto, opsets: Mapping[str, int], input_types: Sequence[TypeProto]
 ) -> FunctionProto | None:
-    """The body for one call, None when there is none that the model's operator set can hold.
+    """Return the function body for one call, None if there is none for the model's operator set.
 
     input_types  one for each input, an empty TypeProto for an absent one
     """
@@ -60,7 +61,7 @@ def function_of(
 
 
 def _fits(nodes: Sequence[NodeProto], opsets: Mapping[str, int]) -> bool:
-    """Whether the model's operator set knows each operator of a body in the form it is written in.
+    """Return whether the model's operator set has each operator of a body, with its inputs and attributes.
 
     A body may be older than the model: between the two, attributes may have become inputs.
     """
@@ -76,7 +77,7 @@ def _fits(nodes: Sequence[NodeProto], opsets: Mapping[str, int]) -> bool:
 def instantiate(
     node: NodeProto, body: FunctionProto, name: str, opsets: Mapping[str, int]
 ) -> list[NodeProto]:
-    """The nodes of a body with the call's own tensors and attributes.
+    """Return the nodes of a body with the tensors and attributes of a call.
 
     name  prefix of the new nodes and of the tensors between them
     """
@@ -98,10 +99,10 @@ def instantiate(
 def bind_nodes(
     nodes: Sequence[NodeProto], names: dict[str, str], attributes: Mapping[str, AttributeProto], prefix: str
 ) -> list[NodeProto]:
-    """Copies of nodes under other names: the node's own after the prefix, where it has one.
+    """Copy nodes, with prefixed names of nodes and renamed tensors.
 
-    names       tensor of the source -> tensor of the copy; what the nodes produce is added to it
-    attributes  what attributes that refer to a call's are taken from
+    names       tensor of the source -> tensor of the copy; results of the nodes are added to it
+    attributes  attributes of the call, to which attributes of the nodes may refer
     """
     bound: list[NodeProto] = []
     for index, source in enumerate(nodes):
@@ -124,7 +125,7 @@ def _bind_attribute(
     attributes: Mapping[str, AttributeProto],
 ) -> None:
     if attribute.ref_attr_name:
-        # An attribute that the call leaves out is left out in the body, too.
+        # An attribute that the call leaves out is also left out in the body.
         if attribute.ref_attr_name in attributes:
             made = node.attribute.add()
             made.CopyFrom(attributes[attribute.ref_attr_name])
@@ -145,7 +146,7 @@ def _bind_attribute(
 def _bind_graph(
     graph: GraphProto, names: Mapping[str, str], attributes: Mapping[str, AttributeProto], prefix: str
 ) -> GraphProto:
-    """A subgraph of a body: its own names stay apart from those of the model by the prefix."""
+    """Copy a subgraph of a body, with a prefix that keeps its own names distinct from those of the model."""
     inner = dict(names)
     bound = GraphProto()
     bound.CopyFrom(graph)

@@ -1,7 +1,9 @@
-"""Lengths of sequences in recurrent operators that a run decides: steps behind them are not made.
+"""Removes the input with sequence lengths from recurrent operators, and shortens them to the lengths of one
+run.
 
-A chip's program makes as many steps as it was compiled for. Where all sequences of a batch are of one length,
-the operator gets only so many, and zeros follow its results, as the standard has it.
+A chip's program executes a fixed number of steps. If all sequences of a batch have the same length in the
+run, the
+operator gets only that many steps, and zeros are appended to its results, as the standard demands.
 """
 
 from collections.abc import Mapping
@@ -19,15 +21,16 @@ from npuviz.onnx.shape_inference import fixed_shapes, run_inputs
 
 RECURRENT = ("RNN", "GRU", "LSTM")
 _LENGTHS = 4
-"""The place of the lengths among the inputs."""
+"""Position of the lengths among the inputs."""
 _SLICE_INPUT_OPSET = 10
-"""From here on, Slice has its bounds as inputs."""
+"""The first operator set in which Slice has its bounds as inputs."""
 
 
 def settle_lengths(draft: Draft, given: Given) -> bool:
-    """Take lengths of sequences that are all alike out of recurrent operators, in place.
+    """Remove sequence lengths that are all equal in a run with these inputs from recurrent operators, in
+    place.
 
-    Returns whether there were any; a model that cannot run stays as it is.
+    Returns whether anything changed; a model that cannot run stays as it is.
     """
     nodes = [node for node in draft.proto.graph.node if _has_lengths(node)]
     if not nodes:
@@ -60,7 +63,7 @@ def _has_lengths(node: NodeProto) -> bool:
 
 
 def _output(node: NodeProto) -> int:
-    """The first output that somebody wants."""
+    """Return the position of the first output that is not absent."""
     return next(place for place, name in enumerate(node.output) if name)
 
 
@@ -69,14 +72,17 @@ def _name(node: NodeProto) -> str:
 
 
 def _only(values: np.ndarray) -> int | None:
-    """The number that all values are."""
+    """Return the number that all values equal, None if they differ or there are none."""
     return (
         int(values.reshape(-1)[0]) if values.size and bool(np.all(values == values.reshape(-1)[0])) else None
     )
 
 
 def _observed(draft: Draft, nodes: list[NodeProto], given: Given) -> Mapping[str, Observed]:
-    """What a run has of inputs, lengths and results. Raises FormatError when it fails."""
+    """Run the model, and return shapes and numbers of the operators' inputs, lengths and results.
+
+    Raises FormatError if the run fails.
+    """
     assumed = list(draft.assumptions)
     arrays = run_inputs(draft, fixed_shapes(draft), given)
     draft.assumptions[:] = assumed
@@ -93,8 +99,11 @@ def _number(array: np.ndarray) -> int | None:
 
 
 def _shortened(draft: Draft, node: NodeProto, steps: int, shape: tuple[int, ...]) -> list[NodeProto]:
-    """The operator for so many steps. shape  all steps, directions, batch, hidden values of its results"""
-    # A rule that writes the operator out names its own constants after it.
+    """Return the nodes that compute an operator with `steps` steps only.
+
+    shape  all steps, directions, batch and hidden values of its results
+    """
+    # Passes that rewrite the operator prefix their constants with its name: use a distinct prefix.
     prefix = f"{node.name or _name(node)}/length"
     node.input[_LENGTHS] = ""
     if steps == shape[0]:

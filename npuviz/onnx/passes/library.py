@@ -1,7 +1,8 @@
-"""The passes of onnx-ir and onnxscript that shorten a model.
+"""Runs the passes of onnx-ir and onnxscript that simplify a model.
 
-Only passes that are right for every opset are used: the general rewrite rules of onnxscript write
-operators in their newest form.
+Only passes that are correct for every opset are used: the general rewrite rules of onnxscript write
+operators in
+their newest form.
 """
 
 import logging
@@ -49,7 +50,8 @@ _DROPOUT_RULE = RewriteRule(
 
 
 def run_passes(draft: Draft) -> Draft:
-    """The draft with functions inlined, constants folded, and nodes that do nothing removed or fused."""
+    """Return the draft with functions inlined, constants folded, identities removed and batch normalisation
+    fused."""
     try:
         model = _optimised(draft, may_fold=True)
     except Exception as error:
@@ -71,9 +73,9 @@ def _optimised(draft: Draft, may_fold: bool) -> ir.Model:
 
 
 def _name_fused_nodes(graph: ir.Graph, stored: Sequence[tuple[tuple[str, ...], str | None]]) -> None:
-    """Call a fused node like the first of its parts, whose inputs it reads: people know it by that name.
+    """Name each fused node after the first of its parts, whose inputs it reads, so that users recognize it.
 
-    stored  what each node read before, and its name. No two nodes get the same name
+    stored  inputs and name of each node before the passes. Each name is used once
     """
     known = {name for _, name in stored}
     free: dict[tuple[str, ...], list[str]] = {}
@@ -92,7 +94,7 @@ def _reads(node: ir.Node) -> tuple[str, ...]:
 
 
 def _attach_weights(model: ir.Model, weights: Mapping[str, np.ndarray]) -> None:
-    """Make every weight an initialiser that is no input, so that passes may fold it."""
+    """Make every weight an initialiser instead of an input, so that passes may fold it."""
     graph = model.graph
     by_name = {value.name: value for value in graph.inputs if value.name in weights}
     plain = [value for value in graph.inputs if value.name not in weights]
@@ -117,7 +119,7 @@ def _run_passes(model: ir.Model, may_fold: bool) -> None:
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     for _ in range(2):
         if may_fold:
-            # What is folded may be infinite (the log of 0), as it would be in a run.
+            # Folding may compute infinities (the log of 0), as a run would.
             with np.errstate(all="ignore"):
                 optimizer.fold_constants_ir(
                     model,
@@ -135,7 +137,8 @@ def _run_passes(model: ir.Model, may_fold: bool) -> None:
 
 
 class _IdentityElimination(passes.IdentityEliminationPass):
-    """The library's pass, but what a branch gives of a value from outside of it stays an Identity: a value is
+    """The library's pass, except that an Identity from an outer value to an output of a branch stays: a
+    value can be
     the output of one graph only."""
 
     def _try_eliminate_identity_node(self, node: ir.Node) -> bool:
@@ -148,7 +151,7 @@ class _IdentityElimination(passes.IdentityEliminationPass):
 
 
 def _may_fold(node: ir.Node) -> bool | None:
-    """False where the result is large or of unknown size; None leaves the decision to the library."""
+    """Return False for a node whose result is large or of unknown size, else None: the library decides."""
     for output in node.outputs:
         shape = output.shape
         if shape is None:
@@ -172,20 +175,20 @@ def _take_apart(draft: Draft, model: ir.Model) -> Draft:
         value.shape = ir.Shape(array.shape)
         value.dtype = value.const_value.dtype
         if array.dtype.hasobject:
-            # What is folded is an array of numpy's text, which the library does not write.
+            # Folded texts are numpy arrays, which the library does not serialise.
             texts = [text.encode() if isinstance(text, str) else bytes(text) for text in array.reshape(-1)]
             value.const_value = ir.StringTensor(texts, name=name, shape=ir.Shape(array.shape))
         if not is_kept(array):
             del graph.initializers[name]
             graph.inputs.append(value)
-    # The order of the file, then what folding made.
+    # Weights in the order of the file, then folded constants.
     weights = {name: arrays.pop(name) for name in draft.weights if name in arrays}
     weights.update(arrays)
     return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions)
 
 
 def _as_objects(array: np.ndarray) -> np.ndarray:
-    """Text as objects that are str, as the onnx library reads it; numbers as they are."""
+    """Convert text to an object array of str, as the onnx library reads it; return numbers unchanged."""
     if array.dtype.kind not in "SUO":
         return array
     texts = [item.decode() if isinstance(item, bytes) else str(item) for item in array.reshape(-1).tolist()]
@@ -193,7 +196,7 @@ def _as_objects(array: np.ndarray) -> np.ndarray:
 
 
 def _compact(array: np.ndarray) -> np.ndarray:
-    """The same values, without memory when all are equal, and read-only."""
+    """Return the values read-only; if all are equal, as one value with strides of 0."""
     if array.nbytes > COMPACT_BYTES and any(array.strides) and array.dtype != np.object_:
         first = array.reshape(-1)[:1]
         # Differences show early in real weights; the whole array is read only when they do not.

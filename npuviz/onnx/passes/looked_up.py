@@ -1,4 +1,5 @@
-"""Tables in 8 bits are looked up before their rows become floats, not after the whole of them has."""
+"""Moves DequantizeLinear of a table behind the Gather that reads it, so that only the read rows become
+floats."""
 
 import onnx
 
@@ -7,9 +8,9 @@ from npuviz.onnx.node_order import names_read, replace_nodes
 
 
 def read_rows_first(draft: Draft) -> None:
-    """Gather of DequantizeLinear of a weight: the Gather reads the integers, and what it found is made float.
+    """Swap DequantizeLinear of a weight and the Gather behind it, in place.
 
-    Only where all of the weight has one scale; the results are the same, element for element.
+    Only for weights with one scale; the results are equal element by element.
     """
     graph = draft.proto.graph
     tables = {node.output[0]: node for node in graph.node if _is_of_one_scale(draft, node)}
@@ -34,7 +35,7 @@ def read_rows_first(draft: Draft) -> None:
 
 
 def _is_of_one_scale(draft: Draft, node: onnx.NodeProto) -> bool:
-    """Whether a node makes floats of a weight, all of it by the same scale."""
+    """Return whether a node dequantises a weight with a single scale."""
     if node.op_type != "DequantizeLinear" or not all(name in draft.weights for name in node.input):
         return False
     return draft.weights[node.input[1]].size == 1

@@ -1,4 +1,4 @@
-"""Several serialised models side by side in one, for reference execution of models that run together."""
+"""Merges several serialised models to one, for reference execution of models that run together."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,10 @@ from onnx import compose
 
 
 def merge_sources(named: Sequence[tuple[str, bytes]]) -> bytes:
-    """One ModelProto with the nodes of all; every name gets its model's prefix.
+    """Merge serialised models to one ModelProto, in which every name has its model's prefix.
 
-    Empty when a model has no source or their operator sets differ.
+    Returns b"" if a model has no source, or their operator sets differ.
+    named  (prefix, serialised model)
     """
     if not all(source for _, source in named):
         return b""

@@ -1,4 +1,4 @@
-"""Operators without a lowering become the function bodies that the ONNX standard gives them."""
+"""Replaces operators without a lowering by their function bodies of the ONNX standard."""
 
 from collections.abc import Callable, Collection
 
@@ -11,9 +11,9 @@ MAX_DEPTH = 8
 
 
 def expand_missing(graph: Graph, has_lowering: Callable[[Node], bool]) -> Graph:
-    """The graph with every node that has no lowering written as a function body, recursively.
+    """Return the graph with every node without a lowering replaced by its function body, recursively.
 
-    Nodes that have neither stay as they are. Ids of nodes and tensors may be new.
+    Nodes with neither stay as they are. Ids of nodes and tensors may be new.
     """
     for _ in range(MAX_DEPTH):
         missing = [node.id for node in graph.nodes if not has_lowering(node)]
@@ -25,12 +25,12 @@ def expand_missing(graph: Graph, has_lowering: Callable[[Node], bool]) -> Graph:
 
 
 def expand_nodes(graph: Graph, node_ids: Collection[int]) -> Graph | None:
-    """The graph with the given nodes written as function bodies; None if none of them has one."""
+    """Return the graph with the given nodes replaced by function bodies; None if none has a usable one."""
     wanted = [node_id for node_id in node_ids if onnx_expansion.can_expand(graph, graph.nodes[node_id])]
     if not wanted:
         return None
     try:
         return onnx_expansion.expand_nodes(graph, wanted)
     except FormatError:
-        # A body that the library makes but cannot type: the nodes stay whole.
+        # The shapes of a body could not be inferred: the nodes stay as they are.
         return None

@@ -1,4 +1,4 @@
-"""A draft's nodes by what they read and make, and what passes that move operators write into it."""
+"""Indexes a draft's nodes by the tensors they read and make, and rewrites regions of them for passes."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
@@ -13,25 +13,25 @@ from npuviz.onnx.parameters import subgraphs
 Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 """Tensor -> element type and shape."""
 MOST_ROUNDS = 256
-"""Of looking at a region."""
+"""Most regions that a pass looks at."""
 
 
 class Region(Protocol):
-    """Operators that could work in another form, which a pass may write."""
+    """Operators that a pass can rewrite to another form."""
 
     def is_better(self) -> bool:
-        """Whether the other form has less to move."""
+        """Return whether the other form moves less data."""
         ...
 
     def write(self) -> Mapping[str, tuple[int, tuple[int, ...]]]:
-        """Change the nodes and the draft's weights; types and shapes of the tensors that are new."""
+        """Rewrite the nodes and the draft's weights. Returns types and shapes of the new tensors."""
         ...
 
 
 class _Entry(NamedTuple):
-    """A node, and the names in it: a message gives them slowly.
+    """A node with a copy of its names, since reading them from the message is slow.
 
-    reads  inputs, each once;  inner  what graphs inside of it read
+    reads  inputs, each once;  makes  outputs;  inner  names that its subgraphs read
     """
 
     node: NodeProto
@@ -46,17 +46,17 @@ def _entry_of(node: NodeProto) -> _Entry:
 
 
 class Nodes:
-    """The nodes of a draft while regions of them are written; the draft has them back at the end."""
+    """The nodes of a draft while regions are rewritten; `give_back` stores them in the draft."""
 
     def __init__(self, draft: Draft) -> None:
         self.entries = [_entry_of(node) for node in draft.proto.graph.node]
         self.outputs = frozenset(value.name for value in draft.proto.graph.output)
 
     def replace(self, placed: Mapping[str, Sequence[NodeProto]], moves: Collection[str]) -> None:
-        """Put nodes in place of those that make the given tensors, and take away what nobody reads then.
+        """Replace nodes, sort all nodes, and remove those of the types `moves` whose results are no longer
+        read.
 
-        placed  first output of a node -> nodes in its place
-        moves   kinds of nodes that go where nobody reads what they make
+        placed  first output of a node -> nodes to replace it
         """
         found: list[_Entry] = []
         for entry in self.entries:
@@ -68,7 +68,7 @@ class Nodes:
         self.entries = [entry for entry in found if entry.node.op_type not in moves or entry.makes[0] in read]
 
     def give_back(self, draft: Draft) -> None:
-        """Make them the draft's."""
+        """Store the nodes in the draft, and remove shape information of tensors that no longer exist."""
         graph = draft.proto.graph
         replace_nodes(graph, (entry.node for entry in self.entries))
         sort_nodes(graph)
@@ -79,11 +79,11 @@ class Nodes:
 
 
 class Neighbours:
-    """Who reads and makes each tensor of a draft, as it was when this was made.
+    """Readers and makers of each tensor of a draft, at the time of construction.
 
     readers, makers  tensor -> nodes that read it, each once, and the node that makes it
-    held  tensors that are needed under their names: outputs of the model, and what inner graphs read
-    nodes  those of the draft
+    held   tensors that must keep their names: outputs of the model, and outer tensors that subgraphs read
+    nodes  of the draft
     """
 
     def __init__(self, draft: Draft, nodes: Nodes | None = None) -> None:
@@ -108,9 +108,10 @@ def settle_regions(
     graph_of: Callable[[Draft, Shapes, Nodes], Graph],
     find: Callable[[Graph, Collection[str]], tuple[str, Region] | None],
 ) -> bool:
-    """Write each region that is better, in place. Returns whether there was any.
+    """Rewrite each region that becomes better, in place. Returns whether there was any.
 
-    find  the first region that does not begin with one of the given tensors, and the tensor it begins with
+    find  (graph, tensors) -> the first region that begins with none of the tensors, and the tensor it begins
+    with
     """
     known = dict(shapes)
     nodes = Nodes(draft)
@@ -118,7 +119,7 @@ def settle_regions(
     graph: Graph | None = None
     is_changed = False
     for _ in range(MOST_ROUNDS):
-        # Who reads what changes only when a region is written.
+        # The index changes only if a region is rewritten.
         graph = graph or graph_of(draft, known, nodes)
         found = find(graph, refused)
         if found is None:
@@ -135,7 +136,8 @@ def settle_regions(
 
 
 def store_weight(draft: Draft, name: str, values: np.ndarray) -> str:
-    """Give a draft a new weight; returns its name, which is another one where `name` is taken."""
+    """Store a new weight in a draft. Returns its name, which is `name` with "_" appended while that is
+    taken."""
     while name in draft.weights:
         name += "_"
     draft.weights[name] = values

@@ -1,6 +1,6 @@
-"""Removal of what no machine should run: functions, constants, identities, batch normalisation.
+"""Removes functions, constant nodes, identities and batch normalisation, which no machine should run.
 
-Here is what needs no library; the library passes are in `library`, which takes half a second to
+This file has the passes that need no library; the others are in `library`, which takes half a second to
 import and is therefore imported only for models that need it.
 """
 
@@ -20,7 +20,7 @@ from npuviz.onnx.passes.unrolling import unroll_model
 from npuviz.onnx.passes.weight_moves import moved_weights
 from npuviz.onnx.stored_tensors import MAX_TENSOR_ELEMENTS
 
-# Operators that a pass may replace or remove. Anything else changes only when all its inputs are known.
+# Operators that a pass may replace or remove. Others change only if all their inputs are constant.
 _REPLACEABLE = frozenset(
     {
         "BatchNormalization",
@@ -41,16 +41,17 @@ _REPLACEABLE = frozenset(
 )
 
 MAX_COUNT = 1 << 16
-"""Elements of a Range that are written out."""
+"""Most elements of a Range that is folded."""
 MAX_ROUNDS = 4
-"""A loop may hold another: each round of passes writes out one level."""
+"""Most rounds of passes: each round unrolls one level of nested loops."""
 KEEP_NODES = ("npuviz.optimize", "none")
-"""Key and value of a model's metadata: its nodes are to run as they are, also those that only read
-weights. A conformance test of one operator needs it."""
+"""Key and value of a model's metadata that keep its nodes unchanged, also those that only read weights; for
+conformance tests of single operators."""
 
 
 def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Outputs of ConstantOfShape nodes over stored shapes, as arrays of zero strides, in node order.
+    """Return the outputs of ConstantOfShape nodes with constant shapes, as arrays of zero strides, in node
+    order.
 
     This is how light models store weights: the values take no memory.
     """
@@ -74,14 +75,15 @@ def uniform_weights(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -
 
 
 def keeps_nodes(draft: Draft) -> bool:
-    """Whether the model's metadata has KEEP_NODES."""
+    """Return whether the model's metadata has KEEP_NODES."""
     return KEEP_NODES in [(item.key, item.value) for item in draft.proto.metadata_props]
 
 
 def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
-    """A new draft with the same results and fewer nodes. The given draft is used up.
+    """Return a draft with the same results and fewer nodes. The given draft may be changed: do not use it
+    afterwards.
 
-    float_weights  store weights behind DequantizeLinear as the floats that they stand for
+    float_weights  store weights behind DequantizeLinear as dequantised floats
     A model whose metadata has KEEP_NODES is returned as it is.
     """
     if keeps_nodes(draft):
@@ -111,10 +113,7 @@ def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
 
 
 def _write_out(draft: Draft, float_weights: bool) -> bool:
-    """What the library's passes leave: loops of known turns, and known tensors that are made or cut.
-
-    Returns whether there is something new for the passes.
-    """
+    """Unroll loops and fold constant nodes that the library's passes leave. Returns whether anything changed."""
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
     known = {**_known_pieces(draft), **moved_weights(draft), **_widened(draft, float_weights)}
@@ -130,7 +129,7 @@ def _write_out(draft: Draft, float_weights: bool) -> bool:
 
 
 def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
-    """Results of ConstantOfShape, Range and Split nodes whose inputs are weights, whole nodes only."""
+    """Compute the results of ConstantOfShape, Range and Split nodes whose inputs are all weights."""
     found = uniform_weights(draft.proto, draft.weights)
     for node in draft.proto.graph.node:
         if node.op_type not in ("Split", "Range") or node.domain not in ("", "ai.onnx"):
@@ -146,14 +145,15 @@ def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
 _ON_WEIGHTS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "Add": np.add, "Mul": np.multiply, "Sub": np.subtract,
 }  # fmt: skip
-"""Operators whose rounding is that of NumPy, for float32."""
+"""Operators that NumPy rounds as ONNX Runtime does, for float32."""
 
 
 def _widened(draft: Draft, float_weights: bool) -> dict[str, np.ndarray]:
-    """Results of Cast nodes from stored integers to float32, and of sums and products of them with other
-    weights, whatever their size: the library folds small ones only.
+    """Compute the results of Cast nodes from integer weights to float32, and of sums and products of these
+    with other
+    weights, of any size: the library folds small ones only.
 
-    float_weights  those of DequantizeLinear nodes, too
+    float_weights  also compute DequantizeLinear nodes
     """
     found: dict[str, np.ndarray] = {}
     for node in draft.proto.graph.node:
@@ -178,7 +178,7 @@ def _widened(draft: Draft, float_weights: bool) -> dict[str, np.ndarray]:
 
 
 def _dequantised(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The result of DequantizeLinear with one scale, or one per index of an axis; None for other forms."""
+    """Compute DequantizeLinear with one scale, or one per index of an axis; None for other forms."""
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     stored, scale, *points = given
     axis = int(attributes.get("axis", 1))
@@ -196,7 +196,8 @@ def _dequantised(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> np.ndarra
 
 
 def _counted(given: list[np.ndarray]) -> list[np.ndarray]:
-    """The result of Range; its inputs may be scalars or have one element. Empty if it is too long."""
+    """Compute Range, whose inputs may be scalars or have one element. Returns [] if the result is too
+    long."""
     start, limit, step = (array.reshape(-1)[0] for array in given)
     count = np.ceil((np.float64(limit) - np.float64(start)) / np.float64(step)) if step else np.inf
     if not count <= MAX_COUNT:
@@ -205,7 +206,7 @@ def _counted(given: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _cut(node: onnx.NodeProto, given: list[np.ndarray]) -> list[np.ndarray]:
-    """The results of Split."""
+    """Compute the results of Split."""
     attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     axis = int(attributes.get("axis", 0))
     sizes = given[1] if len(given) > 1 else attributes.get("split")
@@ -216,7 +217,7 @@ def _cut(node: onnx.NodeProto, given: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _is_plain(draft: Draft) -> bool:
-    """Whether no pass would change anything."""
+    """Return whether the library's passes would change nothing."""
     if draft.proto.functions:
         return False
     read = names_read(draft.proto.graph)
@@ -241,7 +242,7 @@ def _drop_unread_weights(draft: Draft) -> None:
 
 
 def _drop_producers(graph: onnx.GraphProto, light: Mapping[str, np.ndarray]) -> None:
-    """Make inputs of what ConstantOfShape nodes produced; as initialisers their values are known."""
+    """Replace ConstantOfShape nodes by graph inputs; their values become weights."""
     for index in reversed(range(len(graph.node))):
         node = graph.node[index]
         if node.op_type == "ConstantOfShape" and node.output[0] in light:

@@ -1,7 +1,8 @@
-"""Parts of what one product makes, picked behind moves of all of it, become slices of it.
+"""Replaces a Gather behind Reshapes and Transposes of a whole tensor by a Slice of the tensor.
 
-Attention layers compute queries, keys and values at once; exporters then give the parts an axis of their own,
-bring that to the front and pick from it. Each part is a slice of the product's columns.
+Attention layers compute queries, keys and values in one product; exporters then give the parts a separate
+axis,
+transpose it to the front and pick from it. Each part is a slice of the product's columns.
 """
 
 import math
@@ -15,16 +16,17 @@ from npuviz.onnx.node_order import replace_nodes
 
 Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 MOST_ELEMENTS = 1 << 22
-"""Of a tensor whose elements are followed."""
+"""Largest tensor whose elements are tracked through moves."""
 MOST_MOVES = 8
 OLDEST_OPSET = 10
-"""From here on, Slice has its limits as inputs."""
+"""The first operator set in which Slice has its limits as inputs."""
 _MOVES = frozenset(("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 
 
 def slice_packed_parts(draft: Draft, shapes: Shapes) -> bool:
-    """Replace Gather of one index, or of neighbours, behind moves with a Transpose among them, by a Slice and
-    a Reshape of what was moved, in place. Returns whether there was any.
+    """Replace each Gather of consecutive indices, behind moves that contain a Transpose, by Slice and
+    Reshape of the
+    tensor before the moves, in place. Returns whether there was any.
 
     shapes  element type and shape of every tensor
     """
@@ -45,7 +47,7 @@ def slice_packed_parts(draft: Draft, shapes: Shapes) -> bool:
 def _sliced(
     draft: Draft, shapes: Shapes, makers: Mapping[str, NodeProto], node: NodeProto
 ) -> list[NodeProto] | None:
-    """Slice and Reshape in place of a Gather; None where it is none of those."""
+    """Return Slice and Reshape to replace a Gather; None if it picks no slice."""
     if node.op_type != "Gather" or node.domain not in ("", "ai.onnx") or node.input[1] not in draft.weights:
         return None
     moves: list[NodeProto] = []
@@ -73,7 +75,7 @@ def _sliced(
 
 
 def _moves_elements(shapes: Shapes, move: NodeProto) -> bool:
-    """Whether a move changes the order of elements in memory."""
+    """Return whether a move changes the order of elements in memory."""
     if move.op_type != "Transpose" or move.input[0] not in shapes:
         return False
     shape = shapes[move.input[0]][1]
@@ -89,9 +91,10 @@ def _order_of(move: NodeProto, rank: int) -> list[int]:
 def _slice_of(
     draft: Draft, shapes: Shapes, source: str, moves: list[NodeProto], node: NodeProto
 ) -> tuple[int, int, int] | None:
-    """Axis, begin and end of the slice of a tensor that a Gather behind moves picks; None if it is no slice.
+    """Return axis, begin and end of the slice of a tensor that a Gather behind moves picks; None if it is no
+    slice.
 
-    Each element is followed by its number.
+    Computed by moving an array of element numbers.
     """
     shape = shapes[source][1]
     if not 0 < math.prod(shape) <= MOST_ELEMENTS:

@@ -1,7 +1,8 @@
-"""Steps that are turned round before a recurrent operator and back behind it: it begins with the last.
+"""Replaces two reversals of the sequence around a recurrent operator by the operator's other direction.
 
-Exporters of frameworks without a backward direction reverse the sequence twice. States after the run are the
-same either way, and then nothing is moved.
+Exporters of frameworks without a backward direction reverse the sequence before and behind the operator. The
+final
+states are the same in both forms, but the other direction moves no data.
 """
 
 from collections.abc import Iterator
@@ -16,13 +17,14 @@ _RECURRENT = frozenset(("GRU", "LSTM", "RNN"))
 _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 _OTHER_WAY = {b"forward": b"reverse", b"reverse": b"forward"}
 _LENGTHS = 4
-"""Place of the input with a length for each sequence, whose padding is turned as well."""
+"""Position of the input with sequence lengths: with padding, a reversal is no change of direction."""
 _MOST_VIEWS = 8
 
 
 def turn_recurrent(draft: Draft, shapes: Shapes) -> bool:
-    """Give recurrent operators of one direction between two reversals of their steps the other direction, in
-    place. Returns whether there was any.
+    """Change the direction of recurrent operators between two reversals of their steps, in place, and remove
+    the
+    reversals. Returns whether there was any.
 
     shapes  element type and shape of every tensor
     """
@@ -35,7 +37,7 @@ def turn_recurrent(draft: Draft, shapes: Shapes) -> bool:
         way = _direction(node)
         chain = seen.chain_to(node.input[0]) if way is not None else None
         if chain is not None and chain[0].output[0] in turned:
-            continue  # that reversal has become part of the operator before it
+            continue  # the reversal before it was removed with the previous operator
         ends = seen.reversals_of(node.output[0]) if chain is not None else None
         if way is None or chain is None or ends is None:
             continue
@@ -55,8 +57,9 @@ def turn_recurrent(draft: Draft, shapes: Shapes) -> bool:
 
 
 def _direction(node: NodeProto) -> bytes | None:
-    """Of a recurrent operator with one direction, steps as its first axis and sequences of one length; None
-    for all others."""
+    """Return the direction of a recurrent operator with one direction, steps as first axis and no sequence
+    lengths;
+    None for all others."""
     if node.op_type not in _RECURRENT or node.domain not in ("", "ai.onnx"):
         return None
     given = {item.name: helper.get_attribute_value(item) for item in node.attribute}
@@ -66,14 +69,14 @@ def _direction(node: NodeProto) -> bytes | None:
 
 
 class _Steps(Neighbours):
-    """A draft's nodes by what they read and make, and by what they do to the first axis."""
+    """Neighbours of a draft's nodes, and their effect on the first axis."""
 
     def __init__(self, draft: Draft, shapes: Shapes) -> None:
         super().__init__(draft)
         self._shapes = shapes
 
     def chain_to(self, name: str) -> list[NodeProto] | None:
-        """A reversal of steps and the views behind it that make a tensor; None where there is none."""
+        """Return the reversal and the views behind it that make a tensor; None if there is no reversal."""
         found: list[NodeProto] = []
         while len(found) < _MOST_VIEWS:
             maker = self.makers.get(name)
@@ -88,7 +91,8 @@ class _Steps(Neighbours):
         return None
 
     def reversals_of(self, name: str) -> list[NodeProto] | None:
-        """All reversals behind a tensor, views between; None where anybody else reads it."""
+        """Return all reversals that read a tensor, directly or through views; None if it has other
+        readers."""
         if not name:
             return []
         try:
@@ -108,14 +112,14 @@ class _Steps(Neighbours):
                 raise _ReadAsItIs
 
     def _keeps_steps(self, node: NodeProto) -> bool:
-        """Whether a node gives another shape with the same first axis."""
+        """Return whether a node is a view that keeps the first axis."""
         if node.op_type not in _VIEWS or node.domain not in ("", "ai.onnx"):
             return False
         ends = [self._shapes.get(name, (0, ()))[1] for name in (node.input[0], node.output[0])]
         return bool(ends[0] and ends[1]) and ends[0][0] == ends[1][0]
 
     def _is_reversal(self, node: NodeProto) -> bool:
-        """Whether a Slice has all of the first axis from its end to its beginning, and of no other."""
+        """Return whether a node is a Slice that reverses all of the first axis, and no other."""
         if node.op_type != "Slice" or node.domain not in ("", "ai.onnx") or len(node.input) < 5:
             return False
         shape = self._shapes.get(node.input[0], (0, ()))[1]
@@ -129,11 +133,12 @@ class _Steps(Neighbours):
 
 
 class _ReadAsItIs(Exception):
-    """Somebody needs a tensor in the order in which it is."""
+    """A tensor has a reader that is neither a reversal nor a view."""
 
 
 def _unturned(chain: list[NodeProto]) -> tuple[str, list[NodeProto]]:
-    """What the views of a chain make of what its reversal reads: the name and the new views."""
+    """Apply the views of a chain to the input of its reversal. Returns the name of the result and the new
+    views."""
     source = chain[0].input[0]
     views: list[NodeProto] = []
     for view in chain[1:]:

@@ -1,7 +1,8 @@
-"""How often a Loop turns: a constant count, or a condition that a few known numbers decide.
+"""Computes the number of iterations of a Loop: a constant trip count, or a condition on a few known numbers.
 
-Exporters write `while i < n` as a condition that the body computes anew in each turn. Where all that it
-depends on is known before the first turn, it is computed here for one turn after the other.
+Exporters write `while i < n` as a condition that the body computes in each iteration. If everything that it
+depends
+on is known before the first iteration, it is evaluated here, one iteration after the other.
 """
 
 import math
@@ -18,13 +19,13 @@ _OF_NUMBERS = frozenset(
      "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Reshape", "Squeeze",
      "Sub", "Unsqueeze", "Where", "Xor")
 )  # fmt: skip
-"""Operators that make one number of single numbers, the same each time."""
+"""Deterministic operators that compute a single number from single numbers."""
 
 ValueOf = Callable[[str], np.ndarray | None]
 
 
 def turns_of(node: NodeProto, body: GraphProto, opset: int, most: int, value_of: ValueOf) -> int | None:
-    """Turns of a Loop; None if they depend on data, or are more than `most`.
+    """Return the number of iterations of a Loop; None if it depends on data or is more than `most`.
 
     value_of  constant value of a tensor outside of the loop, None if unknown
     """
@@ -43,12 +44,13 @@ def turns_of(node: NodeProto, body: GraphProto, opset: int, most: int, value_of:
     try:
         with np.errstate(all="raise"):
             return None if condition is None else _counted(condition, limit, most)
-    except Exception:  # what the evaluator raises on types that do not fit has no type in common
+    except Exception:  # the evaluator raises various exceptions for types that do not fit
         return None
 
 
 def _counted(condition: "_Condition", limit: int | None, most: int) -> int | None:
-    """Turns up to the limit or until a condition ends them; None if they are more than `most`."""
+    """Count iterations up to the limit, or until the condition ends them; None if there are more than
+    `most`."""
     for turn in range(most):
         if turn == limit:
             return turn
@@ -58,7 +60,8 @@ def _counted(condition: "_Condition", limit: int | None, most: int) -> int | Non
 
 
 class _Condition:
-    """The part of a body that its condition needs, and the states of that part before the next turn."""
+    """The part of a body that computes its condition, and the states of that part before the next
+    iteration."""
 
     def __init__(
         self, part: onnx.ModelProto, states: dict[str, np.ndarray], updates: Mapping[str, str]
@@ -70,7 +73,8 @@ class _Condition:
         self._updates = updates
 
     def after(self, turn: int) -> bool:
-        """Whether the loop goes on behind a turn; turns are asked for in their order."""
+        """Return whether the loop continues after an iteration; must be called for each iteration in
+        order."""
         numbers = {_TURN: np.array(turn, np.int64), _GOES_ON: np.array(True)}
         known = {**self._states, **numbers}
         given = {name: value for name, value in known.items() if name in self._given}
@@ -83,7 +87,7 @@ _TURN, _GOES_ON = "npuviz/turn", "npuviz/goes_on"
 
 
 def _condition_of(node: NodeProto, body: GraphProto, opset: int, value_of: ValueOf) -> _Condition | None:
-    """What decides whether a loop goes on; None where that is more than known numbers."""
+    """Return the condition of a loop; None if it depends on more than known numbers."""
     inputs = [value.name for value in body.input]
     updates = {name: body.output[1 + place].name for place, name in enumerate(inputs[2:])}
     nodes, read = _cone(body, {body.output[0].name}, updates)
@@ -96,7 +100,7 @@ def _condition_of(node: NodeProto, body: GraphProto, opset: int, value_of: Value
     made = {name for each in nodes for name in each.output}
     for name in sorted(read - made - set(inputs[:2])):
         value = stored.get(name) if name in stored else value_of(outside.get(name, name))
-        # Shapes and axes are read here as well: the fifth axis of a number is still its only element.
+        # Single elements only: shapes and axes with more elements are refused.
         if value is None or value.size > 1 or value.dtype.hasobject:
             return None
         (states if name in outside else constants)[name] = value
@@ -106,7 +110,7 @@ def _condition_of(node: NodeProto, body: GraphProto, opset: int, value_of: Value
 
 
 def _is_of_numbers(node: NodeProto) -> bool:
-    """Whether a node makes single numbers of single numbers."""
+    """Return whether a node computes a single number from single numbers."""
     if node.domain not in ("", "ai.onnx") or node.op_type not in _OF_NUMBERS:
         return False
     if node.op_type != "Constant":
@@ -117,7 +121,8 @@ def _is_of_numbers(node: NodeProto) -> bool:
 
 
 def _cone(body: GraphProto, wanted: set[str], updates: Mapping[str, str]) -> tuple[list[NodeProto], set[str]]:
-    """Nodes of a body that tensors come from, in this turn or an earlier one, and all tensors these read."""
+    """Return the nodes of a body that tensors depend on, in this or an earlier iteration, and all names they
+    read."""
     makers = {name: node for node in body.node for name in node.output if name}
     found: set[str] = set()
     waiting = list(wanted)
@@ -138,7 +143,7 @@ def _part(
     constants: Mapping[str, np.ndarray],
     outputs: Iterable[str],
 ) -> GraphProto:
-    """A graph of its own: the turn's number and the condition are inputs, as states are."""
+    """Make a graph of nodes of a body whose inputs are the iteration number, the condition and the states."""
     renamed = {inputs[0]: _TURN, inputs[1]: _GOES_ON}
     copies: list[NodeProto] = []
     for node in nodes:
@@ -165,7 +170,7 @@ def _model(graph: GraphProto, opset: int) -> onnx.ModelProto:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Whether the condition a body returns is the one it was given, or true."""
+    """Return whether a body returns the condition it was given, or constant true."""
     name, given = body.output[0].name, body.input[1].name
     if name == given:
         return True

@@ -1,7 +1,8 @@
-"""Loops with a known number of turns written out: Scan, and Loop whose count is constant or counted.
+"""Unrolls loops with a known number of iterations: Scan, and Loop whose count is constant or can be computed.
 
-A chip's program has no loops over operators, and no operator inside of a loop could be placed or
-compared with the reference.
+A chip's program has no loops over operators, and operators inside of a loop could be neither placed nor
+compared
+with the reference.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ ValueOf = Callable[[str], np.ndarray | None]
 
 
 class _Unrolled:
-    """Nodes under construction.
+    """The nodes of an unrolled loop under construction.
 
     weights  constants that the nodes read, by name
     """
@@ -40,19 +41,19 @@ class _Unrolled:
         self._opset = opset
 
     def constant(self, name: str, value: Any) -> str:
-        """A weight of the unrolled loop; returns its full name."""
+        """Store a constant of the unrolled loop. Returns its full name."""
         full = f"{self.name}/{name}"
         self.weights[full] = np.asarray(value, np.int64)
         return full
 
     def add(self, op_type: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """One more node."""
+        """Add a node. Returns the name of its output."""
         name = f"{self.name}/{op_type}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [output], name=name, **attributes))
         return output
 
     def turn(self, body: GraphProto, values: Mapping[str, str], number: int) -> list[str]:
-        """The body once; names of its outputs. values: body input -> tensor."""
+        """Add one iteration of the body. Returns the names of its outputs. values  body input -> tensor"""
         prefix = f"{self.name}/{number}"
         names = {"": "", **values}
         for tensor in body.initializer:
@@ -65,7 +66,7 @@ class _Unrolled:
         return [names.get(value.name, value.name) for value in body.output]
 
     def stack(self, parts: list[str], output: str, axis: int) -> None:
-        """Tensors side by side along a new axis."""
+        """Stack tensors along a new axis."""
         at = self.constant("axis", [axis])
         made: list[str] = []
         for part in parts:
@@ -80,7 +81,7 @@ class _Unrolled:
 def unroll(
     node: NodeProto, opset: int, shape_of: ShapeOf, value_of: ValueOf
 ) -> tuple[list[NodeProto], dict[str, np.ndarray]] | None:
-    """The nodes of a loop one turn after the other and the constants they read; None if it cannot be.
+    """Return the nodes of an unrolled loop and the constants they read; None if it cannot be unrolled.
 
     shape_of, value_of  shape and constant value of a tensor of the model, None if unknown
     """
@@ -173,7 +174,7 @@ def _finish(
 
 
 def unroll_model(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Write out the loops of a model's main graph where their turns are known, in place.
+    """Unroll the loops of a model's main graph with a known number of iterations, in place.
 
     Returns the constants that the new nodes read; empty if nothing changed.
     """

@@ -1,8 +1,10 @@
-"""Views with operators between them that work in either shape: they work in the first.
+"""Removes views around operators that work equally well in the shape before the first view.
 
-Exporters take axes of one index off for an activation or a normalisation and put them back behind it. Where a
-view gives the same memory that costs nothing, but a machine that lays axes out in its own way moves all of it
-twice. A region is changed only where that leaves fewer views.
+Exporters remove axes of size 1 for an activation or a normalisation, and insert them again behind it. That
+is free
+if a view keeps the memory, but a machine with its own layout of axes moves all data twice. A region is
+rewritten
+only if fewer views remain.
 """
 
 import math
@@ -20,11 +22,12 @@ Shape = tuple[int, ...]
 _VIEWS = frozenset(("Flatten", "Reshape", "Squeeze", "Unsqueeze"))
 _PRODUCTS = ("Conv", "ConvTranspose")
 USUAL_AXES = 4
-"""Machines take so many in most operators: a region is not brought to a shape of more, unless it has them."""
+"""Most axes that machines support in most operators: a region gets a shape with more only if it has them
+already."""
 
 
 def settle_views(draft: Draft, shapes: Shapes) -> bool:
-    """Take away views around operators that need none, in place. Returns whether any went.
+    """Remove views around operators that do not need them, in place. Returns whether any was removed.
 
     shapes  element type and shape of every tensor
     """
@@ -37,18 +40,18 @@ def _next_region(graph: "_Graph", refused: Collection[str]) -> "tuple[str, _Regi
 
 
 class _Graph(Neighbours):
-    """A draft's nodes by what they read and make, with shapes."""
+    """Neighbours of a draft's nodes, with shapes."""
 
     def __init__(self, draft: Draft, shapes: Shapes, nodes: Nodes) -> None:
         super().__init__(draft, nodes)
         self.shapes = shapes
 
     def views(self) -> Iterator[NodeProto]:
-        """Nodes that give a tensor of known elements another shape."""
+        """Yield the nodes that are views between known shapes."""
         return filter(self.is_view, (entry.node for entry in self.nodes.entries))
 
     def is_view(self, node: NodeProto) -> bool:
-        """Whether a node gives its first input another shape, which is known."""
+        """Return whether a node is a view of a computed tensor, with known shapes before and behind it."""
         if node.op_type not in _VIEWS or node.domain not in ("", "ai.onnx"):
             return False
         if node.input[0] in self.draft.weights or any(
@@ -59,15 +62,15 @@ class _Graph(Neighbours):
         return all(kind for kind, _ in ends) and math.prod(ends[0][1]) == math.prod(ends[1][1]) > 0
 
     def shape(self, name: str) -> Shape:
-        """Of a tensor that has a known one."""
+        """Return the shape of a tensor, which must be known."""
         return self.shapes[name][1]
 
 
 @dataclass
 class _Move:
-    """A node that works in another shape.
+    """A node that is to work in another shape.
 
-    stored   what it makes in that shape;  weights  input -> constant in place of its own
+    stored   shape of its result;  weights  position of an input -> constant to replace it
     """
 
     node: NodeProto
@@ -76,10 +79,12 @@ class _Move:
 
 
 class _Region:
-    """What lies behind one view and does the same in the shape before it.
+    """The operators behind one view that can work in the shape before it.
 
-    stored   tensor inside -> the shape in which it is stored; kept  those that others read in their own
-    brought  operands that others make, the same; ends  views behind
+    stored   tensor of the region -> shape in which it is then stored;  kept  tensors that others read in
+    their own shape
+    brought  operand from outside -> shape in which the region needs it;  ends  views that read tensors of
+    the region
     """
 
     def __init__(self, graph: _Graph, begin: NodeProto) -> None:
@@ -116,7 +121,8 @@ class _Region:
         self._drop_misfits()
 
     def _drop_misfits(self) -> None:
-        """Give up a region in which an operand turned out to be stored in another shape than was thought."""
+        """Empty the region if an operand, later added to the region itself, is stored in another shape than
+        needed."""
         for name in [name for name in self._brought if name in self._stored]:
             if self._brought.pop(name) != self._stored[name]:
                 self._moves, self._ends = [], []
@@ -125,7 +131,7 @@ class _Region:
                 return
 
     def _moved(self, node: NodeProto, name: str) -> _Move | None:
-        """A reader of a tensor inside in the first shape, None if it needs the second."""
+        """Return how a reader of a region's tensor works in the stored shape, None if it cannot."""
         graph = self._graph
         if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or node.output[0] not in graph.shapes:
             return None
@@ -168,8 +174,9 @@ class _Region:
     # --- what it costs ---------------------------------------------------------------------------------
 
     def is_better(self) -> bool:
-        """Whether there would be fewer views, or as many, and operators come to stand behind the product that
-        may take them along."""
+        """Return whether fewer views would remain, or as many, but operators come directly behind a
+        convolution that may
+        absorb them."""
         before, after = self._views_before(), self._views_after()
         maker = self._graph.makers.get(self._begin.input[0])
         is_behind = maker is not None and maker.op_type in _PRODUCTS and len(self._moves) > 0
@@ -177,24 +184,25 @@ class _Region:
         return after < before or (after == before and is_behind and self._begin.output[0] not in self._kept)
 
     def _views_before(self) -> int:
-        """Views of this region, and those of its operands that go with it, as it is."""
+        """Count the views that the rewrite may remove: those of this region, and of operands that only it
+        reads."""
         return 1 + len(self._ends) + sum(self._goes(name) for name in self._brought)
 
     def _views_after(self) -> int:
-        """Views that there would be."""
+        """Count the views after the rewrite."""
         ends = sum(self._graph.shape(end.output[0]) != self._stored[end.input[0]] for end in self._ends)
         brought = sum(self._source(name) is None for name in self._brought)
         return len(self._kept) + ends + brought
 
     def _source(self, name: str) -> str | None:
-        """What an operand is a view of, where that has the first shape."""
+        """Return the tensor that an operand is a view of, if it has the needed shape, else None."""
         maker = self._graph.makers.get(name)
         if maker is None or not self._graph.is_view(maker):
             return None
         return maker.input[0] if self._graph.shape(maker.input[0]) == self._brought[name] else None
 
     def _goes(self, name: str) -> bool:
-        """Whether an operand is a view that nobody else reads."""
+        """Return whether an operand is a view that only this region reads."""
         if self._source(name) is None or name in self._graph.held:
             return False
         moved = {move.node.output[0] for move in self._moves}
@@ -203,7 +211,7 @@ class _Region:
     # --- writing ---------------------------------------------------------------------------------------
 
     def write(self) -> dict[str, tuple[int, Shape]]:
-        """Change the model; types and shapes of what is new."""
+        """Rewrite the region in the model. Returns types and shapes of the new tensors."""
         graph, shapes = self._graph, self._graph.shapes
         begin = self._begin.output[0]
         stored = {**self._brought, **self._stored}
@@ -232,13 +240,14 @@ class _Region:
         return made
 
     def _unused(self, name: str) -> str:
-        """A name that no tensor has."""
+        """Return the name with "_" appended while a tensor has it."""
         while name in self._graph.shapes:
             name += "_"
         return name
 
     def _view(self, source: str, target: str, ends: tuple[Shape, Shape]) -> NodeProto:
-        """A tensor in another shape, or under another name where it has that. ends  shapes of both"""
+        """Make a node that reshapes a tensor, or an Identity if both shapes are equal. ends  shapes of
+        source and target"""
         if ends[0] == ends[1]:
             return helper.make_node("Identity", [source], [target], name=f"{target}__same")
         sizes = store_weight(self._graph.draft, f"{target}__shape", np.array(ends[1], np.int64))
@@ -257,8 +266,9 @@ class _Region:
 
 
 def _in_shape(shape: Shape, whole: Shape, wanted: Shape) -> Shape | None:
-    """The shape of a constant that repeats along `wanted` as one of `shape` does along `whole`; None where no
-    shape does."""
+    """Return the shape in which a constant broadcasts along `wanted` as one of `shape` does along `whole`;
+    None if there
+    is none."""
     if math.prod(shape) == 1:
         return ()
     if len(shape) > len(whole):
@@ -277,7 +287,8 @@ def _in_shape(shape: Shape, whole: Shape, wanted: Shape) -> Shape | None:
 
 
 def _groups(one: Shape, other: Shape) -> Iterator[tuple[list[int], list[int]]]:
-    """Axes of two shapes of as many elements, in groups that are as large in both, none of which parts."""
+    """Split the axes of two shapes with equal numbers of elements into the smallest groups that are equally
+    large."""
     left, right = 0, 0
     while left < len(one) or right < len(other):
         axes, places = [left][: len(one) - left], [right][: len(other) - right]
@@ -296,11 +307,13 @@ def _groups(one: Shape, other: Shape) -> Iterator[tuple[list[int], list[int]]]:
 
 
 Rule = Callable[[NodeProto, Shape, Shape, "Sequence[np.ndarray | None]"], "_Move | None"]
-"""A node, the shape of its first input, that in which it is stored, and its other inputs."""
+"""Rule for an operator: (node, shape of its first input, stored shape of it, values of its other inputs) ->
+move,
+None if it does not apply."""
 
 
 def _axis_in(whole: Shape, stored: Shape) -> dict[int, int]:
-    """Axes of a shape that are axes of the other one as well."""
+    """Return axis -> place in the other shape, for axes that both shapes have."""
     found: dict[int, int] = {}
     for axes, places in _groups(whole, stored):
         large = [axis for axis in axes if whole[axis] > 1], [place for place in places if stored[place] > 1]

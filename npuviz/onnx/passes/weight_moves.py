@@ -1,7 +1,8 @@
-"""Weights that a model cuts, joins and turns while it runs are stored as they come out.
+"""Folds Concat, Slice, Squeeze, Transpose and Unsqueeze of weights.
 
-Some converters keep the weights of a recurrent operator in pieces, or in another order. Machines that take
-weights as constants need them whole, and no machine should move them in every run.
+Some converters store the weights of a recurrent operator in pieces or in another order. Machines that need
+constant
+weights need them whole, and no machine should move them in every run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,12 @@ import onnx
 from npuviz.onnx.draft import Draft
 
 MAX_BYTES = 64 << 20
-"""Largest weight that is made: what it is made of may be read by others and stay."""
+"""Most bytes of the inputs of a folded node, since these may have other readers and stay in memory too."""
 
 
 def moved_weights(draft: Draft) -> dict[str, np.ndarray]:
-    """Results of Concat, Slice, Squeeze, Transpose and Unsqueeze of weights, or of such results."""
+    """Compute the results of Concat, Slice, Squeeze, Transpose and Unsqueeze of weights, or of such
+    results."""
     found: dict[str, np.ndarray] = {}
     for node in draft.proto.graph.node:
         make = _MOVES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -30,7 +32,7 @@ def moved_weights(draft: Draft) -> dict[str, np.ndarray]:
         try:
             found[node.output[0]] = make(given, attributes)
         except (ValueError, IndexError, TypeError):
-            continue  # a node that does not fit its inputs: the runtime says so
+            continue  # an invalid node: ONNX Runtime reports the error
     return found
 
 
@@ -38,7 +40,8 @@ Attributes = Mapping[str, object]
 
 
 def _numbers(given: Sequence[np.ndarray], place: int, attributes: Attributes, name: str) -> list[int] | None:
-    """Integers that came as an input in newer operator sets, as an attribute in older ones."""
+    """Return integers that are an input in newer operator sets and an attribute in older ones; None if
+    absent."""
     if place < len(given):
         return [int(value) for value in given[place].reshape(-1)]
     value = attributes.get(name)
@@ -63,7 +66,7 @@ def _unsqueeze(given: Sequence[np.ndarray], attributes: Attributes) -> np.ndarra
 
 
 def _slice(given: Sequence[np.ndarray], attributes: Attributes) -> np.ndarray:
-    """Forwards only."""
+    """Compute a Slice with positive steps. Raises ValueError for others."""
     names = ("starts", "ends", "axes", "steps")
     starts, ends, axes, steps = (_numbers(given, 1 + i, attributes, name) for i, name in enumerate(names))
     if starts is None or ends is None:

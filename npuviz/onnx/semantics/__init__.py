@@ -1,1 +1,1 @@
-"""What ONNX operators mean, said once for every compiler: attributes with their defaults, windows, axes."""
+"""Semantics of ONNX operators for all compilers: attributes with their defaults, windows, axes."""

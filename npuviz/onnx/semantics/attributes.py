@@ -1,4 +1,4 @@
-"""The attributes of a node as its operator's schema completes them."""
+"""Reads attributes of nodes, with defaults from the operator's schema."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,20 +13,20 @@ from npuviz.program.graph import NEWEST_OPSET, Node
 _LIKE = {
          "FusedConv": "Conv", "FusedGemm": "Gemm", "FastGelu": "Gelu", "BiasGelu": "Gelu",
          "SimplifiedLayerNormalization": "RMSNormalization"}  # fmt: skip
-"""Operators of com.microsoft that take the attributes of an operator of the standard."""
+"""Operators of ONNX Runtime -> operator of the standard with the same attributes."""
 
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "Selu": {"alpha": 1.6732632423543772, "gamma": 1.0507009873554805},
     "SkipLayerNormalization": {"epsilon": 1e-12},
     "SkipSimplifiedLayerNormalization": {"epsilon": 1e-12},
 }
-"""Defaults that the schemas of the standard do not have (Ref: ONNX Runtime, ContribOperators.md) or round."""
+"""Defaults that the standard's schemas lack (Ref: ONNX Runtime, ContribOperators.md) or store rounded."""
 
 
 class Attributes:
-    """Attributes by name; what a node leaves out is what its operator set says it is.
+    """Attributes by name; those that a node leaves out have the default of its operator set.
 
-    given  what the node itself says
+    given  attributes of the node
     A getter raises KeyError for an attribute that is neither given nor has a default.
     """
 
@@ -41,42 +41,43 @@ class Attributes:
         return self._defaults[name] if value is None else value
 
     def integer(self, name: str) -> int:
-        """A whole number."""
+        """Return an integer."""
         return int(self[name])
 
     def real(self, name: str) -> float:
-        """A number."""
+        """Return a number."""
         return float(self[name])
 
     def flag(self, name: str) -> bool:
-        """A whole number that says yes (not 0) or no."""
+        """Return an integer as bool."""
         return bool(self[name])
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; `default` is for attributes that may be absent."""
+        """Return a text; `default` is for attributes that may be absent."""
         value = self[name] if default is None else self.given.get(name, default)
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
     def integers(self, name: str, default: list[int] | None = None) -> list[int]:
-        """A list of whole numbers; schemas give most lists no default, for it depends on a tensor's rank."""
+        """Return a list of integers; most lists have no default in schemas, since it would depend on a
+        tensor's rank."""
         value = self[name] if default is None else self.given.get(name)
         return [int(item) for item in (default or [] if value is None else value)]
 
     def axis(self, rank: int) -> int:
-        """The attribute `axis` of a tensor with `rank` dimensions, not negative."""
+        """Return the attribute `axis` for a tensor with `rank` dimensions, not negative."""
         return self.integer("axis") % max(1, rank)
 
 
 def attributes_of(node: Node) -> Attributes:
-    """The attributes of a node."""
+    """Return the attributes of a node."""
     return Attributes(node.op_type, node.attributes, node.domain, node.opset)
 
 
 @lru_cache(maxsize=512)
 def _defaults(op_type: str, domain: str, opset: int) -> Mapping[str, Any]:
-    """Default values by name.
+    """Return default values by name.
 
-    An operator that its operator set does not have means what the newest standard says.
+    For an operator that its operator set lacks, those of the newest standard.
     """
     name = _LIKE.get(op_type, op_type)
     if defs.has(name, min(opset, 1 << 20), domain):
@@ -94,5 +95,5 @@ def _defaults(op_type: str, domain: str, opset: int) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A default as its text has it: 1e-05, not the float32 next to it."""
+    """Return a default as written in the schema's text: 1e-05, not the float32 next to it."""
     return float(str(np.float32(value))) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""Which axes of a tensor an operator works on."""
+"""Computes the axes of a tensor that an operator works on."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 
 SOFTMAX_OF_ONE_AXIS = 13
-"""Before this operator set, Softmax and its like take everything from their axis on as one row."""
+"""Before this operator set, Softmax and similar operators take all axes from `axis` on as one row."""
 
 
 def reduced_axes(node: Node, rank: int, given: Sequence[int] | None) -> tuple[int, ...] | None:
-    """The axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes).
+    """Return the axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes).
 
-    given  values of the input `axes`, None where it is absent and the attribute counts
+    given  values of the input `axes`, None if it is absent: then the attribute counts
     """
     attributes = attributes_of(node)
     axes = attributes.integers("axes", []) if given is None else given
@@ -23,6 +23,6 @@ def reduced_axes(node: Node, rank: int, given: Sequence[int] | None) -> tuple[in
 
 
 def row_axes(node: Node, rank: int) -> range:
-    """The axes of Softmax, LogSoftmax or Hardmax that make up a row."""
+    """Return the axes of Softmax, LogSoftmax or Hardmax that form a row."""
     axis = attributes_of(node).axis(rank)
     return range(axis, axis + 1 if node.opset >= SOFTMAX_OF_ONE_AXIS else rank)

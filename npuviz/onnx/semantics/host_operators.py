@@ -1,4 +1,4 @@
-"""Operators that no chip runs, whatever their inputs: the reason, and what a model can do about it."""
+"""Lists operators that no chip runs, with the reason and how to change the model."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,7 +39,8 @@ HOST_OPERATORS: Mapping[str, HostReason] = {
 
 
 def lacking(node: Node, machine: str) -> HostReason:
-    """Why a node has no lowering. machine  which lacks it, as "the NPU has" """
+    """Return the reason why a node has no lowering. machine  beginning of the sentence, such as "the NPU
+    has" """
     known = HOST_OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if known is None:
         return HostReason(f"{machine} no lowering for it", node.op_type)

@@ -1,4 +1,4 @@
-"""What kinds of operators there are, where several compilers or checks ask."""
+"""Classes of operators that several compilers and checks use."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ RANDOM = frozenset(
 
 
 def draws(graph: Graph, node: Node) -> bool:
-    """Whether the results of a node depend on random numbers."""
+    """Return whether a node draws random numbers."""
     if node.op_type in RANDOM:
         return True
     if node.op_type != "Dropout" or len(node.inputs) < 3 or node.inputs[2] < 0:
@@ -22,7 +22,7 @@ def draws(graph: Graph, node: Node) -> bool:
 
 
 REQUANTIZING = frozenset(("QuantizeLinear", "QLinearMatMul", "QLinearConv", "DynamicQuantizeLinear"))
-"""Operators that round something finer to integers."""
+"""Operators that round real numbers to integers."""
 
 MOVING = frozenset(
     (
@@ -34,17 +34,17 @@ MOVING = frozenset(
         "Where",
     )
 )  # fmt: skip
-"""Operators that round nothing: they move, choose or negate elements."""
+"""Operators that do not round: they move, choose or negate elements."""
 
 
 def is_requantized(graph: Graph, tensor: int) -> bool:
-    """Whether a computed tensor was rounded to 8 bits from something finer."""
+    """Return whether a computed tensor holds real numbers rounded to 8-bit integers."""
     found = graph.tensors[tensor]
     return found.dtype in ("int8", "uint8") and graph.nodes[found.producer].op_type in REQUANTIZING
 
 
 def computed_tensors(graph: Graph) -> list[int]:
-    """Tensors that nodes compute and that have numbers, in the order of the nodes."""
+    """Return the computed tensors of numbers, in the order of the nodes."""
     return [
         index
         for node in graph.nodes

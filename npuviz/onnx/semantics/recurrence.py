@@ -1,4 +1,4 @@
-"""What an RNN, GRU or LSTM of the standard is: its sizes, weights gate by gate, functions and options."""
+"""Reads an RNN, GRU or LSTM of the standard: sizes, weights by gate, activations and options."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 
 ConstantOf = Callable[[int], np.ndarray | None]
-"""Value of a tensor (-1: missing), None where only a run tells."""
+"""Function: tensor -> its constant value, None if it is computed."""
 
 
 @dataclass(frozen=True)
 class Recurrence:
-    """One node.
+    """A recurrent node.
 
-    steps, batch, features, hidden  sizes; layout 1 has the batch first
+    steps, batch, features, hidden  sizes; is_batch_first  for layout 1
     weights, again  (directions, gates * hidden, features) of the input, (..., hidden) of the state
     bias     (directions, 2, gates * hidden): of the input, of the state
     names    functions of all directions in lower case;  alpha, beta  of those that have one, in their order
@@ -49,26 +49,25 @@ class Recurrence:
     joins_gates: bool
 
     def is_backward(self, number: int) -> bool:
-        """Whether a direction begins with the last step."""
+        """Return whether a direction begins with the last step."""
         return number > 0 or self.direction == "reverse"
 
     def gate(self, values: np.ndarray, number: int) -> np.ndarray:
-        """Rows of a gate, by its number in the operator."""
+        """Return the rows of a gate, by its number in the operator."""
         return values[number * self.hidden : (number + 1) * self.hidden]
 
     def activations(self, number: int) -> tuple[str, ...]:
-        """Functions of a direction."""
+        """Return the names of the activations of a direction."""
         each = len(self.names) // self.directions
         return self.names[number * each : (number + 1) * each]
 
     def parameters(self, number: int) -> tuple[float | None, float | None]:
-        """alpha and beta of the only function of a direction of an RNN, None where they are the default."""
+        """Return alpha and beta of the only activation of a direction of an RNN, None for defaults."""
         return tuple(values[number] if number < len(values) else None for values in (self.alpha, self.beta))  # type: ignore[return-value]
 
 
 def recurrence_of(graph: Graph, node: Node, constant: ConstantOf) -> Recurrence:
-    """The node in numbers. Raises CannotLower where weights are no constants, or sizes are not as they should
-    be."""
+    """Read a recurrent node. Raises CannotLower if weights are not constant, or their sizes do not fit."""
     kind, count = node.op_type, GATES[node.op_type]
     shape = graph.tensors[node.inputs[0]].shape
     inputs = [*node.inputs, *[-1] * 8][:8]

@@ -1,4 +1,4 @@
-"""When a Resize to the nearest only repeats positions."""
+"""Finds whether Resize in mode nearest repeats each position equally often."""
 
 import numpy as np
 
@@ -6,11 +6,12 @@ from npuviz.onnx.semantics.attributes import Attributes
 from npuviz.program.graph import Node
 
 _SIZES_OPSET = 11
-"""From here on, Resize says how it rounds; before, as Upsample, it takes the position below."""
+"""The first operator set in which Resize has rounding modes; before, it rounds down, as Upsample does."""
 
 
 def repeats_evenly(attributes: Attributes, node: Node, size: int, factor: int) -> bool:
-    """Whether every output o of an axis of `size` positions is the input o // factor, in mode nearest."""
+    """Return whether every output o of an axis of `size` positions is the input o // factor, in mode
+    nearest."""
     out = np.arange(size * factor, dtype=np.float64)
     if node.op_type == "Upsample" or node.opset < _SIZES_OPSET:
         place = out / factor

@@ -20,7 +20,7 @@ class Span:
 
     @property
     def count(self) -> int:
-        """Outputs; never negative."""
+        """Number of outputs, at least 0."""
         return max(0, self.end - self.first)
 
 
@@ -28,7 +28,7 @@ class Span:
 class WindowAxis:
     """One spatial axis: output o reads inputs o * stride + tap * dilation - before for every tap < kernel.
 
-    before, after  padding on either side; with automatic padding, what the windows need
+    before, after  padding on either side; automatic padding is resolved
     """
 
     size: int
@@ -40,11 +40,13 @@ class WindowAxis:
     after: int = 0
 
     def reach(self, outputs: int) -> int:
-        """Input positions, padding included, that neighbouring outputs read."""
+        """Return the number of input positions, padding included, that this many neighbouring outputs
+        read."""
         return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
     def span(self, tap: int, begin: int = 0, end: int | None = None) -> Span:
-        """Outputs in [begin, end) whose input for a tap lies inside, and the first such input."""
+        """Return the outputs in [begin, end) whose input for a tap is not padding, and the first such
+        input."""
         stop = self.out if end is None else min(end, self.out)
         shift = tap * self.dilation - self.before
         first = max(begin, -(shift // self.stride) if shift < 0 else 0)
@@ -52,19 +54,20 @@ class WindowAxis:
         return Span(first, max(first, min(stop, last + 1)), first * self.stride + shift)
 
     def inputs(self, begin: int, end: int) -> tuple[int, int]:
-        """Half-open range of inputs inside that outputs [begin, end) read; empty ranges are (0, 0)."""
+        """Return the half-open range of inputs, without padding, that outputs [begin, end) read; (0, 0) if
+        empty."""
         low = begin * self.stride - self.before
         low, high = max(0, low), min(self.size, low + self.reach(end - begin))
         return (low, high) if low < high else (0, 0)
 
     def counts(self, include_padding: bool = False, begin: int = 0, end: int | None = None) -> np.ndarray:
-        """Positions of the windows of outputs [begin, end) that lie inside, or inside with the padding.
+        """Count the positions of the windows of outputs [begin, end) that are inputs, or inputs and padding.
 
         Returns (end - begin,) int64.
         """
         first, limit = (-self.before, self.size + self.after) if include_padding else (0, self.size)
         start = np.arange(begin, self.out if end is None else end) * self.stride - self.before
-        # Taps before a position: those k from 0 on with start + k * dilation below it.
+        # Number of taps k >= 0 with start + k * dilation below a position.
         below_first, below_limit = (
             np.clip(-((start - position) // self.dilation), 0, self.kernel) for position in (first, limit)
         )
@@ -74,9 +77,9 @@ class WindowAxis:
 def window_axes(
     node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]
 ) -> list[WindowAxis]:
-    """The spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...].
+    """Return the spatial axes of a convolution or pool whose tensors are [batch, channels, spatial...].
 
-    Raises CannotLower for tensors that have other axes than the kernel, or a result of another batch.
+    Raises CannotLower if the ranks do not fit the kernel, or the result has another batch size.
     """
     rank = len(kernel)
     if len(in_shape) != rank + 2 or len(out_shape) != rank + 2:
@@ -84,7 +87,7 @@ def window_axes(
             f"tensors of rank {rank + 2} for a kernel of rank {rank}", f"{len(in_shape)} and {len(out_shape)}"
         )
     if in_shape[0] != out_shape[0]:
-        # The file says so itself, and nobody could work out another shape.
+        # A contradiction in the file itself.
         raise CannotLower(f"a result of as many images as there are ({in_shape[0]})", f"{out_shape[0]}")
     attributes = attributes_of(node)
     strides, dilations = (attributes.integers(name, [1] * rank) for name in ("strides", "dilations"))
@@ -105,5 +108,5 @@ def window_axes(
 
 
 def padded_axes(axes: Sequence[WindowAxis], rank: int) -> list[WindowAxis]:
-    """At least `rank` axes: missing ones stand first and have one position."""
+    """Prepend axes of one position until there are at least `rank`."""
     return [WindowAxis(1, 1)] * (rank - len(axes)) + list(axes)
