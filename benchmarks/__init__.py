@@ -1,5 +1,5 @@
-"""What npuviz is measured by. Each module has `run() -> list[Row]`; `npuviz bench NAME` prints it."""
+"""Benchmarks of npuviz. Each module has `run() -> list[Row]`, whose rows `npuviz bench NAME` prints."""
 
 import os
 
-os.environ.setdefault("NPUVIZ_KERNELS", "wait")  # what is measured is compiled
+os.environ.setdefault("NPUVIZ_KERNELS", "wait")  # measure compiled kernels only

@@ -1,4 +1,4 @@
-"""An agent that knows nothing of ten seeded bugs looks for them over MCP: how many calls each takes."""
+"""Counts the MCP calls with which an agent with a fixed plan finds each of ten seeded bugs."""
 
 import os
 import sys
@@ -44,8 +44,9 @@ cs_python run.py --name out
 class Bug:
     """A broken program.
 
-    write  puts it into a folder, and gives what `open` takes
-    told   words that name the fault and its place: the agent has found it when it has read all of them
+    write  writes the program into a folder, and returns the arguments of the tool `open`
+    told   words that name the fault and its place: the bug counts as found when the answers contain all of
+    them
     """
 
     name: str
@@ -54,7 +55,7 @@ class Bug:
 
 
 def bugs() -> Iterator[Bug]:
-    """Ten, on four machines."""
+    """Yield ten bugs on four machines."""
     yield Bug("NKI: half of an output", _kernel(HALF), ("incomplete", "out"))
     yield Bug("NKI: a sum that nobody began", _kernel(NEVER_BEGUN), ("unwritten", "kernel.py:13"))
     one = np.ones(4, np.float32)
@@ -86,7 +87,7 @@ def _kernel(text: str) -> Callable[[Path], Mapping[str, Any]]:
 def _model(
     name: str, target: str, op_type: str, operands: tuple[np.ndarray, ...], told: tuple[str, ...]
 ) -> Bug:
-    """The operator `culprit`, behind one that is right and before another."""
+    """Make a model whose operator `culprit` is wrong, between two operators that are right."""
 
     def write(folder: Path) -> Mapping[str, Any]:
         kind = helper.np_dtype_to_tensor_dtype(operands[0].dtype)
@@ -109,7 +110,10 @@ def _model(
 
 
 def _csl(name: str, old: str, new: str, told: tuple[str, str]) -> Bug:
-    """told  a word, and what stands in the line of pe.csl that has to be named, or ""."""
+    """Make a CSL program with `old` replaced by `new`.
+
+    told  a word, and text in the line of pe.csl that the answers must name, or ""
+    """
     text = PASS_ON.replace(old, new)
     line = (f"pe.csl:{line_with(text, told[1])}",) if told[1] else ()
 
@@ -128,7 +132,8 @@ def _csl(name: str, old: str, new: str, told: tuple[str, str]) -> Bug:
 
 
 async def hunt(call: Callable[..., Any], bug: Bug, folder: Path) -> tuple[int, str]:
-    """Calls until the agent has read what is wrong, and all that it has read. The same plan for every bug."""
+    """Run the plan of the agent, the same for every bug. Returns the calls until it has read what is wrong,
+    and all answers; MOST_CALLS + 1 calls if it has not."""
     arguments = bug.write(folder)
     read = ""
     plan: list[tuple[str, dict[str, Any]]] = [
@@ -149,7 +154,7 @@ async def hunt(call: Callable[..., Any], bug: Bug, folder: Path) -> tuple[int, s
 
 
 def run() -> list[Row]:
-    """Calls for each bug. A minute."""
+    """Count the calls for each bug; takes a minute."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         anyio.run(_hunt_all, Path(name), rows)

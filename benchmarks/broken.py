@@ -1,4 +1,4 @@
-"""Programs with a synchronisation taken out."""
+"""Makes broken programs by removing one synchronisation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +14,13 @@ SAMPLES = Path(__file__).parents[1] / "sample_models"
 
 
 def sample(name: str, target: str, **settings: str) -> Racer:
-    """A sample model on a target."""
+    """Return a racer for a sample model on a target."""
     return Racer(*load_target(SAMPLES / name, OpenOptions(target=target, settings=settings)))
 
 
 def passes(whole: Racer, broken: Racer) -> bool:
-    """Whether a broken program's nominal run computes what the whole one does; where values do not follow
-    from the order of accesses, whether it reads the same versions."""
+    """Return whether a broken program's nominal run computes the same outputs as the whole one; on machines
+    whose table needs a trace, whether it reads the same versions."""
     if whole.table.needs_trace:
         return not len(changed_reads(whole.nominal.versions, broken.nominal.versions))
     runs = whole.nominal.machine, broken.nominal.machine
@@ -30,7 +30,7 @@ def passes(whole: Racer, broken: Racer) -> bool:
 
 
 def without_wait(racer: Racer, instruction: int, wait: int) -> Racer:
-    """The same neuroncore program with one wait for a semaphore removed."""
+    """Return a neuroncore program without one of its waits for a semaphore."""
     payload = racer.program.payload
     code = payload.tables.instructions.copy()
     assert code["waits"]["used"][instruction, wait]
@@ -41,7 +41,7 @@ def without_wait(racer: Racer, instruction: int, wait: int) -> Racer:
 
 
 def with_joined_jobs(racer: Racer, job: int) -> Racer:
-    """The same rk3588 program whose job `job` no longer waits for the one before it on other cores."""
+    """Return an rk3588 program whose job `job` no longer waits for the job before it on other cores."""
     payload = racer.program.payload
     tables = payload.tables
     tasks = [replace(t, job=t.job - 1) if t.job >= job else t for t in tables.tasks]
@@ -54,7 +54,7 @@ def with_joined_jobs(racer: Racer, job: int) -> Racer:
 
 
 def without_edge(racer: Racer, edge: int) -> Racer:
-    """The same systolic program in which one layer no longer waits for another."""
+    """Return a systolic program without one edge, so that a layer no longer waits for another."""
     payload = racer.program.payload
     tables = replace(payload.tables, edges=np.delete(payload.tables.edges, edge, axis=0))
     assert isinstance(racer.target, VariesLatencies)

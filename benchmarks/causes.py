@@ -1,4 +1,5 @@
-"""Causes: the critical path and `why` of a large trace, what recording them costs, and predicted gains."""
+"""Measures the critical path and `why` of a large trace, the cost of recording causes, and predicted
+gains."""
 
 import math
 import random
@@ -28,7 +29,7 @@ REPEATS = 3
 
 
 def trace_with_causes(count: int) -> TraceReader:
-    """Slices on 64 tracks; many of them begin because another track got somewhere."""
+    """Make a trace of slices on 64 tracks, many of which have a slice of another track as cause."""
     slices = events(int(count * (1 - CAUSED)))
     rng = np.random.default_rng(1)
     chosen = np.sort(rng.choice(len(slices), count - len(slices), replace=False))
@@ -91,7 +92,7 @@ def _ask(reader: TraceReader) -> list[float]:
 
 
 def _explained(target: str) -> list[Row]:
-    """`npuviz explain` of a network, its remedies run again."""
+    """Measure `npuviz explain` of a network, with runs of its remedies."""
     begin = time.perf_counter()
     found = explain_run(MODEL, OpenOptions(target=target), (True, ()), NoProgress())
     seconds = time.perf_counter() - begin
@@ -107,8 +108,8 @@ def _explained(target: str) -> list[Row]:
 
 
 def _recorded(target: str) -> list[Row]:
-    """What recording everything adds to a run, and how much of it is causes: rows that are no causes are
-    as long."""
+    """Measure how much recording adds to a run, and the share of causes in that, by their share of the rows,
+    which all have one size."""
     seconds = {False: math.inf, True: math.inf}
     share = 0.0
     for _ in range(REPEATS):
@@ -131,7 +132,7 @@ def _recorded(target: str) -> list[Row]:
 
 
 def run() -> list[Row]:
-    """Two minutes."""
+    """Measure everything; takes two minutes."""
     rows = _large_trace()
     for target in TARGETS:
         rows += [*_recorded(target), *_explained(target)]

@@ -1,12 +1,12 @@
-"""CSL programs of other authors, as they are: how many run, and how many are right by their own check.
+"""Runs unchanged CSL programs of other authors, and counts how many run and how many pass their own check.
 
     python -m benchmarks.csl_corpus FOLDER ... [--only TEXT] [--timeout SECONDS] [--verbose] [--report FILE]
 
-Each FOLDER holds a repository (or FOLDER/OWNER+NAME do). Every `commands*.sh` of it, or else `run.sh`, is
-run in a copy, or what `benchmarks/csl_recipes.py` says for a repository without such scripts. A program is
-"right" when its host program checks values and ends with exit code 0 and without a line that says FAIL,
-"ran" when it checks nothing, "wrong" when its check fails, "failed" for the rest, each with its line;
-"cannot" is what no simulator runs as it is. A report keeps its lines about repositories that were not tried
+Each FOLDER is a repository, or holds repositories as FOLDER/OWNER+NAME. Every `commands*.sh` of it, or else
+`run.sh`, is run in a copy, or the commands that `benchmarks/csl_recipes.py` lists for the repository. A
+program is "right" when its host program checks values and ends with exit code 0 and without a line that says
+FAIL, "ran" when it checks nothing, "wrong" when its check fails, "failed" for the rest, each with its line;
+"cannot" if no simulator can run it unchanged. A report keeps its lines about repositories that were not tried
 again.
 """
 
@@ -42,7 +42,7 @@ _SAYS_WRONG = re.compile(r"\bFAIL(ED|URE)?\b(?![^\n]*\b0\b)|\bMISMATCH\b|\bINCOR
 
 @dataclass(frozen=True)
 class Try:
-    """What came of one program."""
+    """Result of one program; `line` says why it is not right."""
 
     repository: str
     program: str
@@ -52,7 +52,7 @@ class Try:
 
 
 def repositories(folders: Sequence[Path]) -> list[Path]:
-    """The repositories that folders name: themselves, or OWNER+NAME in them."""
+    """Return the repositories of the folders: the folders OWNER+NAME in them, or themselves."""
     found: list[Path] = []
     for folder in folders:
         inner = sorted(path for path in folder.iterdir() if "+" in path.name and path.is_dir())
@@ -61,7 +61,7 @@ def repositories(folders: Sequence[Path]) -> list[Path]:
 
 
 def recipes_of(repository: Path) -> list[Recipe]:
-    """How the programs of a repository are run."""
+    """Return the recipes for the programs of a repository: those listed for it, else its command scripts."""
     for name in (repository.name, repository.name.rpartition("+")[2]):
         if name in RECIPES:
             return list(RECIPES[name])
@@ -76,7 +76,7 @@ def recipes_of(repository: Path) -> list[Recipe]:
 
 
 def attempt(repository: Path, recipe: Recipe, seconds: float) -> tuple[Try, str]:
-    """Run one program in a copy of its repository; with what it printed."""
+    """Run one program in a copy of its repository. Returns the result and the output."""
     for end, reason in INCOMPLETE.items():
         if recipe.label.endswith(end):
             return Try(repository.name, recipe.label, CANNOT, 0.0, reason), ""
@@ -85,7 +85,7 @@ def attempt(repository: Path, recipe: Recipe, seconds: float) -> tuple[Try, str]
         copy = Path(scratch) / repository.name.rpartition("+")[2]
         shutil.copytree(repository, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         command = recipe.command
-        # Longer than a file's name may be: a command.
+        # A longer text than a file name can be is a command.
         if len(command) < 256 and (copy / recipe.folder / command).is_file():
             expand_macros(copy / recipe.folder / command)
             command = f"bash {command}"
@@ -95,12 +95,12 @@ def attempt(repository: Path, recipe: Recipe, seconds: float) -> tuple[Try, str]
 
 
 def _checks(folder: Path) -> bool:
-    """Whether a host program beside the script looks at its values."""
+    """Return whether a host program in the script's folder compares values."""
     return any(_CHECKS.search(path.read_text(errors="replace")) for path in folder.rglob("*.py"))
 
 
 def judge(ran: ScriptRun, checks: bool) -> tuple[str, str]:
-    """Kind of outcome, and the line that tells why."""
+    """Return the kind of result, and the line of output that says why."""
     kind, line = coverage.judge(ran)
     wrong = _SAYS_WRONG.search(ran.output)
     if kind == coverage.PASS and wrong is not None:
@@ -114,7 +114,7 @@ def judge(ran: ScriptRun, checks: bool) -> tuple[str, str]:
 
 
 def table(tries: Sequence[Try]) -> str:
-    """A row a repository, then the programs that are neither right nor ran."""
+    """Write a table with a row per repository, then a line for each program with a reason."""
     kinds = (RIGHT, RAN, WRONG, FAILED, CANNOT)
     lines = ["| repository | " + " | ".join(kinds) + " |", "| --- |" + " ---: |" * len(kinds)]
     for name in [*dict.fromkeys(one.repository for one in tries), "together"]:
@@ -134,7 +134,8 @@ stopped or not done in time; `cannot`: what no simulator runs as it is. Below st
 
 
 def report(path: Path, tries: Sequence[Try]) -> str:
-    """The text of a report: rows and reasons of these tries, and of the file's other repositories."""
+    """Write the text of a report: rows and reasons of these results, and those of other repositories in the
+    old file."""
     old = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     tried = {one.repository for one in tries}
     rows = {name: line for line in table(tries).splitlines() if (name := _first_cell(line)) in tried}
@@ -153,7 +154,7 @@ def _first_cell(line: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command: 0 when nothing is wrong or failed."""
+    """Run the command. Returns 0 if no program is wrong or failed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.csl_corpus", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--only", default="", help="a regular expression for REPOSITORY/PROGRAM")

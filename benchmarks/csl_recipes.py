@@ -1,6 +1,6 @@
-"""How public repositories of CSL want to be run: the commands of their README files, in small sizes.
+"""Commands that run the programs of public CSL repositories, from their README files, in small sizes.
 
-What stands here are commands, not changes: no file of a repository is touched.
+No file of a repository is changed.
 """
 
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Recipe:
-    """A command for the shell, given in a folder of the repository, with the tools on its path.
+    """A shell command to run in a folder of the repository, with the tools on its path.
 
-    compares  False: the host program looks at no values, whatever lies beside it
+    compares  False: the host program compares no values, although other files of its folder may
     """
 
     label: str
@@ -20,7 +20,7 @@ class Recipe:
 
 
 _PARAMS = "--params=Nx_start:1,Pw:{w},Ph:{h},Algo:{algo},is_allred:{all},step:4"
-"""As in its scripts: 13 vectors from 1 to 4096 words, the length of its arrays."""
+"""Parameters as in the repository's scripts: 13 vectors from 1 to 4096 words, the length of its arrays."""
 _WAFER = "--fabric-dims={fabric} --fabric-offsets=4,1 -o out --memcpy --channels=1"
 _COMPILE = "cslc {layout} " + _WAFER + " " + _PARAMS
 _RUN = " && cs_python {run} --name out"
@@ -42,7 +42,8 @@ _TILES = (
     + _RUN.format(run="run.py")
     + " --num-iterations 3"
 )
-"""Its own scripts go on behind the host program with traces that only the vendor's simulator writes."""
+"""Used instead of the repository's scripts, which then read traces that only the vendor's simulator
+writes."""
 
 
 _COLORING = (
@@ -117,7 +118,7 @@ def _collectives() -> tuple[Recipe, ...]:
 
 
 _DECODE = "; test -f sim.log"
-"""The script ends with an `rm` of files that only a cluster leaves, which fails."""
+"""Appended, because the script ends with an `rm` of files that only a cluster leaves, which fails."""
 
 
 def _wafer_models() -> tuple[Recipe, ...]:
@@ -130,7 +131,8 @@ def _wafer_models() -> tuple[Recipe, ...]:
 
 
 def _prefills() -> tuple[Recipe, ...]:
-    """Its README: the layer on the simulator, and attention alone in the sizes that it has files for."""
+    """Return the recipes of the README: the layer on the simulator, and attention alone in sizes with
+    files."""
     layers = ("test-sim", "test-sim-gqa", "test-sim-seq1")
     heads = ("", "-1head", "-base", "-g2h8", "-g4", "-hd2", "-seq2")
     build = "python compile.py --mode sim --config model_config/{0}.json && "
@@ -150,7 +152,7 @@ def _prefills() -> tuple[Recipe, ...]:
 
 
 def _wafer_forks() -> tuple[Recipe, ...]:
-    """Its kernels beside those of the project that it was forked from, in sizes of its sweeps."""
+    """Return recipes for the kernels that the fork adds or changes, in sizes of its sweeps."""
     products = ("col-gemv", "col-major", "row-gemv", "row-major")
     return (
         *(
@@ -170,12 +172,13 @@ def _wafer_forks() -> tuple[Recipe, ...]:
 
 
 RSYNC = 'rsync() { shift; cp -rT "${@: -2:1}" "${@: -1}"; }; export -f rsync; '
-"""For machines without rsync: what the scripts below use of it."""
+"""A replacement for rsync, with the options that the scripts below use, for computers without it."""
 _LIFE = (
     "uuidgen() { cat /proc/sys/kernel/random/uuid; }; export -f uuidgen; "
     "export WSE_GOL_NROW=4 WSE_GOL_NCOL=4; bash compile.sh && bash execute.sh"
 )
-"""Its two scripts take different sizes where none is given; compconf, polars 1, its submodule."""
+"""Sets the sizes, for which the two scripts have different defaults. Needs compconf, polars 1 and the
+submodule."""
 _SKETCH = "bash compile.sh && bash execute.sh"
 _COLORS = "python -m picasso.run_csl_tests --num-pes 2 --test test1 --golden-dir tests/golden"
 _SPIKES = (
@@ -185,16 +188,16 @@ _SPIKES = (
 )
 _CONFIG = "--name out --config config/small.toml"
 _ANNEALING = f"cs_python src/build.py {_CONFIG} && cs_python src/run.py {_CONFIG}"
-"""What its script does inside a container."""
+"""The commands that the repository's script runs inside a container."""
 
 _WRAPPER = "PYTHONPATH=$PWD/../../sdkwrapper:$PYTHONPATH bash compile_and_run_{script}singularity.sh"
-"""With the host package of the repository, which its README has installed first."""
+"""With the repository's host package on the path, which the README installs first."""
 _SLIDE = (
     "cslc layout.csl --fabric-dims={fabric},3 --fabric-offsets=4,1 --params=kernel_width:{width} "
     "--params=num_elems:{words} -o=out --arch=wse3 --memcpy --channels=1 "
     "--max-inlined-iterations=1000000 && cs_python run.py --name=out"
 )
-"""One size of those that its sweep.py goes through."""
+"""One of the sizes of the repository's sweep.py."""
 
 _LINE = (
     "cslc {layout}.csl --arch=wse2 --fabric-dims=15,3 --fabric-offsets=4,1 -o out --memcpy --channels=1 "
@@ -204,7 +207,8 @@ _LINE = (
 
 
 def _newer_collectives() -> tuple[Recipe, ...]:
-    """Its commands_inc.sh (WSE-2), 8 PEs and up to 32 words; the last algorithm has a layout of its own."""
+    """Return the recipes of commands_inc.sh (WSE-2), with 8 PEs and up to 32 words; the last algorithm has
+    another layout."""
     return tuple(
         Recipe(
             f"1d {algo}, {'all' if is_all else 'one'}",
@@ -229,7 +233,7 @@ _NEIGHBOURS = (
 
 
 def _neighbours(one: str = "k_eq_1", large: str = "k_large") -> tuple[Recipe, ...]:
-    """The six cases of the task's own tests; its answers name two of them in different ways."""
+    """Return the six cases of the task's tests; repositories use different names for two of them."""
     cases = (
         ("baseline", 4, 32, 128, 16),
         (one, 2, 32, 256, 1),
@@ -308,8 +312,8 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     ),
     "SpMM_Cerebras": (Recipe("formats", "src/automated_testing", "bash run_test.sh 16 16 30 4 4 16"),),
 }
-"""By the name of the repository, with its owner or without; instead of its command scripts, which take hours
-(spatial-collectives: rows of 512) or are not there."""
+"""Name of a repository, with or without its owner -> recipes to use instead of its command scripts, which
+take hours (spatial-collectives: rows of 512) or do not exist."""
 
 INCOMPLETE = {
     "hands-on/ex1-single-PE-GEMV/commands.sh": "an exercise: the solution is in folders of its own",
@@ -336,4 +340,4 @@ INCOMPLETE = {
     "gemm_25D_experiment/commands_wse3.sh": "gives run.py none of the arguments that it requires",
     "reduce_2colors_2phase/commands.sh": "512 PEs on a fabric of 512 x 1, without room for its host",
 }
-"""Command scripts, by the end of their path, that no simulator runs as they are, and why."""
+"""End of the path of a command script -> reason why no simulator can run it unchanged."""

@@ -1,10 +1,10 @@
-"""A fixed set of programs on every target, and what must stay equal to the bit when code is only moved.
+"""Compares digests of a fixed set of programs on every target, which a pure refactoring must not change.
 
     python -m benchmarks.digests              compares with benchmarks/digests.json
     python -m benchmarks.digests --write      writes that file
 
-Of each program: digests of program and state, the cycle it ends at, hashes of everything it recorded and of
-its outputs. `npuviz bench digests` prints how many are equal.
+For each program: digests of program and state, the last cycle, hashes of all recorded events and of the
+tensors. `npuviz bench digests` prints how many are equal.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ FOREVER = 1 << 50
 
 @dataclass(frozen=True)
 class Case:
-    """One program: how it is loaded. `path` may be made in an empty folder."""
+    """One program and how to load it. `path` may be a function that writes the file to an empty folder."""
 
     name: str
     target: str
@@ -46,7 +46,7 @@ class Case:
     settings: dict[str, str] = field(default_factory=dict[str, str])
 
     def machine(self, folder: Path) -> Machine:
-        """The machine at its first cycle."""
+        """Return the machine at its first cycle."""
         path = self.path if isinstance(self.path, Path) else self.path(folder)
         target = choose_target(path, self.target)
         request = LoadRequest(path, self.preset, self.config, self.settings)
@@ -60,7 +60,7 @@ def _light(name: str) -> Path:
 
 
 def _compiled(name: str, suffix: str, target: str) -> Callable[[Path], Path]:
-    """The target's own file, written by its compiler."""
+    """Return a function that compiles a sample to a file of the target's own format."""
 
     def make(folder: Path) -> Path:
         from npuviz.workbench.headless.compiling import compile_file
@@ -74,7 +74,7 @@ def _compiled(name: str, suffix: str, target: str) -> Callable[[Path], Path]:
 
 
 def cases() -> list[Case]:
-    """The set. Add at the end."""
+    """Return all programs. Add new ones at the end."""
     small = SAMPLES / "systolic_2x16x16.json"
     cnn, int8, transformer = (
         SAMPLES / f"{name}.onnx" for name in ("tiny_cnn", "tiny_cnn_int8", "tiny_transformer")
@@ -111,7 +111,7 @@ def cases() -> list[Case]:
 
 
 def facts_of(case: Case) -> dict[str, Any]:
-    """What must not change, of one program."""
+    """Return the facts about one program that must not change."""
     with tempfile.TemporaryDirectory() as folder:
         machine = case.machine(Path(folder))
         again = case.machine(Path(folder))
@@ -143,7 +143,7 @@ def facts_of(case: Case) -> dict[str, Any]:
 
 
 def _values(machine: Machine) -> str:
-    """A hash of all tensors that the program computed."""
+    """Return a hash of all tensors that the machine holds."""
     graph = machine.program.graph
     hashed = hashlib.sha256()
     for index in range(len(graph.tensors)):
@@ -153,7 +153,7 @@ def _values(machine: Machine) -> str:
 
 
 def differences() -> dict[str, list[str]]:
-    """Case -> the facts that differ from the kept ones."""
+    """Return case -> keys of the facts that differ from the stored ones."""
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
     found: dict[str, list[str]] = {}
     for case in cases():
@@ -163,7 +163,7 @@ def differences() -> dict[str, list[str]]:
 
 
 def run() -> list[Row]:
-    """How many programs are equal in everything."""
+    """Count the programs that are equal in all facts."""
     found = differences()
     wrong = [name for name, keys in found.items() if keys]
     title = "programs equal to the bit" + (f", but not {', '.join(wrong)}" if wrong else "")

@@ -1,4 +1,5 @@
-"""A timeline frame at every zoom, 64 tracks and 10 million slices, and the map of a large memory."""
+"""Measures a timeline frame at several zooms, with 64 tracks and 10 million slices, and the map of a large
+memory."""
 
 import os
 import time
@@ -24,23 +25,24 @@ ZOOMS = (1, 4, 16, 64, 256, 1024, 4096)
 DENSE_ROW, LABEL_ROW = 12, 22
 """Row heights: at 12 pixels all 64 tracks and their 16 groups are visible at once, at 22 there is text."""
 PAN = 0.003
-"""Part of the window that a pan moves each frame: nothing of the picture before can be used as it is."""
+"""Share of the window that a pan moves per frame, so that no part of the last picture can be reused
+unchanged."""
 MAP_BYTES = 32 << 20
 FIGURE = "under 16"
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds of each frame: by the clock, and of the processor in this thread.
+    """Milliseconds of each frame: wall time, and processor time of this thread.
 
-    The clock also counts what other processes do on a busy machine.
+    Wall time also counts other processes on a busy computer.
     """
 
     wall: np.ndarray
     thread: np.ndarray
 
     def rows(self, name: str) -> list[Row]:
-        """Median and 95th percentile; the figure is about the median by the clock."""
+        """Return median and 95th percentile; the target figure applies to the median of wall time."""
         wall, thread = (np.percentile(values, (50, 95)).tolist() for values in (self.wall, self.thread))
         return [
             Row(f"{name}: p50", wall[0], "ms", FIGURE),
@@ -50,7 +52,7 @@ class Times:
 
 
 def run() -> list[Row]:
-    """Pan at each zoom, and zoom; every frame is painted anew."""
+    """Measure pans at each zoom, and zooming; every frame is painted completely."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from PySide6.QtWidgets import QApplication
 
@@ -107,14 +109,14 @@ def _visible(view: "TimelineView") -> int:
 
 
 def _panning(view: "TimelineView", span: float) -> Times:
-    """Frames of a pan to the right, at one zoom."""
+    """Measure frames of a pan to the right, at one zoom."""
     whole = span >= view.state.end_cycle
     base = replace(view.state.viewport, start=0.0 if whole else view.state.end_cycle * 0.3, span=span)
     return _painting(view, lambda number: replace(base, start=base.start + number * span * PAN))
 
 
 def _zooming(view: "TimelineView") -> Times:
-    """Frames of a zoom around one cycle, from everything on: no two frames have the same scale."""
+    """Measure frames of zooming in on one cycle, from the whole run on; each frame has another scale."""
     end = view.state.end_cycle
     base = replace(view.state.viewport, start=0.0, span=float(end))
     middle = end * 0.4

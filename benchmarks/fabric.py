@@ -1,4 +1,5 @@
-"""A frame of the fabric panel, 750 x 994 elements, every one in another state at each frame."""
+"""Measures a frame of the fabric panel with 750 x 994 elements, all of which change their state in each
+frame."""
 
 import os
 import time
@@ -19,11 +20,11 @@ WARM_UP = 5
 WORDS_PER_CYCLE = 8
 FIGURE = "under 16"
 SCALES = (0.0, 3.0, 6.0, 16.0, 48.0, 96.0)
-"""Pixels an element; 0: everything is in sight."""
+"""Pixels per element; 0: the whole fabric is visible."""
 
 
 def run() -> list[Row]:
-    """Move the machine by a cycle and paint the panel anew, at several zooms; only the painting counts."""
+    """Advance the machine by a cycle and repaint the panel, at several zooms; only painting is measured."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from pathlib import Path
 
@@ -70,7 +71,7 @@ def run() -> list[Row]:
 
 
 def _measured(panel: "FabricPanel", machine: "ToyFabric", shade: str, scale: float) -> list[Row]:
-    """Milliseconds of a frame: asking the machine, the picture, the legend."""
+    """Measure the milliseconds of a frame: reading the machine, the picture, the legend."""
     from PySide6.QtGui import QImage
 
     from npuviz.sim.stop import NO_STOPS

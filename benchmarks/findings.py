@@ -1,4 +1,5 @@
-"""Seeded bugs that are found, and findings in right programs: samples, ONNX node cases, kernels, CSL."""
+"""Counts seeded bugs that are found, and findings in right programs: samples, ONNX node cases, kernels,
+CSL."""
 
 import contextlib
 import tempfile
@@ -30,7 +31,8 @@ from tests.targets.wavelet.samples import heat, row_sum
 TARGETS = ("neuroncore", "rk3588", "systolic")
 LIMIT = 20_000_000
 SHORT_SECONDS = 0.02
-"""Programs that run for less on average have no row of what looking costs beside running."""
+"""Groups of programs that run for less than this on average get no row about the cost of looking relative to
+running."""
 SIDE = 32
 _OF_VALUES = "true warning of value"
 _NO_NUMBERS = ("string", "opaque")
@@ -40,14 +42,15 @@ _SHAPES = {
     "softmax": {"x": "300x64"},
     "flash_attention": {"q": "64x256", "k": "64x256", "v": "256x64"},
 }
-"""Parameters of the sample kernels."""
+"""Sample kernel -> shapes of its parameters."""
 Made = tuple[str, Callable[[], Machine]]
 
 
 def run(corpus: Path | None = None) -> list[Row]:
-    """Found of all seeds by machine and kind; findings in right programs and what looking costs.
+    """Count found seeds by machine and kind, and findings in right programs, and measure the cost of looking.
 
-    corpus  a folder of ONNX models to look at instead of the samples. Some minutes.
+    corpus  a folder of ONNX models to use instead of the samples
+    Takes some minutes.
     """
     rows = list(_seeded())
     for target in TARGETS:
@@ -76,7 +79,7 @@ def _models(folder: Path, target: str) -> Iterator[Made]:
 
 
 def _node_cases(target: str) -> Iterator[Made]:
-    """One case of onnx's backend test for each operator."""
+    """Yield one case of onnx's backend test for each operator."""
     options = ExecutionOptions(target=target)
     cases: dict[str, list[Any]] = {}
     for case in load_cases():
@@ -108,12 +111,14 @@ def _opened(path: Path, options: OpenOptions) -> Machine:
 
 
 def _level_of(hazard: Hazard) -> str:
-    """Error or warning; what tells of values is true wherever a program's values are such."""
+    """Return the level of a hazard; hazards of values (NaN, infinity, overflow) are a level of their own, as
+    they are true statements about the values of a right program too."""
     return _OF_VALUES if hazard.kind in ("nan", "infinity", "overflow") else hazard.level
 
 
 def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
-    """Findings in programs that are right, and what looking for them costs beside running and computing."""
+    """Count findings in right programs, and measure the cost of looking relative to running and computing
+    values."""
     counts, first = Counter[str](), dict[str, str]()
     running = looking = 0.0
     for program, make in programs:
@@ -138,7 +143,7 @@ def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
                 continue
             running, looking = running + middle - begin, looking + time.process_time() - middle
         if any(hazard.kind == HOST_OPERATOR for hazard in findings.hazards):
-            continue  # nobody knows what it should give
+            continue  # the right result is unknown
         counts["programs"] += 1
         for level, kind in {(_level_of(hazard), hazard.kind) for hazard in findings.hazards}:
             counts[level] += 1
@@ -151,7 +156,7 @@ def _right(name: str, programs: "Iterator[Made] | list[Made]") -> Iterator[Row]:
             yield Row(what, wrong, f"of {counts['programs']}", f"0{shown}", wrong > 0 and not is_true)
     each = 1e3 * looking / max(counts["programs"], 1)
     yield Row(f"{name}: looking at one program", each, "ms")
-    # A question costs about a millisecond, however short the program: that is no share of its speed.
+    # Looking takes about a millisecond even for the shortest program, which says nothing about its share.
     if running >= SHORT_SECONDS * counts["programs"]:
         share = 100 * looking / running
         yield Row(f"{name}: looking", share, "% of running and values", "under 15", share >= 15)

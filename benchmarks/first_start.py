@@ -1,9 +1,9 @@
-"""The first start on a computer: nothing is compiled yet.
+"""Measures the first start on a computer, when no kernel is compiled yet.
 
-Each run is a process with an empty folder for compiled kernels, and with the code that a wheel brings, which
-is made before if the sources are newer (`make kernels`). Wall times suffer from whatever else the computer
-does, processor times of the program itself less; what is compiled in the background is in neither.
-Python's own compiled files are there, as after `pip install`: each run is made once before it counts.
+Each run is a process with an empty folder for compiled kernels, and with the shipped code of a wheel, which
+is rebuilt before if the sources are newer (`make kernels`). Other load of the computer affects wall times
+more than processor times; compilation in the background is in neither. Python's bytecode files exist, as
+after `pip install`: each run is done once before it is measured.
 """
 
 import json
@@ -71,7 +71,7 @@ window.close()
 
 
 def run() -> list[Row]:
-    """Run a sample on every target, without and with a window."""
+    """Measure a run of a sample on every target, without and with a window."""
     if shipping.main([]):
         raise NpuvizError("the code that a wheel brings could not be made")
     rows: list[Row] = []
@@ -93,14 +93,14 @@ def run() -> list[Row]:
 
 
 def _fresh(folder: str) -> dict[str, str]:
-    """An environment whose compiled kernels belong into an empty folder, and nobody needs them afterwards."""
+    """Return environment variables that put compiled kernels into a folder, as temporary ones."""
     others = (MODE_VARIABLE, "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in others}
     return {**kept, CACHE_VARIABLE: folder, TEMPORARY_VARIABLE: "1", "QT_QPA_PLATFORM": "offscreen"}
 
 
 def _run(path: Path, target: str, environment: dict[str, str]) -> tuple[float, float]:
-    """(wall, processor) seconds of `npuviz run`."""
+    """Measure (wall, processor) seconds of `npuviz run`."""
     command = [sys.executable, "-m", "npuviz.cli.main", "run", str(path), "--target", target]
     begin, used = time.time(), _used()
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
@@ -108,7 +108,7 @@ def _run(path: Path, target: str, environment: dict[str, str]) -> tuple[float, f
 
 
 def _window(path: Path, target: str, environment: dict[str, str]) -> list[tuple[float, float]]:
-    """(wall, processor) seconds until the program is shown, and until its run has finished."""
+    """Measure (wall, processor) seconds until the program is shown, and until its run has finished."""
     begin = time.time()
     found = subprocess.run(
         [sys.executable, "-c", _WINDOW, str(path), target],
@@ -122,7 +122,7 @@ def _window(path: Path, target: str, environment: dict[str, str]) -> list[tuple[
 
 
 def _used() -> float:
-    """Processor seconds of all processes that have ended."""
+    """Return the processor seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,9 +1,9 @@
-"""A float model and the same in int8 on one core of the RK3588: what each kind of operator takes.
+"""Compares a float model and its int8 version on one core of the RK3588, by type of operator.
 
     python -m benchmarks.int8_speed MODEL.onnx [DIMENSION=N...]
 
 The int8 model (QDQ) is made by ONNX Runtime's quantiser, calibrated with random pictures. MAC, DPU and DDR
-are what each of them would need alone; the largest decides.
+are the cycles that each of them would need alone; the largest counts.
 """
 
 import sys
@@ -17,7 +17,7 @@ from benchmarks.rk3588_models import Run, quantise, run_model
 
 
 def fixed(source: Path, sizes: dict[str, int]) -> onnx.ModelProto:
-    """The model with these dimensions of its inputs set, those of its outputs left to inference."""
+    """Load a model, set these dimensions of its inputs, and leave shapes of outputs to inference."""
     model = onnx.load(source)
     for value in model.graph.input:
         for dimension in value.type.tensor_type.shape.dim:
@@ -29,7 +29,7 @@ def fixed(source: Path, sizes: dict[str, int]) -> onnx.ModelProto:
 
 
 def told(name: str, found: Run) -> None:
-    """Print a run: milliseconds, and kilocycles by operator type."""
+    """Print a run: milliseconds, and thousands of cycles by operator type."""
     print(f"{name}: {found.whole_ms:.3f} ms, of it {found.npu_ms:.3f} ms with tasks")
     needs: dict[str, Counter[str]] = {}
     for layer in found.layers:

@@ -1,4 +1,4 @@
-"""Keys that are lost: random presses of step keys and letters on every machine, however busy the window is.
+"""Counts lost keys among random presses of step keys and letters on every machine, while the window is busy.
 
 npuviz bench keys
 """
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from npuviz.workbench.samples import SampleEntry
 
 PRESSES = 250
-"""On each machine."""
+"""Number of presses on each machine."""
 START = 300
-"""Cycle at which the presses begin: far from both ends of every sample."""
+"""Cycle at which the presses begin, far from both ends of every sample."""
 STEPS = {"F11": 1, "F4": -1}
 LETTERS = "cyle =0123456789"
 LOOK_SHARE = 0.3
-"""How often the window may look at what is pressed; in between, keys come faster than it draws."""
+"""Share of presses after which the window may process events; in between, keys come faster than it draws."""
 
 
 def run() -> list[Row]:
-    """Press keys in a window of its own for each machine's sample."""
+    """Press keys in a new window for each machine's sample."""
     from npuviz.workbench.samples import sample_entries
 
     entries = sample_entries()
@@ -37,7 +37,7 @@ def run() -> list[Row]:
 
 
 def press(entry: "SampleEntry", count: int, seed: int) -> int:
-    """Send so many keys to the sample of a machine; returns how many of them did nothing."""
+    """Open the sample of a machine and send `count` keys. Returns how many of them were lost."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from npuviz.ui.shell.application import Application
     from npuviz.ui.shell.headless import drop_platform_noise
@@ -59,7 +59,10 @@ def press(entry: "SampleEntry", count: int, seed: int) -> int:
 
 
 def press_keys(window: "MainWindow", count: int, seed: int) -> int:
-    """Send random keys to an open window: steps forward and back, and letters into the breakpoints' field."""
+    """Send random keys to an open window: steps forward and back, and letters into the breakpoints' field.
+
+    Returns how many were lost.
+    """
     from PySide6.QtCore import QCoreApplication
     from PySide6.QtGui import QKeySequence
     from PySide6.QtTest import QTest
@@ -92,7 +95,7 @@ def press_keys(window: "MainWindow", count: int, seed: int) -> int:
 
 
 def _in_common(wanted: str, found: str) -> int:
-    """How many letters of `wanted` stand in `found`, in their order."""
+    """Return how many letters of `wanted` are in `found`, in order from the first on."""
     count = 0
     for letter in found:
         count += count < len(wanted) and wanted[count] == letter

@@ -1,4 +1,4 @@
-"""Language models as wide and deep as real ones: time and memory to build and begin their programs."""
+"""Measures time and memory to build and start the programs of language models of realistic size."""
 
 import json
 import resource
@@ -27,7 +27,7 @@ LIMIT_MIB = 1024
 
 
 def measure(name: str, mode: str) -> tuple[float, float, int]:
-    """(seconds to build, peak MiB, tiles) of all iterations of a trace, after a stretch of the run."""
+    """Build all iterations of a trace and run CYCLES cycles. Returns (seconds to build, peak MiB, tiles)."""
     from npuviz.base.progress import NoProgress
     from npuviz.sim.stop import NO_STOPS
     from npuviz.sim.target import LoadRequest
@@ -52,7 +52,7 @@ def measure(name: str, mode: str) -> tuple[float, float, int]:
 
 
 def run() -> list[Row]:
-    """One row per model and mode, each in a process of its own."""
+    """Measure each model and mode in a separate process."""
     rows: list[Row] = []
     for name in MODELS:
         for mode in ("parity", "true"):

@@ -1,8 +1,8 @@
-"""A model of 3,500 varied operators: seconds and memory to load, compile, run and check it on each target.
+"""Measures time and memory to load, compile, run and check a model of 3,500 varied operators on each target.
 
 `python -m benchmarks.large_model` measures; with `FILE.onnx [OPERATORS]` it writes the model: residual blocks
-with squeeze and excitation, branches that are concatenated, attention, gates, pyramids that are resized and
-quantised layers, one after the other, with made weights.
+with squeeze and excitation, concatenated branches, attention, gates, resized pyramids and quantised layers,
+one after the other, with random weights.
 """
 
 import math
@@ -36,27 +36,28 @@ class _Model:
         self._generator = np.random.default_rng(16)
 
     def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one result; the name of that."""
+        """Add a node with one result. Returns the name of the result."""
         output = f"{op_type}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [output], name=output, **attributes))
         return output
 
     def parts(self, op_type: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
-        """A node with several results."""
+        """Add a node with several results. Returns their names."""
         name = f"{op_type}_{len(self.nodes)}"
         outputs = [f"{name}.{number}" for number in range(count)]
         self.nodes.append(helper.make_node(op_type, inputs, outputs, name=name, **attributes))
         return outputs
 
     def drawn(self, *shape: int, scale: float = 1.0) -> str:
-        """A weight of normal numbers that keeps the size of what it is multiplied with."""
+        """Add a weight of normal random numbers, scaled so that products keep the magnitude of the other
+        operand."""
         first, *rest = shape
         fan_in = math.prod(rest) if len(rest) > 1 else first
         values = self._generator.normal(0, scale / math.sqrt(max(1, fan_in)), shape)
         return self.constant(values.astype(np.float32))
 
     def constant(self, values: "np.ndarray | list[int] | float") -> str:
-        """A weight of these values; lists are int64, numbers are float32."""
+        """Add a weight with these values, or reuse an equal one; lists become int64, numbers float32."""
         kind = np.int64 if isinstance(values, list) else None
         array = np.asarray(np.float32(values) if isinstance(values, float) else values, kind)
         key = f"w{array.shape}{array.dtype}{hash(array.tobytes())}"
@@ -65,7 +66,7 @@ class _Model:
         return name
 
     def conv(self, x: str, outputs: int, inputs: int, **attributes: Any) -> str:
-        """A convolution with bias and padding that keeps the size (of stride 1)."""
+        """Add a convolution with bias, and padding that keeps the size at stride 1."""
         side = attributes.setdefault("kernel_shape", [1, 1])[0]
         attributes.setdefault("pads", [side // 2] * 4)
         weight = self.drawn(outputs, inputs // attributes.get("group", 1), side, side)
@@ -78,7 +79,7 @@ def _normalised(m: _Model, x: str, channels: int) -> str:
 
 
 def _residual(m: _Model, x: str) -> str:
-    """Expansion, depthwise convolution, squeeze and excitation, projection."""
+    """Add expansion, depthwise convolution, squeeze and excitation, projection."""
     wide = 2 * CHANNELS
     y = _normalised(m, m.conv(x, wide, CHANNELS), wide)
     y = m.add("HardSwish", y)
@@ -90,7 +91,7 @@ def _residual(m: _Model, x: str) -> str:
 
 
 def _branches(m: _Model, x: str) -> str:
-    """Three ways of other windows, concatenated."""
+    """Add three branches with different windows, concatenated."""
     third = CHANNELS // 3
     pooled = m.add("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
     ways = [
@@ -102,7 +103,7 @@ def _branches(m: _Model, x: str) -> str:
 
 
 def _layer_normalised(m: _Model, x: str) -> str:
-    """A layer normalisation as exporters before opset 17 write it."""
+    """Add a layer normalisation as exporters before opset 17 write it."""
     centred = m.add("Sub", x, m.add("ReduceMean", x, axes=[-1]))
     square = m.add("ReduceMean", m.add("Pow", centred, m.constant(2.0)), axes=[-1])
     root = m.add("Sqrt", m.add("Add", square, m.constant(1e-5)))
@@ -111,7 +112,8 @@ def _layer_normalised(m: _Model, x: str) -> str:
 
 
 def _attention(m: _Model, x: str) -> str:
-    """Self-attention over the pixels of a quarter of the picture, and a feed-forward part with Gelu."""
+    """Add self-attention over the pixels of the image at half resolution, and a feed-forward part with
+    Gelu."""
     small = m.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     size = (SIDE // 2) ** 2
     row = m.add("Reshape", small, m.constant([1, CHANNELS, size]))
@@ -139,7 +141,7 @@ def _attention(m: _Model, x: str) -> str:
 
 
 def _gated(m: _Model, x: str) -> str:
-    """Halves of the channels, one of which opens the other; then a part that is cut out and padded again."""
+    """Add a gate by half of the channels for the other half; then a part that is cut out and padded again."""
     left, right = m.parts("Split", 2, m.conv(x, 2 * CHANNELS, CHANNELS), axis=1)
     y = m.add("Mul", m.add("Tanh", left), m.add("Sigmoid", right))
     cut = m.add("Slice", y, m.constant([1, 1]), m.constant([SIDE - 1, SIDE - 1]), m.constant([2, 3]))
@@ -147,7 +149,8 @@ def _gated(m: _Model, x: str) -> str:
 
 
 def _pyramid(m: _Model, x: str) -> str:
-    """Down with a stride, up with a transposed convolution, and with bilinear interpolation."""
+    """Add downsampling by stride, and upsampling by a transposed convolution and by bilinear
+    interpolation."""
     low = m.add("Elu", m.conv(x, CHANNELS, CHANNELS, kernel_shape=[3, 3], strides=[2, 2]))
     up = m.add("ConvTranspose", low, m.drawn(CHANNELS, CHANNELS, 2, 2), strides=[2, 2], kernel_shape=[2, 2])
     scales = m.constant(np.array([1, 1, 2, 2], np.float32))
@@ -156,13 +159,13 @@ def _pyramid(m: _Model, x: str) -> str:
 
 
 def _quantised(m: _Model, x: str) -> str:
-    """A convolution between quantised tensors."""
+    """Add a convolution between quantised tensors."""
     zero = m.constant(np.array(128, np.uint8))
     scale = m.constant(0.05)
     y = m.add("DequantizeLinear", m.add("QuantizeLinear", x, scale, zero), scale, zero)
     y = m.add("Relu", m.conv(y, CHANNELS, CHANNELS, kernel_shape=[3, 3]))
     y = m.add("DequantizeLinear", m.add("QuantizeLinear", y, scale, zero), scale, zero)
-    # Keeps the sizes of a long chain where the types can hold them.
+    # Keeps the magnitude of values in a long chain within the range of the types.
     mean = m.add("ReduceMean", m.add("Abs", m.add("Add", x, y)), axes=[1, 2, 3])
     return m.add("Div", m.add("Add", x, y), m.add("Max", mean, m.constant(0.5)))
 
@@ -171,7 +174,7 @@ BLOCKS = (_residual, _branches, _attention, _gated, _pyramid, _quantised)
 
 
 def made_model(operators: int = OPERATORS) -> onnx.ModelProto:
-    """A model of at least so many operators, with one input (1 x 3 x 28 x 28) and ten classes."""
+    """Make a model of at least this many operators, with one input (1 x 3 x 28 x 28) and ten classes."""
     m = _Model()
     x = m.conv("image", CHANNELS, 3, kernel_shape=[3, 3], strides=[2, 2])
     blocks = _endless()
@@ -192,7 +195,7 @@ def _endless() -> Iterator[Any]:
 
 
 def run() -> list[Row]:
-    """Seconds of the processor and peak memory of `npuviz run --check`, one target after the other."""
+    """Measure processor time and peak memory of `npuviz run --check`, one target after the other."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="npuviz-") as folder:
         path = Path(folder) / "large.onnx"
@@ -210,7 +213,7 @@ def run() -> list[Row]:
 
 
 def main() -> int:
-    """Write the model, or measure and print; exit code 1 where a run did not end well."""
+    """Write the model, or measure and print. Returns 1 if a run failed, else 0."""
     if len(sys.argv) > 1:
         onnx.save(made_model(int(sys.argv[2]) if len(sys.argv) > 2 else OPERATORS), sys.argv[1])
         return 0

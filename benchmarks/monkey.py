@@ -1,4 +1,4 @@
-"""A monkey at the window: random keys, clicks, drags and wheels on every machine; nothing may raise.
+"""Sends random keys, clicks, drags and wheel events to the window on every machine; nothing may raise.
 
 npuviz bench monkey
 python -m benchmarks.monkey wavelet 5000 [SEED]
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from npuviz.ui.shell.main_window import MainWindow
 
 EVENTS = 5000
-"""On each machine."""
+"""Number of events on each machine."""
 SETTLE_EVERY = 50
 RUN_SECONDS = 1.0
-"""What runs for longer is cancelled."""
+"""A job that runs for longer is cancelled."""
 CANCEL_SECONDS = 30.0
-"""So soon anything must have ended that was cancelled, on a busy computer too."""
+"""Time within which a cancelled job must end, even on a busy computer."""
 KEYS = (
     "F11 F4 F10 Shift+F4 F5 F6 F7 Shift+F5 F8 F12 F9 Escape Tab Shift+Tab Return Space Delete Up Down "
     "Left Right PgUp PgDown Home End Ctrl+Z Ctrl+Y Ctrl+F Ctrl+C Ctrl+T Ctrl+B Ctrl+P Ctrl+Shift+P "
@@ -32,11 +32,11 @@ KEYS = (
 )
 """Ctrl+O, Ctrl+S and Ctrl+W are left out, as are the commands below in the palette."""
 LEFT_OUT = ("file.", "trace.export", "trace.compare", "help.")
-"""Beginnings of the names of commands that end in dialogs, or close what is open."""
+"""Prefixes of commands that open dialogs or close the session."""
 
 
 def run() -> list[Row]:
-    """Let the monkey play with the sample of each machine."""
+    """Send random events to the sample of each machine."""
     from npuviz.workbench.samples import sample_entries
 
     rows: list[Row] = []
@@ -47,7 +47,8 @@ def run() -> list[Row]:
 
 
 def play(target: str, count: int, seed: int) -> list[str]:
-    """Send `count` random events to a window with a machine's sample; returns what was raised, as text."""
+    """Send `count` random events to a window with a machine's sample. Returns the raised exceptions as
+    text."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from npuviz.ui.shell.application import Application
     from npuviz.ui.shell.headless import drop_platform_noise
@@ -83,7 +84,7 @@ def play(target: str, count: int, seed: int) -> list[str]:
 
 
 class _Monkey:
-    """Chooses events at random, from a seed."""
+    """Chooses random events from a seed."""
 
     def __init__(self, window: "MainWindow", seed: int) -> None:
         self._window = window
@@ -96,7 +97,7 @@ class _Monkey:
         window.commands.run = run
 
     def act(self) -> None:
-        """One event, sent as the window system would send it."""
+        """Send one event, as the window system would send it."""
         from PySide6.QtCore import QPoint, Qt
         from PySide6.QtTest import QTest
         from PySide6.QtWidgets import QApplication, QMenu
@@ -104,7 +105,7 @@ class _Monkey:
         choose = self._random
         popup = QApplication.activePopupWidget()
         if popup is not None and (isinstance(popup, QMenu) or choose.random() < 0.5):
-            # Entries of context menus may open dialogs of the system: they are looked at, not chosen.
+            # Entries of context menus may open dialogs of the system, so menus are opened and closed again.
             popup.close()
             return
         if choose.random() < 0.4:
@@ -160,7 +161,7 @@ class _Monkey:
 
 
 def _open(window: "MainWindow") -> None:
-    """Wait however long opening takes: on the start page the monkey would meet a dialog of the system."""
+    """Wait until the sample is open: events on the start page would open a dialog of the system."""
     from npuviz.ui.shell.headless import pause
 
     while window.model.is_busy:
@@ -170,7 +171,8 @@ def _open(window: "MainWindow") -> None:
 
 
 def _settle(window: "MainWindow") -> list[str]:
-    """Let the window finish what it does, but cancel what takes long; returns what cannot be cancelled."""
+    """Wait until the window is idle, and cancel jobs that take long. Returns a fault for one that does not
+    end."""
     from npuviz.ui.shell.headless import pause
 
     if not _wait_idle(window, RUN_SECONDS):
@@ -182,7 +184,7 @@ def _settle(window: "MainWindow") -> list[str]:
 
 
 def _wait_idle(window: "MainWindow", seconds: float) -> bool:
-    """Whether the window has nothing to do before this time is over."""
+    """Wait at most `seconds` until the window is idle. Returns whether it is."""
     from PySide6.QtCore import QDeadlineTimer
 
     from npuviz.ui.shell.headless import pause
@@ -194,7 +196,7 @@ def _wait_idle(window: "MainWindow", seconds: float) -> bool:
 
 
 def _after(window: "MainWindow") -> list[str]:
-    """Whether the window still obeys: layouts come back, a step steps."""
+    """Check that the window still works: layouts are restored, a step advances by a cycle. Returns faults."""
     failures: list[str] = []
     window.palette_box.dismiss()
     for command in ("view.layout.stepping", "view.reset_layout", "debug.restart"):

@@ -1,4 +1,4 @@
-"""The NeuronCore machine: simulated times beside published ones, and the seconds that work takes here."""
+"""Compares simulated times of the NeuronCore with published ones, and measures compilation and simulation."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ from npuviz.workbench.recording import ProgramResolver, schema_of
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 NEFF = Path(__file__).resolve().parents[2] / "shared" / "real" / "neff" / "matmul_small.neff"
-"""A vendor's file, not ours to hand on: beside the checkout, or named by NPUVIZ_REAL_NEFF."""
+"""A vendor's file that may not be redistributed: beside the checkout, or named by NPUVIZ_REAL_NEFF."""
 FOREVER = 1 << 40
 REPEATS = 3
 CHAIN = 9
@@ -68,7 +68,7 @@ def run() -> list[Row]:
 
 
 def published_rows() -> list[Row]:
-    """Simulated times that have a measured one of the hardware beside them."""
+    """Simulate programs whose time on hardware is published."""
     milliseconds, busy = product_time()
     return [
         Row("bf16 matmul 4096x8192x8192, trn1", milliseconds, "ms", "5.99 to 7.7 (hardware 6.97)"),
@@ -79,7 +79,8 @@ def published_rows() -> list[Row]:
 
 
 def product_time() -> tuple[float, float]:
-    """(simulated milliseconds, PE busy in percent) of the product of two large matrices."""
+    """Simulate the product of two large matrices. Returns (milliseconds, percent of cycles in which PE is
+    busy)."""
     m, k, n = PRODUCT
     ends = [
         helper.make_tensor_value_info(name, TensorProto.BFLOAT16, shape)
@@ -97,7 +98,8 @@ def product_time() -> tuple[float, float]:
 
 
 def transfer_time() -> float:
-    """Nanoseconds that one DMA engine of trn2 is busy with [4, 4096] of bf16 and its semaphore write."""
+    """Return the nanoseconds that a DMA engine of trn2 is busy with [4, 4096] of bf16 and its semaphore
+    write."""
     spec, _ = make_spec("trn2", None, {"max_queues": "1"})
     builder = Builder(Graph("transfer", (), (), (), ()), spec)
     builder.dma.fetch(builder.hbm.constant(np.zeros((4, 4096), numpy_dtype("bfloat16"))))
@@ -107,7 +109,7 @@ def transfer_time() -> float:
 
 
 def chain_time() -> float:
-    """Nanoseconds from one Scalar instruction to the next that needs its result, on trn1."""
+    """Return the nanoseconds from one Scalar instruction to the next that needs its result, on trn1."""
     spec, _ = make_spec("trn1")
     builder = Builder(Graph("chain", (), (), (), ()), spec)
     tile = builder.tiles.sbuf(1, (1,), "float32")
@@ -120,14 +122,14 @@ def chain_time() -> float:
 
 
 def built(builder: Builder, spec: NeuronSpec) -> Machine:
-    """The machine of what a builder holds."""
+    """Build a machine for the program of a builder."""
     compiled = Compiled(builder.graph, assemble(builder, {}))
     program = make_program(LoadRequest(Path("built.onnx")), spec, (), compiled)
     return TARGET.build(spec, program)
 
 
 def finished(machine: Machine) -> NeuronMachine:
-    """The machine at its end, without recording. Raises RuntimeError if it stops elsewhere."""
+    """Run a machine to its end, without recording, and return it. Raises RuntimeError if it stops before."""
     assert isinstance(machine, NeuronMachine)
     stop = machine.advance(FOREVER, NO_STOPS, None)
     if stop.kind is not StopKind.FINISHED:
@@ -136,17 +138,17 @@ def finished(machine: Machine) -> NeuronMachine:
 
 
 def _busy(machine: NeuronMachine, unit: str) -> int:
-    """Busy cycles of a unit."""
+    """Return the busy cycles of a unit."""
     return {name: busy for name, busy, _ in machine.summary().units}[unit]
 
 
 def pe_busy(machine: NeuronMachine) -> float:
-    """Percent of all cycles that PE worked."""
+    """Return the percentage of cycles in which PE is busy."""
     return 100 * _busy(machine, "Core[0].PE") / machine.cycle
 
 
 def resnet_rows() -> list[Row]:
-    """Seconds of this process for light_resnet50, warm."""
+    """Measure the seconds for light_resnet50, best of several runs."""
     path = LIGHT / "light_resnet50.onnx"
     compiling = recording = whole = float("inf")
     for _ in range(REPEATS):
@@ -163,7 +165,7 @@ def resnet_rows() -> list[Row]:
 
 
 def recorded_seconds(spec: NeuronSpec, program: Program) -> float:
-    """Seconds from the first cycle to the last with every event recorded."""
+    """Measure the seconds of a run with every event recorded."""
     machine = TARGET.build(spec, program)
     buffer = EventBuffer(max(1 << 16, 4 * machine.event_rows_per_cycle))
     schema = schema_of(machine.description, machine.program)
@@ -176,7 +178,7 @@ def recorded_seconds(spec: NeuronSpec, program: Program) -> float:
 
 
 def seconds_with_values(spec: NeuronSpec, program: Program) -> float:
-    """Seconds to the last cycle and until the contents of all memories at it are known."""
+    """Measure the seconds of a run and the computation of all values at its end."""
     built_machine = TARGET.build(spec, program)
     begin = time.perf_counter()
     machine = finished(built_machine)
@@ -186,7 +188,7 @@ def seconds_with_values(spec: NeuronSpec, program: Program) -> float:
 
 
 def light_rows() -> list[Row]:
-    """Simulated time and PE use of the light models, for comparing versions."""
+    """Simulate the light models: time and PE use, to compare versions."""
     rows: list[Row] = []
     for path in sorted(LIGHT.glob("light_*.onnx")):
         spec, program = TARGET.load(LoadRequest(path), NoProgress())
@@ -198,12 +200,12 @@ def light_rows() -> list[Row]:
 
 
 def window_row() -> Row:
-    """Seconds from the start of a process until its window shows a vendor's NEFF."""
+    """Measure the seconds from the start of a process until its window shows a vendor's NEFF."""
     path = Path(os.environ.get("NPUVIZ_REAL_NEFF", NEFF))
     name, figure = "matmul_small.neff to a usable window", "under 2 s"
     if not path.exists():
         return Row(f"{name} (no {path.name} here)", float("nan"), "s", figure)
-    # Warm means that Python's compiled files are there, as after an installation.
+    # Let Python write bytecode files, so that they exist from the second run on, as after an installation.
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "PYTHONDONTWRITEBYTECODE": ""}
     taken: list[float] = []
     for _ in range(REPEATS):

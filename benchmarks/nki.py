@@ -1,12 +1,12 @@
-"""NKI kernels: whose values are right, what is refused and why, and times beside those of hardware.
+"""Judges NKI kernels: right values, refusals with reasons, and simulated times against those of hardware.
 
-    npuviz bench nki                    the samples of this checkout, and how soon a kernel can be looked at
+    npuviz bench nki                    the samples of this checkout, and how long opening a kernel takes
     npuviz bench nki --corpus DIR       and every file below DIR that imports NKI, a table by repository
 
-Repositories are folders named owner+name in DIR; else DIR is one. Files of tests run under the stand-ins,
-those of nki-library in its simulation mode; kernels with a numpy reference of NKIBench are compared with
-it, others with the calls of nki_cases.py; what is left is imported. Each file in a process of its own, which
-also finds what is on PYTHONPATH (torch, where the tests want it).
+Repositories are the folders named owner+name in DIR, else DIR itself. Test files run with stand-ins for NKI,
+those of nki-library in its simulation mode; kernels with a numpy reference of NKIBench are compared with it,
+others with the calls of nki_cases.py; all other files are only imported. Each file runs in a separate
+process, with PYTHONPATH (for torch, if tests need it).
 """
 
 import csv
@@ -30,7 +30,7 @@ from npuviz.targets.neuroncore.nki.sniffing import imports_nki
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS = 600
-"""For which a file may run."""
+"""Time limit of a file."""
 VERDICTS = ("right", "wrong", "refused", "failed", "elsewhere")
 PUBLISHED = {
     "silu_M4096_N7168_0": (1.333, 234.9),
@@ -41,7 +41,7 @@ PUBLISHED = {
     "bmm_B16_M4096_K64_N4096_0": (4.611, 1107.4),
     "mamba_M7168_C256_S16_0": (2.889, 134.0),
 }
-"""Milliseconds on trn1, and megabytes of HBM read and written less those of spilled tiles.
+"""Kernel -> milliseconds on trn1, and megabytes of HBM read and written, without those of spilled tiles.
 
 Ref: BENCH, experiments/full_complete_local/profile_results.csv."""
 _REFERENCE = re.compile(r"^(?P<op>[a-z_0-9]+?)_(?P<shape>[A-Z]+\d.*)_numpy_\d+$")
@@ -66,12 +66,12 @@ def _samples() -> list[Row]:
 
 
 def _search_path() -> str:
-    """This checkout, and what the caller has there."""
+    """Return PYTHONPATH with this checkout in front."""
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
 
 
 def _judged(kind: str, path: Path, *more: str) -> dict[str, Any]:
-    """What benchmarks.nki_judge says about a file."""
+    """Run benchmarks.nki_judge on a file, and return its result."""
     environment = {**os.environ, "NPUVIZ_KERNELS": "wait", "PYTHONPATH": _search_path()}
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     command = [sys.executable, "-m", "benchmarks.nki_judge", kind, str(path), *more]
@@ -89,13 +89,13 @@ def _judged(kind: str, path: Path, *more: str) -> dict[str, Any]:
 
 
 def _corpora(folder: Path) -> list[Path]:
-    """The repositories in a folder, where their names are owner+name; else the folder itself."""
+    """Return the folders named owner+name in a folder, else the folder itself."""
     found = sorted(path for path in folder.iterdir() if path.is_dir() and "+" in path.name)
     return found or [folder]
 
 
 def _corpus(folder: Path) -> list[Row]:
-    """What became of each kernel of a repository: counts by generation, and why the others are not right."""
+    """Judge each kernel of a repository: counts by generation, and the reasons why kernels are not right."""
     references = _references(folder)
     found: dict[int, list[dict[str, Any]]] = {1: [], 2: []}
     times: list[tuple[Path, str, dict[str, Any]]] = []
@@ -119,7 +119,7 @@ def _corpus(folder: Path) -> list[Row]:
         nothing = [{"verdict": "elsewhere", "reason": "none of its tests ran: they skip themselves"}]
         results = judged["results"] or nothing if "results" in judged else [judged]
         said = ", ".join(f"{count} {name}" for name, count in Counter(r["verdict"] for r in results).items())
-        sys.stderr.write(f"{folder.name}/{path.relative_to(folder)}: {said}\n")  # the table comes after hours
+        sys.stderr.write(f"{folder.name}/{path.relative_to(folder)}: {said}\n")  # the table may take hours
         for each in results:
             found[generation].append({"file": path.name, **each})
     rows = [
@@ -130,7 +130,7 @@ def _corpus(folder: Path) -> list[Row]:
 
 
 def _generation_rows(corpus: str, generation: int, results: Sequence[dict[str, Any]]) -> list[Row]:
-    """The table of one corpus in one generation; each reason with the first place where it comes up."""
+    """Make the rows of one corpus and generation, with each reason and the first place where it occurs."""
     counts = Counter(each["verdict"] for each in results)
     only_read = counts.pop("imported", 0)
     total = sum(counts.values())
@@ -159,7 +159,7 @@ def _generation_rows(corpus: str, generation: int, results: Sequence[dict[str, A
 
 
 def _references(folder: Path) -> dict[str, Path]:
-    """numpy references by operator, as NKIBench names them."""
+    """Find the numpy references of NKIBench, by operator."""
     found: dict[str, Path] = {}
     for path in sorted(folder.rglob("*_numpy_*.py")):
         match = _REFERENCE.match(path.stem)
@@ -169,7 +169,8 @@ def _references(folder: Path) -> dict[str, Path]:
 
 
 def _reference_of(path: Path, references: dict[str, Path]) -> tuple[Path, str] | None:
-    """(reference, machine) of a kernel file: its own in NKIBench, that of its operator for its variants."""
+    """Return (reference, preset) of a kernel file: the kernel's own in NKIBench, that of the operator for a
+    variant."""
     if path.parent.name == "kernels":
         stem = path.stem.rpartition("_")[0]
         for reference in references.values():
@@ -181,7 +182,7 @@ def _reference_of(path: Path, references: dict[str, Path]) -> tuple[Path, str] |
 
 
 def _time_rows(judged: Sequence[tuple[Path, str, dict[str, Any]]]) -> list[Row]:
-    """Simulated times beside published ones."""
+    """Make rows of simulated times with published ones."""
     rows: list[Row] = []
     distances: list[float] = []
     variants: dict[Path, list[tuple[float, float]]] = {}
@@ -209,7 +210,8 @@ def _time_rows(judged: Sequence[tuple[Path, str, dict[str, Any]]]) -> list[Row]:
 
 
 def _variant_ms(path: Path) -> float | None:
-    """The published time of a variant, from the table beside its folder."""
+    """Return the published time of a variant in milliseconds, from the table next to its folder; None if
+    absent."""
     table = path.parents[1] / "benchmark.csv"
     if not table.is_file():
         return None
@@ -221,7 +223,7 @@ def _variant_ms(path: Path) -> float | None:
 
 
 def _rank(name: str, pairs: Sequence[tuple[float, float]]) -> Row:
-    """Spearman's rank correlation of published and simulated times of one operator's variants."""
+    """Compute Spearman's rank correlation of published and simulated times of an operator's variants."""
     ranks = [np.argsort(np.argsort(values)) for values in zip(*pairs, strict=True)]
     found = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
     best = min(pairs)

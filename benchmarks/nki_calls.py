@@ -58,7 +58,7 @@ def kernel(x, xh, xn):
     return out
 """,
 }
-"""Kernels around a call."""
+"""Generation -> kernel in which CALL is replaced by a call."""
 TAKES_ANY = frozenset(
     (
         *("affine_range", "sequential_range", "static_range", "dynamic_range", "arange"),
@@ -66,7 +66,7 @@ TAKES_ANY = frozenset(
         *("skip_middle_end_transformations", "alloc", "mod_alloc"),
     )
 )
-"""Functions whose parameters have no names here."""
+"""Functions whose parameter names are not checked."""
 
 _UNARY = (
     *("abs", "arctan", "ceil", "cos", "erf", "erf_dx", "exp", "floor", "gelu", "gelu_apprx_sigmoid"),

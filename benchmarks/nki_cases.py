@@ -1,7 +1,7 @@
-"""Calls of public kernels that have no numpy test beside them: their inputs, and what they should return.
+"""Calls of public kernels without a numpy test: inputs, and the results that they should return.
 
-Only kernels whose harness or docstring says what they compute. A case is found by the end of its file's path;
-nothing of the kernels themselves is here.
+Only for kernels whose harness or docstring says what they compute. A case is found by the end of its file's
+path; this file contains no code of the kernels.
 """
 
 import math
@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.nki.kernel import Kernel
 
 Array = Any
 Pairs = Sequence[tuple[Array, Array]]
-"""(what the kernel returned, what it should have returned)"""
+"""Pairs of (result of the kernel, expected result)."""
 Case = Callable[[ModuleType], Pairs]
 _DRAW = np.random.default_rng(0)
 
@@ -44,12 +44,12 @@ def _softmax(x: Array) -> Array:
 
 
 def _attention(q: Array, k: Array, v: Array, scale: float = 1.0) -> Array:
-    """q [.., s, d], k [.., d, t], v [.., t, e]."""
+    """Compute attention. q [.., s, d], k [.., d, t], v [.., t, e]"""
     return _softmax(_exact(q) @ _exact(k) * scale) @ _exact(v)
 
 
 def _convolution(x: Array, w: Array, bias: Array, pool: int = 1) -> Array:
-    """Without padding; `pool`: the largest of pool x pool."""
+    """Compute a convolution without padding, with max pooling over pool x pool."""
     batch, _, height, width = x.shape
     count, _, rows, columns = w.shape
     high, wide = height - rows + 1, width - columns + 1
@@ -62,7 +62,7 @@ def _convolution(x: Array, w: Array, bias: Array, pool: int = 1) -> Array:
 
 
 def _named(module: ModuleType, *names: str) -> Any:
-    """The first of several names that the module has, else its last kernel."""
+    """Return the first of several names that a module has, else its last kernel."""
     for name in names:
         if hasattr(module, name):
             return getattr(module, name)
@@ -70,7 +70,7 @@ def _named(module: ModuleType, *names: str) -> Any:
 
 
 def kernel_count(module: ModuleType) -> int:
-    """Functions under nki.jit in a module."""
+    """Count the functions under nki.jit in a module."""
     return sum(isinstance(value, Kernel) for value in vars(module).values())
 
 
@@ -412,6 +412,6 @@ _TABLE: dict[str, dict[str, Case]] = {
 
 
 def cases_of(path: Path) -> dict[str, Case]:
-    """The cases of a kernel file by name; none where nothing is known."""
+    """Return the cases of a kernel file by name, {} if it has none."""
     text = path.as_posix()
     return next((cases for end, cases in _TABLE.items() if text.endswith(f"/{end}")), {})

@@ -1,11 +1,11 @@
-"""Every function of NKI that is documented, and whether it runs here.
+"""Checks for every documented function of NKI whether it runs in npuviz.
 
     python -m benchmarks.nki_documented            a table by module; what does not run, with the reason
     python -m benchmarks.nki_documented --all      every function
 
 nki_documented.txt lists the functions with their parameters, of SDK 2.26 (neuronxcc.nki, generation 1) and
-SDK 2.32 (nki, generation 2; there the methods of a tensor too). A function runs if its parameters are taken
-and a kernel that calls it once runs to its end. Values are not compared here: the tests of nki do that.
+SDK 2.32 (nki, generation 2, with the methods of tensors). A function runs if it accepts its documented
+parameters and a kernel that calls it once runs to its end. Values are not compared: the tests of nki do that.
 """
 
 import importlib
@@ -43,7 +43,7 @@ class Function:
 
 
 def documented() -> list[Function]:
-    """All of them."""
+    """Read all documented functions."""
     found: list[Function] = []
     for line in LIST.read_text(encoding="utf-8").splitlines():
         module, _, rest = line.partition(" ")
@@ -53,7 +53,7 @@ def documented() -> list[Function]:
 
 
 def problem(function: Function, folder: Path) -> str:
-    """Why a function does not run, "" if it does."""
+    """Return why a function does not run, "" if it does."""
     sys.path.insert(0, str(SHIMS))
     try:
         return _missing(function) or _stopped(function, folder)

@@ -1,6 +1,6 @@
-"""How long kernels take until they can be looked at, and whether documented errors are told with their line.
+"""Measures how long opening kernels takes, and checks that documented errors are reported with their line.
 
-Seconds are those of processors, so that neighbours on the machine change nothing.
+Times are processor times, which other processes on the computer affect little.
 """
 
 import json
@@ -54,12 +54,12 @@ window.close()
 
 
 def run() -> list[Row]:
-    """Rows of the table."""
+    """Measure everything."""
     return [*_long_kernel(), _stepping(), _errors()]
 
 
 def _long_kernel() -> list[Row]:
-    """Tracing, lowering and simulating a kernel of many instructions; the best of several runs."""
+    """Measure tracing, lowering and simulating a kernel of many instructions; best of several runs."""
     import tempfile
 
     from npuviz.base.progress import NoProgress
@@ -92,7 +92,8 @@ def _long_kernel() -> list[Row]:
 
 
 def _stepping() -> Row:
-    """From opening the sample `flash_attention` in the window to its first step, all panels drawn."""
+    """Measure opening the sample `flash_attention` in the window and its first step, with all panels
+    drawn."""
     sample = ROOT / "sample_models" / "nki" / "flash_attention.py"
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     found: list[float] = []
@@ -111,7 +112,7 @@ def _stepping() -> Row:
 
 
 def _errors() -> Row:
-    """Documented errors by name, each with its line: what the tests of errors say."""
+    """Run the tests of documented errors, and count those that pass."""
     tests = ROOT / "tests" / "targets" / "neuroncore" / "nki" / "test_errors.py"
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", str(tests)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)

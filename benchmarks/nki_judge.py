@@ -1,6 +1,6 @@
-"""Judges one file of NKI kernels in a process of its own; prints what it found as one line of JSON.
+"""Judges one file of NKI kernels, run as a separate process; prints the result as one line of JSON.
 
-    python -m benchmarks.nki_judge tests FILE                     its unit tests, under the stand-ins
+    python -m benchmarks.nki_judge tests FILE                     its unit tests, with stand-ins for NKI
     python -m benchmarks.nki_judge library FILE                   those of nki-library, in simulation mode
     python -m benchmarks.nki_judge cases FILE                     its kernels on the calls of nki_cases.py
     python -m benchmarks.nki_judge kernel FILE REFERENCE PRESET   its kernel against a numpy reference
@@ -8,8 +8,8 @@
                                                                   KEY=VALUE are settings of the machine
     python -m benchmarks.nki_judge file FILE                      whether it can be imported
 
-A verdict is "right", "wrong" (other values than the reference), "refused" (npuviz says that it does not
-run this), "elsewhere" (something is missing that is not npuviz's: a package, a fixture) or "failed".
+A verdict is "right", "wrong" (other values than the reference), "refused" (npuviz says that it does not run
+this), "elsewhere" (something outside of npuviz is missing: a package, a fixture) or "failed".
 """
 
 import importlib
@@ -42,14 +42,14 @@ from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.tables import Tables
 
 MARK = "@@ "
-"""Stands before the line of JSON: what the file prints comes first."""
+"""Prefix of the line of JSON, which follows the output of the file itself."""
 LIMITS = {"float32": 2e-5, "bfloat16": 1e-2, "float16": 1e-2}
-"""Largest relative L2 distance that is right, by the type of the output."""
+"""Type of the output -> largest relative L2 distance that counts as right."""
 _NOT_OURS = ("ModuleNotFoundError", "fixture '", "ImportError: cannot import name 'XLA")
 
 
 def verdict_of(error: BaseException | str) -> tuple[str, str]:
-    """(verdict, reason) of an exception or of what pytest says about one."""
+    """Return (verdict, reason) for an exception, or for pytest's text about one."""
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     first = next((line for line in text.splitlines() if line.strip()), "")
     if any(mark in text for mark in _NOT_OURS) and "neuronxcc.nki" not in first:
@@ -66,7 +66,7 @@ class _Watcher:
         self.found: list[dict[str, Any]] = []
 
     def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> None:
-        """One phase of a test ended."""
+        """Note the verdict when a phase of a test has ended."""
         if call.excinfo is not None and call.excinfo.typename not in ("Skipped", "XFailed"):
             expected = item.get_closest_marker("xfail") or getattr(
                 getattr(item, "function", None), "__unittest_expecting_failure__", False
@@ -77,7 +77,7 @@ class _Watcher:
             self.found.append({"name": item.name, "verdict": "right", "reason": ""})
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file was collected, or could not be."""
+        """Note the verdict if a file could not be collected."""
         if report.failed:
             lines = [line[2:] for line in str(report.longrepr).splitlines() if line.startswith("E ")]
             verdict, reason = verdict_of((lines or [str(report.longrepr)])[0].strip())
@@ -93,7 +93,7 @@ def tests(path: Path) -> dict[str, Any]:
 
 
 def library(path: Path) -> dict[str, Any]:
-    """Run the quick tests of a file of nki-library, whose checks are its own, on npuviz as its simulator."""
+    """Run the quick tests of a file of nki-library, with its own checks, on npuviz as its simulator."""
     from benchmarks import nki_simulator
 
     root = next(each for each in path.parents if (each / "src" / "nkilib_src").is_dir())
@@ -107,7 +107,7 @@ def library(path: Path) -> dict[str, Any]:
 
 
 def cases(path: Path) -> dict[str, Any]:
-    """Run the kernels of a file on calls whose results are known."""
+    """Run the kernels of a file with the calls of nki_cases.py, and compare the results."""
     found: list[dict[str, Any]] = []
     with missing_packages():
         module = _in_package(path)
@@ -127,7 +127,7 @@ def cases(path: Path) -> dict[str, Any]:
 
 
 def _in_package(path: Path) -> ModuleType:
-    """The module of a file, by its full name if it lies in a package."""
+    """Import a file, by its full name if it is in a package."""
     names, folder = [path.stem], path.parent
     while (folder / "__init__.py").is_file():
         names.insert(0, folder.name)
@@ -148,7 +148,7 @@ def _imported(path: Path) -> ModuleType:
 
 
 def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
-    """Run a kernel on the inputs of its reference and compare."""
+    """Run a kernel on the inputs of its reference, and compare the results."""
     module, wanted = _imported(path), _imported(reference)
     np.random.seed(0)  # noqa: NPY002 - the generator that the references draw from
     inputs = wanted.get_inputs()
@@ -179,7 +179,7 @@ def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
 
 
 def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str, Any]:
-    """How long a kernel takes on the machine; its values are not looked at."""
+    """Simulate the time of a kernel, without its values. settings  KEY=VALUE of the machine"""
     module, wanted = _imported(path), _imported(reference)
     inputs = wanted.get_inputs()
     spec = make_spec(preset, None, dict(each.split("=", 1) for each in settings))[0]
@@ -199,7 +199,8 @@ def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str,
 
 
 def engine_work(tables: Tables, spec: NeuronSpec) -> dict[str, float]:
-    """Milliseconds that the instructions of Tensor, Scalar and Vector occupy them for, waits left out."""
+    """Return the milliseconds that instructions occupy the Tensor, Scalar and Vector engines, without
+    waits."""
     code = tables.instructions
     cycles = to_base(issue_cycles(code, spec), code["engine"], spec)
     engines = {"PE": Engine.PE, "Scl": Engine.ACTIVATION, "Vec": Engine.DVE}
@@ -209,7 +210,8 @@ def engine_work(tables: Tables, spec: NeuronSpec) -> dict[str, float]:
 
 
 def moved_bytes(tables: Tables) -> dict[str, int]:
-    """Bytes that transfers read from HBM and write to it, and those of tiles that were saved there."""
+    """Return the bytes that transfers read from HBM and write to it, and the parts of these for spilled
+    tiles."""
     saved = {each.id for each in tables.variables if ".saved." in each.name}
     descriptors = [each for transfer in tables.transfers for each in transfer.descriptors]
     reads = [access for each in descriptors for access in each.sources if access.variable >= 0]
@@ -223,7 +225,7 @@ def moved_bytes(tables: Tables) -> dict[str, int]:
 
 
 def _distance(a: Any, b: Any) -> float:
-    """Relative L2 distance; infinite where something is no number or has another shape."""
+    """Return the relative L2 distance; infinite for NaN, infinities or different shapes."""
     got, wanted = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if got.shape != wanted.shape:
         return float("inf")
@@ -238,7 +240,7 @@ def file(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Judge what the command line names."""
+    """Judge the file of the command line."""
     kind, path = sys.argv[1], Path(sys.argv[2])
     sys.path.insert(0, str(SHIMS))
     try:

@@ -1,7 +1,7 @@
-"""npuviz under the names by which the tests of nki-library ask for a simulator (`nki_cpu_simulator`).
+"""Provides npuviz under the name of the simulator that tests of nki-library import (`nki_cpu_simulator`).
 
-What their harness imports beside that (remote hosts, metrics, uploads) becomes mocks: in simulation mode
-none of it is used. torch, pytest-html and allpairspy must be there: put them on PYTHONPATH.
+Other imports of their harness (remote hosts, metrics, uploads) become mocks, since simulation mode does not
+use them. Needs torch, pytest-html and allpairspy: put them on PYTHONPATH.
 """
 
 import importlib
@@ -26,23 +26,23 @@ _MOCKED = (
 
 
 class _Mocks(MetaPathFinder, Loader):
-    """Packages that are not there, and modules of the harness that its public repository leaves out."""
+    """Finds mocks for missing packages, and for modules of the harness that its public repository lacks."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a mocked module."""
+        """Return the spec of a mocked module, None for others."""
         is_mocked = fullname.partition(".")[0] in _MOCKED or fullname.startswith("test.utils.")
         return ModuleSpec(fullname, self, is_package=True) if is_mocked else None
 
     def create_module(self, spec: ModuleSpec) -> Any:
-        """A mock that has every name."""
+        """Make a mock that has every attribute."""
         made = MagicMock(name=spec.name)
         made.__path__, made.__spec__, made.__name__ = [], spec, spec.name
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run."""
+        """Do nothing: a mock has no code."""
 
 
 def _module(name: str, like: ModuleType | None = None, **more: Any) -> Any:
@@ -55,7 +55,7 @@ def _module(name: str, like: ModuleType | None = None, **more: Any) -> Any:
 
 
 def install() -> None:
-    """Make `import nki_cpu_simulator` find npuviz, and the harness its packages."""
+    """Install npuviz as `nki_cpu_simulator`, and mocks of the harness's packages."""
     isa, language, typing = (importlib.import_module(f"nki.{name}") for name in ("isa", "language", "typing"))
     nki = importlib.import_module("nki")
     language.__dict__["dtypes"] = language
@@ -84,9 +84,10 @@ def install() -> None:
 
 
 class Harness:
-    """A plugin of pytest."""
+    """A pytest plugin that adapts the harness."""
 
     def pytest_sessionstart(self, session: Any) -> None:
-        """In simulation nothing is compiled, which the harness looks at nevertheless."""
+        """Set the attribute for a compiled kernel, which the harness reads although simulation compiles
+        nothing."""
         module = importlib.import_module("test.utils.test_orchestrator")
         module.Orchestrator._compiled_kernel = None  # noqa: SLF001 - set before its tests read it

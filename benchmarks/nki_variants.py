@@ -1,19 +1,18 @@
-"""Variants of one operator: in which order the machine puts them, beside what was measured on hardware.
+"""Ranks variants of one operator by simulated time, and compares with the ranks measured on hardware.
 
     python -m benchmarks.nki_variants VARIANTS BENCH [OPERATOR ...] [KEY=VALUE ...]
 
-VARIANTS is a checkout of KDA (workspaces/OPERATOR/benchmark.csv and runs/*.py, measured on trn2), BENCH that
-of AccelOpt, whose NKIBench has the kernel that they begin with and the inputs. KEY=VALUE are settings of the
-machine.
+VARIANTS is a checkout of KDA (workspaces/OPERATOR/benchmark.csv and runs/*.py, measured on trn2), BENCH one
+of AccelOpt, whose NKIBench has the original kernel and the inputs. KEY=VALUE are settings of the machine.
 
-The published times are medians of samples of which about half are 0.01 ms and the others the whole time
-(their authors: min 0.01 ms, p90 twice the median, cv 0.99; the profile's total time by the median is 2.0 to
-2.3): most are half of the time, some are all of it. A time is doubled where it is impossible: where an engine
-or DMA needs longer for the documented work, or published shares of engines or DMA leave them less than that;
-and where nothing is said, if most of the operator's others are.
+The published times are medians of samples of which about half are 0.01 ms and the others the real time
+(published: min 0.01 ms, p90 twice the median, cv 0.99; the total time of the profile is 2.0 to 2.3 times the
+median): most medians are half of the real time, some are all of it. A time is doubled if it is impossible,
+because an engine or DMA needs longer for the documented work, or because published shares of engines or DMA
+leave less time than that. A time that cannot be decided is doubled if most other times of the operator are.
 
-How high the rank correlation can be is said beside it: two rounds of measuring the same kernels do not agree
-in every rank either, and times closer than repeats of one kernel are ties.
+The highest possible rank correlation is printed too: two rounds of measurements of the same kernels do not
+agree in every rank, and times that are closer than repeated measurements of one kernel are ties.
 """
 
 import csv
@@ -36,21 +35,24 @@ ROOT = Path(__file__).resolve().parents[1]
 OPERATORS = ("silu", "rope_single_freq_apply", "adamw", "rmsnorm_matmul", "mamba", "bmm", "matmul")
 PRESET = "trn2"
 SECONDS = 2400
-"""For which a variant may be simulated."""
+"""Time limit of the simulation of a variant."""
 DMA_PEAK = 27.2e9 * 16
 """Bytes a second. Ref: DMA-O: theoretical peak of an engine of NC-v3, 16 of them."""
 TOLERANCE = 0.9
-"""Share of the documented work of an engine below which a published time is impossible."""
+"""A published time below this share of the documented work of an engine is impossible."""
 ROUNDS = 2000
-"""Rounds of measuring that are drawn to find how well two of them agree."""
+"""Random rounds of measurements that are drawn to compute how well two of them agree."""
 RATIO_LIMIT = 0.25
 RANK_LIMIT = 0.8
 
 
 @dataclass(frozen=True)
 class Variant:
-    """published, here  milliseconds; `here` is NaN where the kernel did not run, `reason` says why
-    base             1, or 2 where the published time is half of the time; 0: not known
+    """A variant with its times.
+
+    published, here  milliseconds, published and simulated; `here` is NaN if the kernel did not run, `reason`
+    says why
+    base             factor from the published to the real time: 1 or 2; 0: not known
     """
 
     name: str
@@ -61,19 +63,19 @@ class Variant:
 
     @property
     def measured(self) -> float:
-        """Milliseconds that the kernel took on hardware."""
+        """Real milliseconds of the kernel on hardware."""
         return self.published * self.base
 
 
 def ranks(values: Sequence[float]) -> np.ndarray:
-    """The rank of each value, from 0; equal ones share the mean of theirs."""
+    """Return the rank of each value, from 0; equal values get the mean of their ranks."""
     ordered = np.sort(np.asarray(values, np.float64))
     first = np.searchsorted(ordered, values, "left")
     return (first + np.searchsorted(ordered, values, "right") - 1) / 2
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Rank correlation; NaN where one side is all equal."""
+    """Compute the rank correlation; NaN if all values of one side are equal."""
     first, second = ranks(a), ranks(b)
     if len(first) < 2 or not first.std() or not second.std():
         return float("nan")
@@ -81,9 +83,10 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """By file name of a variant whose values were right: median of its published milliseconds, and shares.
+    """Read the published milliseconds (median) and shares of engines of variants whose values were right, by
+    file name.
 
-    The shares of engines are those of the first row that says them, "Vec=64%" or "Scl 34->25%".
+    Shares are those of the first row with any, as "Vec=64%" or "Scl 34->25%".
     """
     found: dict[str, list[float]] = {}
     shares: dict[str, dict[str, float]] = {}
@@ -99,8 +102,8 @@ def measured(table: Path) -> tuple[dict[str, float], dict[str, dict[str, float]]
 
 
 def repeats(folder: Path) -> list[list[float]]:
-    """Times of one kernel each that was measured more than once: rows of one file name in `benchmark.csv`,
-    and lists of fractions in `candidates.jsonl`, which are runs of one kernel (whole numbers are seeds).
+    """Read groups of repeated times of one kernel: rows with one file name in `benchmark.csv`, and lists of
+    fractions in `candidates.jsonl` (lists of whole numbers are seeds).
     """
     rows: dict[str, list[float]] = {}
     with (folder / "benchmark.csv").open(encoding="utf-8", newline="") as file:
@@ -114,7 +117,7 @@ def repeats(folder: Path) -> list[list[float]]:
 
 
 def _fractions(value: Any) -> Iterator[list[float]]:
-    """Lists within a record whose members are all fractions."""
+    """Yield the lists within a record whose members are all fractions."""
     if isinstance(value, dict):
         for each in value.values():
             yield from _fractions(each)
@@ -126,14 +129,14 @@ def _fractions(value: Any) -> Iterator[list[float]]:
 
 
 def noise_of(groups: Sequence[Sequence[float]]) -> float:
-    """Standard deviation of one measurement, as a share of it, pooled over repeats of each kernel."""
+    """Compute the relative standard deviation of a measurement, pooled over the repeats of each kernel."""
     logs = [np.log(each) for each in groups]
     freedom = sum(len(each) - 1 for each in logs)
     return float(np.sqrt(sum(((each - each.mean()) ** 2).sum() for each in logs) / freedom)) if freedom else 0
 
 
 def tied(times: Sequence[float], limit: float) -> list[float]:
-    """Times, those within `limit` (a share) of the shortest one of a group replaced by that one."""
+    """Group times within `limit` (a share) of the shortest one of a group, and replace each by that one."""
     found, first = dict[float, float](), 0.0
     for each in sorted(times):
         if not first or each > first * (1 + limit):
@@ -143,9 +146,10 @@ def tied(times: Sequence[float], limit: float) -> list[float]:
 
 
 def bounds_of(times: Sequence[float], noise: float) -> tuple[float, float]:
-    """(mean rank correlation of two rounds of measuring these times, limit below which two are ties).
+    """Return (mean rank correlation of two rounds of measurements of these times, limit below which two are
+    ties).
 
-    Twice the standard deviation of the difference of two measurements is the limit.
+    The limit is twice the standard deviation of the difference of two measurements.
     """
     generator = np.random.default_rng(0)
     logs = np.log(times) + noise * generator.standard_normal((ROUNDS, 2, len(times)))
@@ -153,7 +157,8 @@ def bounds_of(times: Sequence[float], noise: float) -> tuple[float, float]:
 
 
 def bound_text(ran: Sequence[Variant], groups: Sequence[Sequence[float]]) -> str:
-    """How high repeats let the rank correlation be, and what it is where near times are ties."""
+    """Describe the highest rank correlation that the noise of measurements allows, and the correlation with
+    ties."""
     times, here = [each.measured for each in ran], [each.here for each in ran]
     noise = noise_of(groups)
     between, limit = bounds_of(times, noise)
@@ -167,13 +172,13 @@ def bound_text(ran: Sequence[Variant], groups: Sequence[Sequence[float]]) -> str
 
 
 def _in_order(times: Sequence[float]) -> list[float]:
-    """An order without ties that contradicts no time."""
+    """Return ranks without ties in the order of the times."""
     return [float(each) for each in np.argsort(np.argsort(times, kind="stable"), kind="stable")]
 
 
 def base_of(published: float, result: Mapping[str, Any], shares: Mapping[str, float]) -> int:
-    """2 where a published time is too short for the documented work of an engine or of DMA, 1 where it is not
-    and says shares of Vector, Scalar or DMA, else 0: not known.
+    """Return the factor from a published to the real time: 2 if it is too short for the documented work of an
+    engine or of DMA, 1 if it is not and there are shares of Vector, Scalar or DMA, else 0: not known.
 
     PE may be busy for longer than its work, at half its rate, but not for less.
     """
@@ -192,14 +197,14 @@ def base_of(published: float, result: Mapping[str, Any], shares: Mapping[str, fl
 
 
 def with_bases(found: Sequence[Variant]) -> list[Variant]:
-    """Variants whose base is not known get that of most others."""
+    """Set the unknown bases of variants to that of most others."""
     known = [each.base for each in found if each.base]
     usual = 2 if 2 * known.count(2) >= len(known) else 1
     return [each if each.base else replace(each, base=usual) for each in found]
 
 
 def simulated(kernel: Path, reference: Path, settings: Sequence[str]) -> dict[str, Any]:
-    """What the judge says of a kernel here: "milliseconds" among it, or "reason" why not."""
+    """Simulate a kernel by the judge. Returns its result with "milliseconds", or "reason" if it failed."""
     command = [sys.executable, "-m", "benchmarks.nki_judge", "time", str(kernel), str(reference), PRESET]
     environment = {**os.environ, "NPUVIZ_KERNELS": "wait", "OMP_NUM_THREADS": "1"}
     try:
@@ -214,7 +219,7 @@ def simulated(kernel: Path, reference: Path, settings: Sequence[str]) -> dict[st
 
 
 def variants_of(operator: str, variants: Path, bench: Path, settings: Sequence[str]) -> list[Variant]:
-    """The kernel that the variants begin with, then those, in the order of their published times."""
+    """Simulate the original kernel, then its variants in the order of their published times."""
     baselines = json.loads((variants / "baselines.json").read_text(encoding="utf-8"))
     first = next(each for each in baselines.values() if each["op"] == operator)
     kernels = bench / "NKIBench" / "kernels"
@@ -245,12 +250,13 @@ def variants_of(operator: str, variants: Path, bench: Path, settings: Sequence[s
 
 
 def ran_of(found: Sequence[Variant]) -> list[Variant]:
-    """The variants that have a time here, without the kernel that they begin with."""
+    """Return the variants with a simulated time, without the original kernel."""
     return [each for each in found[1:] if np.isfinite(each.here)]
 
 
 def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
-    """(pairs, those measured within 5 %, those more than 10 % apart, of which are in order here)."""
+    """Count (all pairs, pairs measured within 5 %, pairs more than 10 % apart, and those of these in the
+    right order)."""
     pairs = [sorted(each, key=lambda v: v.measured) for each in combinations(found, 2)]
     apart = [each for each in pairs if each[1].measured > 1.1 * each[0].measured]
     near = sum(each[1].measured < 1.05 * each[0].measured for each in pairs)
@@ -258,7 +264,8 @@ def clear_pairs(found: Sequence[Variant]) -> tuple[int, int, int, int]:
 
 
 def summary(found: Sequence[Variant]) -> str:
-    """Rank correlation of those that ran, and the best one's ratio to the first on both sides."""
+    """Describe the rank correlation of variants that ran, and the ratio of the best one to the original
+    kernel, measured and simulated."""
     ran = ran_of(found)
     rank = spearman([each.measured for each in ran], [each.here for each in ran])
     raw = spearman([each.published for each in ran], [each.here for each in ran])

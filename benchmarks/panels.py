@@ -1,4 +1,4 @@
-"""What a person waits for with several panels in view: opening a network, one step, a zoom.
+"""Measures how long the user waits with several panels in view: opening a network, one step, a zoom.
 
 npuviz bench panels
 python -m benchmarks.panels light_resnet50 --profile      # and where the time of the steps goes
@@ -31,7 +31,7 @@ STEPS = 40
 FRAMES = 30
 ZOOM = 1.1
 PAUSE_SECONDS = 0.06
-"""Panels put off what comes within a frame of their last refresh: a step begins after that."""
+"""Pause before each step, since panels delay a refresh within a frame of the last one."""
 STEP_FIGURE, STEP_WORST, ZOOM_FIGURE, OPEN_FIGURE = "33", "60", "8", "1.5"
 
 FLASH = OpenOptions("neuroncore", settings={"shape.q": "64x256", "shape.k": "64x256", "shape.v": "256x64"})
@@ -58,11 +58,11 @@ CASES = (
 
 @dataclass(slots=True)
 class Measured:
-    """Seconds to the first picture and until all is filled, and milliseconds of each step and zoomed frame.
+    """Times of opening, steps and zooming.
 
-    first, warm  of the first opening in a process, and of the next one
-    steps, frames  (n, 2): by the clock, and of the processor in the window's thread, which other
-                   processes on a busy machine do not lengthen
+    first, warm  (seconds to the first picture, seconds until all panels are filled) of the first opening in a
+       process, and of the next one
+    steps, frames  (n, 2) milliseconds: wall time, and processor time of the window's thread
     """
 
     first: tuple[float, float]
@@ -72,7 +72,7 @@ class Measured:
 
 
 def run() -> list[Row]:
-    """Each case in turn."""
+    """Measure each case."""
     rows: list[Row] = []
     for case in CASES:
         found = measure(case)
@@ -117,7 +117,7 @@ def measure(case: Case, around: "Callable[[Callable[[], None]], None] | None" = 
 
 
 def _open(application: "Application", window: "MainWindow", case: Case) -> tuple[float, float]:
-    """Seconds until the first picture of a file, and until all panels are filled."""
+    """Open a file. Returns the seconds to the first picture, and until all panels are filled."""
     before, begin = window.model.opened, time.perf_counter()
     window.open(case.path, case.options, is_named=True)
     _wait(application, lambda: window.model.opened is not before)
@@ -155,7 +155,7 @@ def _steps(
 
 
 def _frames(application: "Application", window: "MainWindow") -> np.ndarray:
-    """Zoom into the timeline by 10 % a frame, painted at once."""
+    """Measure zooming into the timeline by 10 % per frame, each painted at once."""
     from npuviz.ui.timeline.panel import TimelinePanel
 
     panel = window.docks.panel("timeline")
@@ -180,7 +180,7 @@ def _idle(application: "Application", window: "MainWindow") -> None:
 
 
 def _settle(application: "Application", window: "MainWindow") -> None:
-    """Until no work is under way and every panel that can be seen shows all of its answers."""
+    """Wait until no work is under way and every visible panel is filled."""
     _idle(application, window)
     _wait(application, lambda: all(panel.is_settled for panel in window.docks.panels.values()))
 
@@ -194,7 +194,7 @@ def _wait(application: "Application", is_done: Callable[[], bool]) -> None:
 
 
 def main(name: str, is_profiled: bool) -> None:
-    """Print what is measured of a case, and with --profile where the time of its steps goes."""
+    """Print the measurements of a case, and with --profile a profile of its steps."""
     case = next(case for case in CASES if case.name == name)
     profile = cProfile.Profile()
     found = measure(case, (lambda work: profile.runcall(work)) if is_profiled else None)

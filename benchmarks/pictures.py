@@ -31,9 +31,10 @@ IMAGES = ROOT / "docs" / "images" / "panels"
 PANEL_WINDOW = (900, 560)
 """Pixels of the window that holds one panel for the documentation."""
 CARD_WINDOW, CARD = (760, 460), (416, 234)
-"""Pixels of the window and of the picture of the start page: twice the size there, for fine screens."""
+"""Pixels of the window, and of the picture for the start page, which shows it at half size for fine
+screens."""
 SHARE = 0.4
-"""Where in the run pictures are taken of a machine whose tour goes nowhere."""
+"""Position in the run at which pictures are taken if the machine's tour names none."""
 SETTLE_MS = 150
 HEAD = """# All panels
 
@@ -44,7 +45,7 @@ instruction under way selected. `make pictures` takes them anew. What the panels
 
 
 class Stage:
-    """One window with a machine's sample open, and what it looks like."""
+    """A window with a machine's sample open, which takes pictures of it."""
 
     def __init__(self, window: "MainWindow", entry: SampleEntry) -> None:
         self.window, self.entry = window, entry
@@ -58,19 +59,19 @@ class Stage:
         self.select()
 
     def settle(self) -> None:
-        """Wait until the window shows all it wants to."""
+        """Wait until all panels of the window are filled."""
         from npuviz.ui.shell.headless import pause
 
         model, panels = self.window.model, self.window.docks.panels
         quiet = 0
-        # Twice: on a busy computer the first pause may end before what it began is laid out.
+        # Twice: on a busy computer the first pause may end before the layout is done.
         while quiet < 2:
             pause(SETTLE_MS)
             is_still = not model.is_busy and all(panel.is_settled for panel in panels.values())
             quiet = quiet + 1 if is_still else 0
 
     def select(self) -> None:
-        """Select what the machine has under way, an operator's work first."""
+        """Select work that is under way, that of an operator first."""
         from npuviz.workbench.tours import work_under_way
 
         model = self.window.model
@@ -80,11 +81,12 @@ class Stage:
         self.settle()
 
     def panels(self) -> list[str]:
-        """The panels that this machine has."""
+        """Return the panels that this machine has."""
         return [name for name in self.window.docks.all if self.window.docks.is_offered(name)]
 
     def panel(self, name: str, size: tuple[int, int]) -> "QImage":
-        """One panel alone in a window of this size, without what is around it; what it offers is done."""
+        """Take a picture of one panel alone in a window of this size; buttons of an empty state are clicked
+        first."""
         from PySide6.QtWidgets import QPushButton
 
         window = self.window
@@ -99,7 +101,7 @@ class Stage:
         return panel.grab().toImage()
 
     def layouts(self, size: tuple[int, int]) -> "Iterator[tuple[str, QImage]]":
-        """The whole window in each layout that fits the machine."""
+        """Take pictures of the whole window in each layout of the machine."""
         self.window.resize(*size)
         for layout in self.window.docks.layouts():
             self.window.docks.apply(layout)
@@ -109,7 +111,7 @@ class Stage:
 
 @contextmanager
 def stage(entry: SampleEntry, theme: str, size: tuple[int, int]) -> Generator[Stage]:
-    """A window of its own with the sample of a machine."""
+    """Give a new window with the sample of a machine, closed at the end."""
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from npuviz.ui.shell.application import Application, qt_application
     from npuviz.ui.theme.theme import Theme
@@ -153,12 +155,12 @@ def look(machines: list[str], out: Path, size: tuple[int, int], themes: list[str
 
 
 def chosen(machines: list[str]) -> list[SampleEntry]:
-    """The samples of these targets, of all if none is named."""
+    """Return the samples of these targets, of all if none is named."""
     return [entry for entry in sample_entries() if not machines or entry.options.target in machines]
 
 
 def _section(shown: Stage) -> str:
-    """Take the pictures of one machine's panels; returns the part of the page."""
+    """Take the pictures of one machine's panels. Returns the section of the page."""
     target = shown.entry.options.target
     folder = IMAGES / target
     folder.mkdir(parents=True, exist_ok=True)
@@ -171,7 +173,7 @@ def _section(shown: Stage) -> str:
 
 
 def _card(shown: Stage, theme: str) -> None:
-    """The panel that shows a machine best, small."""
+    """Take the small picture for the start page, of the panel that the sample names."""
     from PySide6.QtCore import QRect, QSize, Qt
     from PySide6.QtGui import QImage
 
@@ -185,7 +187,7 @@ def _card(shown: Stage, theme: str) -> None:
 
 
 def _small(image: "QImage") -> "QImage":
-    """The same picture in a table of its most frequent colours, a third of the bytes."""
+    """Reduce a picture to a palette of its 256 most frequent colours, a third of the bytes."""
     import numpy as np
     from PySide6.QtCore import Qt
     from PySide6.QtGui import QImage
@@ -198,7 +200,7 @@ def _small(image: "QImage") -> "QImage":
 
 
 def main(arguments: list[str]) -> None:
-    """What the module says."""
+    """Run the command line of this module."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pictures", description=__doc__)
     parser.add_argument("machines", nargs="*", metavar="MACHINE")
     parser.add_argument("--out", type=Path)

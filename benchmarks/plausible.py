@@ -1,9 +1,9 @@
-"""Nothing exceeds a peak and no byte is lost: every target and preset over the sample models.
+"""Checks that runs exceed no peak and lose no byte, on every target and preset with the sample models.
 
     python -m benchmarks.plausible [FILE_OR_FOLDER...]    the samples, or other models and configurations
 
-A file that ends in .json and is no model list is taken for a configuration of the machine; each one runs each
-of the models given.
+A .json file in a folder `configs` is a configuration of the machine; each configuration runs each of the
+models.
 """
 
 import sys
@@ -27,9 +27,9 @@ FOREVER = 1 << 50
 
 @dataclass(frozen=True)
 class Found:
-    """What a run came nearest to, and everything that cannot be.
+    """Result of the check of a run: the nearest peak, and all contradictions.
 
-    nearest  the peak of the largest share among those that are limits; None without any
+    nearest  the limit of which the largest share is used; None without limits
     """
 
     nearest: Peak | None
@@ -38,13 +38,13 @@ class Found:
 
     @property
     def share(self) -> float:
-        """Part of the nearest peak, 0..1."""
+        """Used share of the nearest peak, 0..1."""
         peak = self.nearest
         return peak.used / peak.limit if peak is not None and peak.limit else 0.0
 
 
 def checked(machine: Machine) -> Found:
-    """Run a machine to its end and compare what it did with what it can do."""
+    """Run a machine to its end, and compare its counts with its peaks."""
     stop = machine.advance(FOREVER, NO_STOPS, None)
     wrong = [] if stop.kind is StopKind.FINISHED else [f"stopped: {stop.kind} {stop.detail}".strip()]
     cycle = machine.cycle
@@ -62,14 +62,14 @@ def checked(machine: Machine) -> Found:
 
 
 def samples() -> Iterator[tuple[str, Target, LoadRequest]]:
-    """Name, target and request of every sample on every preset that takes it."""
+    """Yield name, target and request of every sample on every preset that takes it."""
     for name, target in targets().items():
         for model in (*MODELS, *PROGRAMS):
             path = SAMPLES / model
             if path.suffix not in target.file_kinds if path.suffix else choose_target(path, "") is not target:
                 continue
             for preset in target.presets or ("",):
-                # A program is compiled for the architecture of the preset: by the script of that name.
+                # A program is compiled for the architecture of the preset, by the script with that name.
                 scripts = (script.stem.removeprefix("commands_") for script in path.glob("commands_*.sh"))
                 arch = next(filter(preset.startswith, scripts), "")
                 request = LoadRequest(path, preset, settings={"arch": arch} if arch else {})
@@ -77,7 +77,7 @@ def samples() -> Iterator[tuple[str, Target, LoadRequest]]:
 
 
 def given(paths: Iterable[Path]) -> Iterator[tuple[str, Target, LoadRequest]]:
-    """Every model given on every configuration given, or with default settings."""
+    """Yield every given model on every given configuration, or with default settings."""
     files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
     configs = [file for file in files if file.suffix == ".json" and "configs" in file.parts]
     for model in (file for file in files if file.suffix in (".onnx", ".neff", ".regcmd")):
@@ -87,7 +87,7 @@ def given(paths: Iterable[Path]) -> Iterator[tuple[str, Target, LoadRequest]]:
 
 
 def measured(cases: Iterable[tuple[str, Target, LoadRequest]]) -> Iterator[Row]:
-    """One row a case, and one for each thing that cannot be."""
+    """Check each case: one row for it, and one for each contradiction."""
     for name, target, request in cases:
         try:
             found = checked(target.build(*target.load(request, NoProgress())))
@@ -103,12 +103,12 @@ def measured(cases: Iterable[tuple[str, Target, LoadRequest]]) -> Iterator[Row]:
 
 
 def run() -> list[Row]:
-    """Every target and preset over the sample models."""
+    """Check every target and preset with the sample models."""
     return list(measured(samples()))
 
 
 def main() -> int:
-    """Print the rows; 1 when one of them cannot be."""
+    """Print the rows. Returns 1 if there is a contradiction, else 0."""
     paths = [Path(argument) for argument in sys.argv[1:]]
     is_wrong = False
     for row in measured(given(paths) if paths else samples()):

@@ -1,4 +1,4 @@
-"""Provenance: following a run once, and then who made and who uses bytes at random cycles."""
+"""Measures provenance: following a run once, then finding producers and consumers of random bytes."""
 
 import random
 import tempfile
@@ -18,12 +18,12 @@ SEED = 1
 FIRST_CYCLES = 20_000
 FIRST_CYCLES_OF_WAFER = 50
 SIDES = (16, 64)
-"""Of the stencils on a wafer; of the larger one a stretch around the end is followed."""
+"""Sides of the stencils on a wafer; for the larger one only cycles around the end are followed."""
 _SLOWEST = 95
 
 
 def run() -> list[Row]:
-    """light_resnet50 on every machine that tells what its work touches, and stencils on a wafer."""
+    """Measure light_resnet50 on every machine with records of accesses, and stencils on a wafer."""
     rows: list[Row] = []
     for target in TARGETS:
         session = open_session(MODEL, target=target)
@@ -44,7 +44,7 @@ def run() -> list[Row]:
 
 def _of(name: str, session: Session, places: list[tuple[int, int, int]], first: int) -> list[Row]:
     session.run(first)
-    provenance_of(session)  # compiled by now
+    provenance_of(session)  # compiles the kernels before measuring
     session.run()
     begin = time.perf_counter()
     found = provenance_of(session)

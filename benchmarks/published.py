@@ -1,6 +1,7 @@
-"""Published cycle totals of wafer programs beside ours: ratios, and how far the median is from 1.
+"""Compares simulated cycle totals of wafer programs with published ones: ratios, and the median distance
+from 1.
 
-The programs are written after the descriptions; nothing is fitted to the totals. FAB is the WSE-3
+The programs are written from the published descriptions; nothing is fitted to the totals. FAB is the WSE-3
 characterisation named in docs/wavelet.md (the vendor's simulator), HPDC the model of collectives there
 (WSE-2).
 """
@@ -123,7 +124,7 @@ REDUCE_BODY = """
 
 @dataclass(frozen=True)
 class Total:
-    """A published total: cycles of a statement on the last PE of a row."""
+    """A published total: cycles from the start on the first PE of a row to the end on the last one."""
 
     name: str
     cycles: float
@@ -134,14 +135,15 @@ class Total:
 
 
 def _chain(stages: int, words: int) -> Total:
-    """The formula is FAB's; it holds within 4 % of what was measured."""
+    """Make a store-and-forward chain. The formula is FAB's, which is within 4 % of its measurements."""
     cycles = 1.001 * stages * words + 16.1 * stages + 16.5
     name = f"store and forward, {stages} stages of {words} words"
     return Total(name, cycles, CHAIN % {"words": words}, CHAIN_BODY, stages + 1)
 
 
 def _reduce(pes: int, words: int) -> Total:
-    """The model is HPDC's: a word a cycle, and a PE takes twice the ramp of 2, a cycle and a hop."""
+    """Make a reduction along a chain. The model is HPDC's: a word per cycle, and for each PE the ramp of 2
+    cycles twice, one cycle of work and one hop."""
     name = f"reduction along a chain of {pes} PEs, {words} words (WSE-2)"
     return Total(name, words + 6 * (pes - 1), REDUCE % {"words": words}, REDUCE_BODY, pes, "wse2")
 
@@ -161,7 +163,8 @@ TOTALS = (
 
 
 def measure(total: Total) -> int:
-    """Cycles of a program of ours, by its own timer. Raises SimulationError when it does not end."""
+    """Simulate the program of a total, and return its cycles by its own timer. Raises SimulationError if it
+    does not end."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "layout.csl"
         path.write_text(LAYOUT % {"width": total.width}, encoding="utf-8")
@@ -185,7 +188,7 @@ def _stamp(machine: WaveletMachine, column: int, name: str) -> int:
 
 
 def run() -> list[Row]:
-    """Every ratio ours / published, then the median distance from 1."""
+    """Compute every ratio simulated / published, then the median distance from 1."""
     ratios = [(total, measure(total) / total.cycles) for total in TOTALS]
     rows = [Row(f"{total.name}: published {total.cycles:.0f}", ratio, "x", "0.85..1.15")
             for total, ratio in ratios]  # fmt: skip

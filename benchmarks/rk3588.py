@@ -1,4 +1,5 @@
-"""The RK3588 machine beside published data: register streams, layouts, layer times, quantised networks."""
+"""Compares the RK3588 machine with published data: register streams, layouts, layer times, quantised
+networks."""
 
 import json
 import re
@@ -19,13 +20,13 @@ from npuviz.targets.rk3588.target import TARGET
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "real" / "rk3588"
 FEATURES, WEIGHTS, OUTPUT = 0xFFFF8000, 0xFFFF9000, 0xFFFFA000
-"""Addresses of the public streams; synthetic, as their first lines say."""
+"""Addresses in the public streams; synthetic, according to their first lines."""
 FOREVER = 1 << 40
 MODEL = "light_resnet50"
 
 
 def run() -> list[Row]:
-    """Measure everything; about half a minute when the quantised model is already there."""
+    """Measure everything; takes about half a minute if the quantised model exists already."""
     TARGET.warm_up(NoProgress())
     return [*exact_rows(), *published_rows(), *product_rows(), *network_rows()]
 
@@ -34,7 +35,7 @@ def run() -> list[Row]:
 
 
 def exact_rows() -> list[Row]:
-    """Counts of what equals the public data."""
+    """Count streams, bytes and offsets that equal the public data."""
     dumps = sorted((DATA / "regcmd").glob("regcmd_*.txt"))
     equal = sum(stream_is_equal(path) for path in dumps)
     samples, right = layout_samples()
@@ -46,7 +47,7 @@ def exact_rows() -> list[Row]:
 
 
 def stream_is_equal(path: Path) -> bool:
-    """Whether the generator writes a public stream."""
+    """Return whether the generator writes a stream equal to a public one."""
     found = re.fullmatch(r"regcmd_(fp16|int8)_(\d+)x(\d+)x(\d+)", path.stem)
     if found is None:
         return False
@@ -58,7 +59,7 @@ def stream_is_equal(path: Path) -> bool:
 
 
 def image_difference() -> int:
-    """Bytes that differ after the machine has run the public stream on the public memory image."""
+    """Run the public stream on the public memory image, and count the bytes of the result that differ."""
     images = json.loads((DATA / "matmul_4x36x16_memory.json").read_text())
     path = DATA / "regcmd" / "regcmd_fp16_4x64x16.txt"
     spec, program = TARGET.load(LoadRequest(path), NoProgress())
@@ -73,7 +74,7 @@ def image_difference() -> int:
 
 
 def layout_samples() -> tuple[int, int]:
-    """(public offsets, those that the layout functions give too); a sample line has one a type."""
+    """Return (number of public offsets, number of these that the layout functions reproduce)."""
     total = right = 0
     for line in (DATA / "layout_samples_public.txt").read_text().splitlines()[1:]:
         size = {key: int(value) for key, value in re.findall(r"(\w)=(\d+)", line.split("->")[0])}
@@ -98,8 +99,8 @@ def layout_samples() -> tuple[int, int]:
 
 
 def published_rows() -> list[Row]:
-    """Simulated layers beside the vendor's estimate and the measured time, one core."""
-    # The table is not ours to hand on; the work of its rows is made where the tests make it.
+    """Compare simulated layers on one core with the vendor's estimate and the measured time."""
+    # The table may not be redistributed; the work of its rows is made by the helpers of the tests.
     from npuviz.targets.rk3588.view.reports import estimated_cycles
     from tests.targets.rk3588.machine_cases import SHARED, layer_spec, layers, machine_of, task_of
 
@@ -126,7 +127,7 @@ def published_rows() -> list[Row]:
 
 
 def product_rows() -> list[Row]:
-    """fp16 512 x 512 x 512 in two tasks of 256 rows: the time and what it is made of."""
+    """Simulate fp16 512 x 512 x 512 in two tasks of 256 rows: the time and its parts."""
     from npuviz.targets.rk3588.kernels import records as sk
     from npuviz.targets.rk3588.task.work import decode_work
     from tests.targets.rk3588.machine_cases import machine_of, task_of
@@ -164,7 +165,7 @@ def product_rows() -> list[Row]:
 
 
 def network_rows() -> list[Row]:
-    """light_resnet50 in int8 on one core and on three."""
+    """Simulate light_resnet50 in int8 on one core and on three."""
     path = quantised_light(MODEL)
     one, three = (run_model(path, cores) for cores in (1, 3))
     ratio = one.npu_ms / three.npu_ms
@@ -178,7 +179,7 @@ def network_rows() -> list[Row]:
 
 
 def bound(found: Run) -> float:
-    """Percent of the operators' time in those whose bottleneck is DDR."""
+    """Return the percentage of the operators' time in operators whose bottleneck is DDR."""
     total = sum(layer.cycles for layer in found.layers)
     waiting = sum(layer.cycles for layer in found.layers if layer.bottleneck == "DDR")
     return 100 * waiting / total if total else 0.0

@@ -1,4 +1,4 @@
-"""Quantised models for the RK3588, and what one core and three cores make of them."""
+"""Quantises models for the RK3588, and compares runs on one core and on three."""
 
 import hashlib
 import tempfile
@@ -29,7 +29,7 @@ SAMPLES = 4
 
 
 class RandomInputs(CalibrationDataReader):
-    """A few seeded pictures of one input."""
+    """A few random images for one input, from a fixed seed."""
 
     def __init__(self, name: str, shape: tuple[int, ...]) -> None:
         generator = np.random.default_rng(0)
@@ -38,12 +38,13 @@ class RandomInputs(CalibrationDataReader):
         )
 
     def get_next(self) -> dict[str, np.ndarray]:
-        """The next picture, an empty one behind the last."""
+        """Return the next image, {} behind the last one."""
         return next(self._left, {})
 
 
 def with_constant_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model in a new opset; initializers are no inputs, a Sum of two is an Add."""
+    """Convert a model to OPSET, with initialisers that are no inputs, and Add instead of Sum of two
+    tensors."""
     stored = {initial.name for initial in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in stored]
     del model.graph.input[:]
@@ -77,12 +78,12 @@ def quantise(source: Path, result: Path, *, per_channel: bool = True) -> None:
 
 
 def quantised_light(name: str) -> Path:
-    """An int8 model of one of onnx's light models, kept in the temporary folder."""
+    """Return an int8 version of one of onnx's light models, cached in the temporary folder."""
     source = LIGHT / f"{name}.onnx"
     key = hashlib.sha256(source.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     result = Path(tempfile.gettempdir()) / f"npuviz_{name}_int8_{key}.onnx"
     if not result.exists():
-        # Whole or not at all, also when two processes make it.
+        # Written atomically, since two processes may write it.
         part = result.with_suffix(f".{time.time_ns()}.onnx")
         quantise(source, part)
         part.replace(result)
@@ -91,7 +92,7 @@ def quantised_light(name: str) -> Path:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished program: milliseconds of all, and of the time in which some core ran a task."""
+    """A finished run: milliseconds in total, and with a task on at least one core."""
 
     whole_ms: float
     npu_ms: float
@@ -100,7 +101,7 @@ class Run:
 
 
 def run_model(path: Path, cores: int, **settings: str) -> Run:
-    """Simulate a model to its end. Raises RuntimeError if it stops elsewhere."""
+    """Simulate a model to its end. Raises RuntimeError if it stops before."""
     request = LoadRequest(path, settings={"cores": str(cores), **settings})
     spec, program = TARGET.load(request, NoProgress())
     machine = TARGET.build(spec, program)
@@ -114,7 +115,7 @@ def run_model(path: Path, cores: int, **settings: str) -> Run:
 
 
 def busy_cycles(engine: Engine) -> int:
-    """Cycles in which at least one core ran a task: jobs' spans, without driver and host."""
+    """Return the cycles in which at least one core ran a task, without driver and host."""
     spans = sorted(
         (int(record.start), int(record.end))
         for record in (engine.record(task.index) for task in engine.tables.tasks)
@@ -127,13 +128,13 @@ def busy_cycles(engine: Engine) -> int:
 
 
 def run() -> list[Row]:
-    """Measure everything; about a minute, the first time half a minute more for quantising."""
+    """Measure everything; takes about a minute, and half a minute more the first time for quantising."""
     TARGET.warm_up(NoProgress())
     return resnet_rows()
 
 
 def resnet_rows() -> list[Row]:
-    """light_resnet50 in int8 on one core and on three, as it is and without a limit by memory."""
+    """Compare light_resnet50 in int8 on one core and on three, also with four times the DDR bandwidth."""
     path = quantised_light("light_resnet50")
     one, three = run_model(path, 1), run_model(path, 3)
     result = TARGET.check(three.machine, NoProgress())
@@ -148,7 +149,7 @@ def resnet_rows() -> list[Row]:
         Row(f"{title}: NPU, 1 core / 3 cores", one.npu_ms / three.npu_ms, "x", "2.0 to 3.0 unless DDR-bound"),
     ]
     rows.append(Row(f"{title}: the same, layers not DDR-bound", gain(one, three), "x", "2.0 to 3.0"))
-    # As if memory were four times as fast: what is left is how well three cores share the work.
+    # With memory four times as fast, the gain shows how well three cores share the work.
     fast = {"ddr_bytes_per_clock": "64"}
     one, three = run_model(path, 1, **fast), run_model(path, 3, **fast)
     gained = one.npu_ms / three.npu_ms
@@ -156,13 +157,13 @@ def resnet_rows() -> list[Row]:
 
 
 def share_of(run: Run, bottleneck: str) -> float:
-    """Part of all layers' time that layers with this bottleneck take."""
+    """Return the share of all layers' time in layers with this bottleneck."""
     total = sum(layer.cycles for layer in run.layers)
     return sum(layer.cycles for layer in run.layers if layer.bottleneck == bottleneck) / total
 
 
 def gain(one: Run, three: Run) -> float:
-    """How much faster three cores run the layers that memory does not bind."""
+    """Return the speedup by three cores of the layers that are not bound by DDR."""
     pairs = [
         (a.cycles, b.cycles) for a, b in zip(one.layers, three.layers, strict=True) if b.bottleneck != "DDR"
     ]

@@ -1,4 +1,5 @@
-"""What streams and memory images are compared with: the task of a matrix product, packed weights, offsets."""
+"""Generates references for streams and memory images: the task of a matrix product, packed weights,
+offsets."""
 
 from dataclasses import replace
 
@@ -26,7 +27,7 @@ def matmul_task(
     *,
     addresses: tuple[int, int, int],
 ) -> ConvTask:
-    """The task of C[rows x columns] = A[rows x inner] x B[inner x columns] as a 1x1 convolution.
+    """Make the task of C[rows x columns] = A[rows x inner] x B[inner x columns] as a 1x1 convolution.
 
     `in_dtype` is float16 or int8; the output float32 or int32 unless `out_dtype` says otherwise.
     `addresses` are those of features, weights and output. Limits (source: D MTX, ORK): float16 rows 1
@@ -78,7 +79,7 @@ def _matmul_group(in_dtype: str) -> int:
 
 
 def feature_offset(channel: int, row: int, column: int, *, height: int, width: int, group: int) -> int:
-    """Element offset in a feature cube with `group` (C2) channels an atom; coordinates from 0."""
+    """Return the element offset in a feature cube with `group` (C2) channels per atom; coordinates from 0."""
     surface = channel // group * height * width * group
     return surface + (row * width + column) * group + channel % group
 
@@ -86,9 +87,9 @@ def feature_offset(channel: int, row: int, column: int, *, height: int, width: i
 def weight_offset(
     kernel: int, channel: int, row: int, column: int, *, shape: WeightShape, group: int, block: int = 32
 ) -> int:
-    """Element offset of a weight; coordinates from 0, C filled up to a multiple of `block`.
+    """Return the element offset of a weight; coordinates from 0, C padded to a multiple of `block`.
 
-    The last group holds only the kernels that are left: a vendor model with 1001 kernels stores
+    The last group holds only the remaining kernels: a vendor model with 1001 kernels stores
     1001, not 1008 (size measured; the order inside of that group is inferred).
     """
     taps = shape.height * shape.width
@@ -99,9 +100,9 @@ def weight_offset(
 
 
 def pack_weights(weights: Array, group: int, block: int = 32) -> Array:
-    """Dense weights (K, C, R, S) as memory holds them: one row of elements, a new array.
+    """Pack dense weights (K, C, R, S) as memory holds them, to a new flat array.
 
-    Missing channels are zeros. Raises FormatError for other ranks and empty dimensions.
+    Padding channels are zeros. Raises FormatError for other ranks and empty dimensions.
     """
     check_rank(weights, 4, "K, C, R, S")
     shape = WeightShape(*weights.shape)

@@ -1,4 +1,4 @@
-"""One line of the table that `npuviz bench` prints."""
+"""Defines a row of the table that `npuviz bench` prints."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Row:
     """A measurement.
 
-    value   what was measured, in `unit` (the best of several repetitions for short work)
-    figure  what it should reach, as text, "" if nothing is asked; ratios matter more than wall times
+    value   measured value in `unit` (the best of several repetitions for short work)
+    figure  goal as text, "" for none; goals for ratios matter more than those for wall times
     is_wrong  the measurement shows a fault: `npuviz bench` ends with 1
     """
 

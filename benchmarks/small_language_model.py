@@ -1,9 +1,9 @@
-"""A small language model in the form that onnxruntime-genai writes, with made weights.
+"""Writes a small language model in the form of onnxruntime-genai's exporter, with random weights.
 
 `python -m benchmarks.small_language_model FOLDER [int4] [MultiHeadAttention|Attention]` writes model.onnx,
-genai_config.json and prompt.npy.
-The weights are made, not trained, but shaped like trained ones: a spectrum that falls off, a head that shares
-its table with the embedding, and attention that looks back, so that tokens depend on the cache.
+genai_config.json and prompt.npy. The weights are random but similar to trained ones: singular values that
+fall off, a head that shares its table with the embedding, and attention to earlier tokens, so that tokens
+depend on the cache.
 """
 
 import json
@@ -57,7 +57,7 @@ class _Model:
         return output
 
     def matrix(self, rows: int, columns: int, gain: float) -> np.ndarray:
-        """Like a trained matrix: singular values fall off as a power of their number."""
+        """Draw a matrix similar to a trained one: singular values fall off as a power of their index."""
         left = np.linalg.qr(self.generator.standard_normal((rows, rows)))[0]
         right = np.linalg.qr(self.generator.standard_normal((columns, columns)))[0]
         rank = min(rows, columns)
@@ -84,7 +84,7 @@ class _Model:
 
 
 def _lengths(model: _Model) -> None:
-    """The rows in use, from the attention mask."""
+    """Add the nodes that compute the rows in use from the attention mask."""
     at = "/model/attn_mask_reformat/attn_mask_subgraph"
     one = model.weight("/model/constants/one", np.array([1], np.int64))
     first = model.weight("/model/constants/first", np.array(1, np.int64))
@@ -97,7 +97,7 @@ def _lengths(model: _Model) -> None:
 
 
 def _layer(model: _Model, number: int, normal: str, residual: str) -> tuple[str, str]:
-    """One layer; returns its normalised output and the residual sum."""
+    """Add one layer. Returns its normalised output and the residual sum."""
     shape, at = model.shape, f"/model/layers.{number}"
     wide, narrow = shape.heads * shape.features, shape.kv_heads * shape.features
     query, key, value = (
@@ -121,7 +121,7 @@ def _layer(model: _Model, number: int, normal: str, residual: str) -> tuple[str,
 
 
 def _attention(model: _Model, number: int, operands: tuple[str, str, str]) -> str:
-    """One attention with its part of the cache; returns its result."""
+    """Add one attention with its part of the cache. Returns its result."""
     shape, operator = model.shape, model.shape.attention
     at = f"/model/layers.{number}/attn"
     past = [f"past_key_values.{number}.key", f"past_key_values.{number}.value"]
@@ -178,7 +178,7 @@ def _normalised(model: _Model, name: str, residual: str, added: str) -> tuple[st
 
 
 def make_model(shape: Shape) -> onnx.ModelProto:
-    """The model; its inputs and outputs have the names that onnxruntime-genai gives them."""
+    """Make the model; its inputs and outputs have the names of onnxruntime-genai."""
     model = _Model(shape)
     is_grouped = shape.attention == "GroupQueryAttention"
     if is_grouped:
@@ -233,7 +233,7 @@ def make_model(shape: Shape) -> onnx.ModelProto:
 
 
 def write_model(folder: Path, shape: Shape | None = None, prompt: int = 12) -> Path:
-    """Write the model, its genai_config.json and a prompt of so many tokens; returns the model's path."""
+    """Write the model, its genai_config.json and a prompt of `prompt` tokens. Returns the model's path."""
     chosen = shape or Shape()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "model.onnx"

@@ -24,14 +24,14 @@ VERDICTS = ("right", "end to end", "wrong", "refused")
 
 
 def make_graph(family: str, seed: int) -> tuple[onnx.ModelProto, list[np.ndarray]]:
-    """A model and values of its inputs, in order; the same for the same seed."""
+    """Make a model and values of its inputs, in order; deterministic for a seed."""
     builder = Builder(np.random.default_rng(seed))
     FAMILIES[family](builder)
     return builder.model(), [*builder.inputs.values()]
 
 
 def judged(model: onnx.ModelProto, inputs: list[np.ndarray], target: str) -> tuple[str, str]:
-    """The verdict and, unless it is right, what was found first."""
+    """Run and check a model. Returns the verdict and, unless it is right, the first finding."""
     try:
         result = execute(model, inputs, ExecutionOptions(target)).check()
     except NpuvizError as error:

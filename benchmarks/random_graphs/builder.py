@@ -1,4 +1,4 @@
-"""Makes an ONNX model operator by operator."""
+"""Builds an ONNX model operator by operator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Choice = TypeVar("Choice")
 
 
 class Value(NamedTuple):
-    """A tensor of the graph. shape  of the given inputs, also where the model leaves dimensions open."""
+    """A tensor of the graph. shape  for the given inputs, also if the model leaves dimensions open"""
 
     name: str
     shape: tuple[int, ...]
@@ -21,7 +21,7 @@ class Value(NamedTuple):
 
 @dataclass
 class Builder:
-    """A graph that grows. `values` are what later operators may read, the newest last."""
+    """A graph under construction. `values` are the tensors that later operators may read, the newest last."""
 
     rng: np.random.Generator
     nodes: list[onnx.NodeProto] = field(default_factory=list[onnx.NodeProto])
@@ -32,7 +32,8 @@ class Builder:
     kind: int = TensorProto.FLOAT
 
     def input(self, array: np.ndarray, dimensions: Sequence[int | str] = ()) -> Value:
-        """An input of the model and its values. dimensions  names where they are open, () for the array's."""
+        """Add an input with its values. dimensions  sizes, or names for open ones; () for the array's
+        sizes"""
         value = Value(f"x{len(self.inputs)}", array.shape)
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         self.declared.append(helper.make_tensor_value_info(value.name, kind, [*(dimensions or array.shape)]))
@@ -42,51 +43,51 @@ class Builder:
         return value
 
     def normal(self, *shape: int) -> np.ndarray:
-        """float32 noise."""
+        """Draw normal random numbers as float32."""
         return self.rng.standard_normal(shape).astype(np.float32)
 
     def weight(self, array: Any) -> str:
-        """The name of a constant."""
+        """Add a constant. Returns its name."""
         name = f"w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def matrix(self, *shape: int, fan_in: int) -> str:
-        """Noise as a weight, of which sums over fan_in products keep their size."""
+        """Add a weight of random numbers, scaled so that sums over fan_in products keep their magnitude."""
         return self.weight((self.normal(*shape) / np.sqrt(fan_in)).astype(np.float32))
 
     def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """An operator with one result, which is no value for others. Returns its name."""
+        """Add an operator with one result that is not in `values`. Returns the result's name."""
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=f"{kind}_{name}", **attributes))
         return name
 
     def nodes_of(self, kind: str, inputs: Sequence[str], count: int) -> list[str]:
-        """An operator with several results. Returns their names."""
+        """Add an operator with several results. Returns their names."""
         names = [f"t{len(self.nodes)}_{number}" for number in range(count)]
         self.nodes.append(helper.make_node(kind, inputs, names, name=f"{kind}_{names[0]}"))
         return names
 
     def add(self, kind: str, inputs: Sequence[str], shape: Sequence[int], **attributes: Any) -> Value:
-        """An operator whose result later operators may read."""
+        """Add an operator whose result later operators may read."""
         value = Value(self.node(kind, inputs, **attributes), tuple(int(size) for size in shape))
         self.values.append(value)
         return value
 
     def choose(self, choices: Sequence[Choice]) -> Choice:
-        """One of them."""
+        """Draw one of the choices."""
         return choices[int(self.rng.integers(len(choices)))]
 
     def recent(self) -> Value:
-        """One of the last four values."""
+        """Draw one of the last four values."""
         return self.choose(self.values[-4:])
 
     def alike(self, value: Value) -> Value:
-        """A value of the same shape; perhaps the same one."""
+        """Draw a value of the same shape, possibly the same one."""
         return self.choose([other for other in self.values if other.shape == value.shape])
 
     def halve(self) -> None:
-        """All float32 tensors in fp16, but for the scales of a Resize, which are numbers of another kind."""
+        """Convert all float32 tensors to fp16, except for the scales of Resize, which must be float32."""
         scales = {name for node in self.nodes if node.op_type == "Resize" for name in node.input[1:]}
         self.kind = TensorProto.FLOAT16
         limits = np.finfo(np.float16)
@@ -102,7 +103,8 @@ class Builder:
                 value.type.tensor_type.elem_type = TensorProto.FLOAT16
 
     def model(self) -> onnx.ModelProto:
-        """The model, checked: what nobody reads are its outputs. Raises onnx.checker.ValidationError."""
+        """Make the model and check it; values that nothing reads are its outputs. Raises
+        onnx.checker.ValidationError."""
         read = {name for node in self.nodes for name in node.input} | set(self.inputs)
         ends = [value for value in self.values if value.name not in read]
         outputs = [

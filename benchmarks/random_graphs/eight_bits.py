@@ -1,5 +1,5 @@
-"""Graphs on 8-bit integers as quantisers write them: QDQ around convolutions and around the operators of a
-transformer, QLinear operators, ranges found while running."""
+"""Random graphs on 8-bit integers as quantisers write them: QDQ around convolutions and operators of a
+transformer, QLinear operators, dynamic ranges."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from benchmarks.random_graphs.builder import Builder, Value
 
 
 def quantised(builder: Builder) -> None:
-    """Convolutions, residuals and pools between QuantizeLinear and DequantizeLinear."""
+    """Add convolutions, residuals and pools between QuantizeLinear and DequantizeLinear."""
     channels = builder.choose((3, 8, 16))
     size = builder.choose((6, 8, 12))
     last = _rounded(builder, builder.input(builder.normal(1, channels, size, size)), 4)
@@ -30,7 +30,7 @@ def quantised(builder: Builder) -> None:
 
 
 def _quantised_convolution(builder: Builder, value: Value, kernels: int) -> Value:
-    """int8 weights of one scale a kernel."""
+    """Add a convolution with int8 weights and one scale per kernel."""
     _, channels, *plane = value.shape
     weights = builder.rng.integers(-127, 128, (kernels, channels, 3, 3)).astype(np.int8)
     scale = (0.5 + builder.rng.random(kernels)) / (127 * np.sqrt(9 * channels))
@@ -42,7 +42,7 @@ def _quantised_convolution(builder: Builder, value: Value, kernels: int) -> Valu
 
 
 def _rounded(builder: Builder, value: Value, reach: float) -> Value:
-    """The tensor in 8 bits, -reach to reach, signed or not."""
+    """Quantise a tensor to 8 bits for the range -reach to reach, signed or unsigned, and dequantise it."""
     is_signed = builder.rng.random() < 0.7
     zero = np.int8(0) if is_signed else np.uint8(builder.choose((0, 128)))
     scale = builder.weight(np.float32(reach / 127))
@@ -52,7 +52,8 @@ def _rounded(builder: Builder, value: Value, reach: float) -> Value:
 
 
 def quantised_rows(builder: Builder) -> None:
-    """A block of a transformer without heads, every tensor between QuantizeLinear and DequantizeLinear."""
+    """Add a block of a transformer without heads, with every tensor between QuantizeLinear and
+    DequantizeLinear."""
     length, size = builder.choose((3, 8, 12)), builder.choose((8, 16, 24))
     last = _rounded(builder, builder.input(builder.normal(1, length, size)), 4)
     for _ in range(int(builder.rng.integers(1, 4))):
@@ -79,7 +80,7 @@ def quantised_rows(builder: Builder) -> None:
 
 
 def _quantised_product(builder: Builder, value: Value, columns: int) -> Value:
-    """int8 weights of one scale, or of one a column, and a bias."""
+    """Add a product with int8 weights with one scale or one per column, and a bias."""
     size = value.shape[-1]
     weights = builder.weight(builder.rng.integers(-127, 128, (size, columns)).astype(np.int8))
     scale = ((0.5 + builder.rng.random(columns)) / (127 * np.sqrt(size))).astype(np.float32)
@@ -93,7 +94,7 @@ def _quantised_product(builder: Builder, value: Value, columns: int) -> Value:
 
 
 def integer_operators(builder: Builder) -> None:
-    """QLinearConv, pools and a QLinearMatMul, all on int8 or all on uint8."""
+    """Add QLinearConv, pools and a QLinearMatMul, all on int8 or all on uint8."""
     channels, size = builder.choose((3, 8, 16)), builder.choose((6, 8))
     value = builder.input(builder.normal(1, channels, size, size))
     zero = builder.choose((np.int8(0), np.int8(-7), np.uint8(128)))
@@ -123,7 +124,7 @@ def integer_operators(builder: Builder) -> None:
 
 
 def dynamic_ranges(builder: Builder) -> None:
-    """Products of integers whose scale a run finds, as dynamic quantisation writes them."""
+    """Add products of integers with scales computed at run time, as dynamic quantisation writes them."""
     rows, size = builder.choose((1, 4, 9)), builder.choose((8, 16, 40))
     value = builder.input(builder.normal(rows, size))
     for _ in range(int(builder.rng.integers(1, 4))):

@@ -1,4 +1,5 @@
-"""Graphs of other kinds: attention, signals, branches and loops, open dimensions, all in fp16."""
+"""Random graphs of other kinds: attention, signals, branches and loops, open dimensions, and graphs in
+fp16."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from benchmarks.random_graphs.pictures import pictures
 
 
 def attention(builder: Builder) -> None:
-    """One or two blocks of a transformer with a mask: causal, of padding, or none."""
+    """Add one or two blocks of a transformer with a mask: causal, padding, given as an input, or none."""
     length, heads, width = builder.choose((4, 7, 12)), builder.choose((1, 2, 4)), builder.choose((8, 16))
     size = heads * width
     value = builder.input(builder.normal(1, length, size))
@@ -31,7 +32,7 @@ def attention(builder: Builder) -> None:
 
 
 def _mask(builder: Builder, length: int) -> str:
-    """What is added to the scores, [length, length] or [1, length]; "" for nothing."""
+    """Add a mask for the scores, [length, length] or [1, length]. Returns its name, "" for none."""
     lowest = np.float32(builder.choose((-1e4, -1e9, np.finfo(np.float32).min, -np.inf)))
     kind = builder.choose(("", "causal", "padding", "given"))
     if kind == "causal":
@@ -46,7 +47,7 @@ def _mask(builder: Builder, length: int) -> str:
 
 
 def _heads(builder: Builder, value: Value, heads: tuple[int, int], mask: str) -> Value:
-    """Attention of [1, length, size] to itself."""
+    """Add self-attention on [1, length, size]."""
     _, length, size = value.shape
     split = builder.weight(np.array([1, length, *heads]))
     parts: list[str] = []
@@ -63,7 +64,8 @@ def _heads(builder: Builder, value: Value, heads: tuple[int, int], mask: str) ->
 
 
 def signals(builder: Builder) -> None:
-    """1-D convolutions, transposed ones, pools and a recurrent end on [1, channels, samples]."""
+    """Add 1-D convolutions, transposed ones, pools and perhaps a recurrent operator on [1, channels,
+    samples]."""
     channels, length = builder.choose((1, 4, 10)), builder.choose((24, 33, 80))
     value = builder.input(builder.normal(1, channels, length))
     for _ in range(int(builder.rng.integers(2, 6))):
@@ -122,7 +124,7 @@ def _recurrent(builder: Builder, value: Value) -> None:
 
 
 def control(builder: Builder) -> None:
-    """A branch that data decides, and a loop of a few turns, behind a product."""
+    """Add a product, then a branch that depends on data, and a loop of a few iterations."""
     rows, columns = builder.choose((3, 5)), builder.choose((8, 12))
     value = builder.input(builder.normal(rows, columns))
     weights = builder.matrix(columns, columns, fan_in=columns)
@@ -143,13 +145,13 @@ def control(builder: Builder) -> None:
 
 
 def _body(name: str, kind: str, value: Value) -> onnx.GraphProto:
-    """One operator on a tensor of the outer graph."""
+    """Make a branch with one operator on a tensor of the outer graph."""
     result = helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape)
     return helper.make_graph([helper.make_node(kind, [value.name], [name])], name, [], [result])
 
 
 def _turn_of_loop(kind: str, shape: tuple[int, ...]) -> onnx.GraphProto:
-    """One turn: state = kind(state + state), of this shape."""
+    """Make the body of a loop: state = kind(state + state), with this shape."""
     floats, flag = TensorProto.FLOAT, TensorProto.BOOL
     nodes = [
         helper.make_node("Add", ["state", "state"], ["twice"]),
@@ -169,7 +171,7 @@ def _turn_of_loop(kind: str, shape: tuple[int, ...]) -> onnx.GraphProto:
 
 
 def shapes(builder: Builder) -> None:
-    """Open dimensions: a batch flattened, cut and spread by what Shape says."""
+    """Add operators on open dimensions: reshaping and slicing by results of Shape."""
     batch, length, width = builder.choose((1, 2, 3)), builder.choose((4, 5)), builder.choose((6, 8))
     value = builder.input(builder.normal(batch, length, width), ["batch", "length", width])
     numbers = builder.node("Shape", [value.name])
@@ -199,7 +201,7 @@ def shapes(builder: Builder) -> None:
 
 
 def halves(builder: Builder) -> None:
-    """One of the others in fp16."""
+    """Make a graph of another family in fp16."""
     builder.choose((pictures, attention, signals))(builder)
     builder.halve()
 

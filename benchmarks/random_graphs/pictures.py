@@ -1,4 +1,4 @@
-"""Operators on pictures, [batch, channels, rows, columns], in any order."""
+"""Random graphs of operators on images, [batch, channels, rows, columns], in any order."""
 
 from collections.abc import Callable
 
@@ -11,21 +11,21 @@ Step = Callable[[Builder, Value], object]
 
 
 def pictures(builder: Builder) -> None:
-    """8 to 15 operators behind one picture."""
+    """Add 8 to 15 operators behind one image."""
     shape = (1, builder.choose((3, 8, 16, 24)), builder.choose((4, 6, 8)), builder.choose((4, 6, 8)))
     builder.input(builder.normal(*shape))
     grow(builder, int(builder.rng.integers(8, 16)))
 
 
 def grow(builder: Builder, num_steps: int) -> None:
-    """Add operators behind the values that are there."""
+    """Add random operators that read recent values."""
     builder.add("Relu", [builder.values[-1].name], builder.values[-1].shape)
     for _ in range(num_steps):
         builder.choose(STEPS)(builder, builder.recent())
 
 
 def convolution(builder: Builder, value: Value) -> None:
-    """1 x 1 or 3 x 3, with or without bias."""
+    """Add a convolution of 1 x 1 or 3 x 3, with or without bias."""
     batch, channels, rows, columns = value.shape
     kernels, size = builder.choose((5, 8, 16, 20)), builder.choose((1, 3))
     weights = builder.matrix(kernels, channels, size, size, fan_in=channels * size * size)
@@ -35,7 +35,7 @@ def convolution(builder: Builder, value: Value) -> None:
 
 
 def depthwise(builder: Builder, value: Value) -> None:
-    """A kernel for each channel."""
+    """Add a depthwise convolution: a kernel for each channel."""
     channels = value.shape[1]
     weights = builder.matrix(channels, 1, 3, 3, fan_in=9)
     builder.add("Conv", [value.name, weights], value.shape, pads=[1] * 4, group=channels)

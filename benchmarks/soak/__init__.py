@@ -1,1 +1,2 @@
-"""What must hold over hours and accidents, tried for hours and by accidents; see docs/reliability.md."""
+"""Long tests of reliability: hours of use, killed processes, damaged files, full disks; see
+docs/reliability.md."""

@@ -1,9 +1,9 @@
-"""Runs parts of the soak, keeps what they found in measured.json, and writes docs/reliability.md from it.
+"""Runs parts of the soak test, stores their results in measured.json, and writes docs/reliability.md from it.
 
     python -m benchmarks.soak [--share 0.1] [PART ...]
 
-Parts: kill, conditions, containers, interrupts, caches, cycles, commands; all by default. `--share` tries
-that much of everything. Exit code 1 if anything went wrong.
+Parts: kill, conditions, containers, interrupts, caches, cycles, commands; all by default. `--share` scales
+the number of tries. Exit code 1 if anything went wrong.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from benchmarks.soak.page import page
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_name("measured.json")
-"""What every part last measured: the page has all of them, whichever was run."""
+"""Last results of every part, from which the page is written."""
 PAGE = ROOT / "docs" / "reliability.md"
 PARTS = ("kill", "conditions", "containers", "interrupts", "caches", "cycles", "commands")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the parts."""
+    """Run the parts. Returns 1 if any try failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--share", type=float, default=1.0, help="how much of it, 1 for all")

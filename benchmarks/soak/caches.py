@@ -1,4 +1,5 @@
-"""The folder of compiled kernels: empty, read-only, damaged, shared by two first starts, homeless."""
+"""Tests the folder of compiled kernels: empty, read-only, damaged, shared by two first starts, without a
+home."""
 
 import contextlib
 import json
@@ -20,11 +21,11 @@ from benchmarks.soak.programs import TARGETS, arguments
 from npuviz.base.kernels.helper import CACHE_VARIABLE
 
 DAMAGED, STARTS = 20, 2
-"""Of each target; a start without kernels has others compiled beside it."""
+"""Tries for each target; few for starts without kernels, which compile in the background."""
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Every kind of cache on every target."""
+    """Test every state of the cache on every target."""
     warm = Path(os.environ[CACHE_VARIABLE])
     for target in TARGETS:
         expected = _start(target, {})
@@ -39,7 +40,7 @@ def run(share: float) -> Iterator[Outcome]:
 
 
 def damaged(target: str, warm: Path, folder: Path, expected: Any, count: int) -> Outcome:
-    """Spoil a third of the files of a cache, differently each time."""
+    """Run with a third of the files of a cache damaged, others each time."""
     outcome = Outcome("caches", f"{target}: a third of the compiled kernels damaged")
     choose = random.Random(f"{target} caches")
     for _ in range(count):
@@ -58,7 +59,7 @@ def damaged(target: str, warm: Path, folder: Path, expected: Any, count: int) ->
 
 
 def without(target: str, folder: Path, expected: Any, count: int) -> Outcome:
-    """An empty cache, one that nobody may write, no home, a home that is not there or cannot be written."""
+    """Run with an empty cache, a read-only one, no home, and a missing or read-only home."""
     outcome = Outcome("caches", f"{target}: an empty or read-only cache, no home")
     with contextlib.ExitStack() as stack:
         places: list[Mapping[str, str | None]] = [{"XDG_CACHE_HOME": str(folder / "empty")}]
@@ -76,7 +77,7 @@ def without(target: str, folder: Path, expected: Any, count: int) -> Outcome:
 
 
 def two_at_once(target: str, folder: Path, expected: Any, count: int) -> Outcome:
-    """Two programs that start for the first time, at the same time."""
+    """Run two programs that start for the first time, at the same time."""
     outcome = Outcome("caches", f"{target}: two first starts at once")
     for _ in range(count):
         place = {CACHE_VARIABLE: None, "XDG_CACHE_HOME": str(folder / "two")}
@@ -114,7 +115,7 @@ def _begin(target: str, changes: Mapping[str, str | None]) -> "subprocess.Popen[
 
 
 def _result(process: "subprocess.Popen[str]") -> Any:
-    """What a run computed, or why it did not, as text."""
+    """Return the results of a run, or the error as text."""
     out, error = process.communicate()
     if process.returncode or error:
         return f"{process.returncode}: {error[-400:]}"
@@ -123,7 +124,7 @@ def _result(process: "subprocess.Popen[str]") -> Any:
 
 
 def _end_helpers(cache: Path) -> None:
-    """End the compilers of a cache that goes away."""
+    """Kill the background compilers of a cache that is about to be removed."""
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (

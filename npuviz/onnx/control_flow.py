@@ -1,10 +1,8 @@
 """Replaces control flow that depends on the inputs by the operators that one run executes.
 
 A chip's program has neither branches nor loops over operators. So the model runs once in ONNX Runtime, and
-the
-branches of `If` that this run takes and the iterations of `Loop` that it executes are written in place of
-these
-operators, and the assumptions name them.
+the branches of `If` that this run takes and the iterations of `Loop` that it executes are written in place of
+these operators, and the assumptions name them.
 """
 
 from collections.abc import Mapping
@@ -28,8 +26,7 @@ def decide(draft: Draft, given: Given) -> bool:
     these inputs.
 
     Returns whether anything changed; a model that cannot run, or whose loops end by a computed condition,
-    stays as
-    it is.
+    stays as it is.
     """
     deciders = [name for node in draft.proto.graph.node for name in _deciders(node)]
     unknown = [name for name in dict.fromkeys(deciders) if name not in draft.weights]

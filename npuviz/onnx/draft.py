@@ -67,8 +67,7 @@ def is_of_one_run(assumptions: Iterable[str]) -> bool:
 
 def other_shape(found: Sequence[int], expected: Sequence[int], assumptions: Iterable[str]) -> str:
     """Write the message about a result of another shape than the graph's; where values determine sizes, it
-    says
-    that rounding on the machine may have led to other sizes."""
+    says that rounding on the machine may have led to other sizes."""
     text = f"the result has shape {tuple(found)}, expected {tuple(expected)}"
     if not is_of_one_run(assumptions):
         return text

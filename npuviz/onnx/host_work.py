@@ -1,8 +1,7 @@
 """Estimates the cost of an operator on the Host: operations, bytes and calls, and the time they take.
 
 The model is one core of a general processor that runs an inference runtime: each operator is called once,
-those
-inside a Loop or Scan once per iteration; arithmetic and memory accesses overlap, and the slower of both
+those inside a Loop or Scan once per iteration; arithmetic and memory accesses overlap, and the slower of both
 counts.
 """
 
@@ -124,8 +123,7 @@ def _moved(node: Node, size: Callable[[int], int]) -> int:
 
 def _held(graph: Graph, node: Node, size: Callable[[int], int]) -> tuple[int, int]:
     """Return the bytes of the weights that each step of a recurrent operator reads again, and the number of
-    steps in
-    all directions; (0, 1) for other operators."""
+    steps in all directions; (0, 1) for other operators."""
     names = [*node.inputs, -1, -1, -1]
     again = names[2] if node.op_type in _RECURRENT else -1
     sizes: tuple[int, ...] = graph.tensors[again].shape if again >= 0 else ()

@@ -1,8 +1,7 @@
 """Reads which inputs and outputs of a language model hold tokens, masks, logits and the KV cache.
 
 Names are those of onnxruntime-genai and of the exporters of transformers; a genai_config.json beside the
-model
-limits its length. Earlier keys and values are inputs (`past...`), the new ones results (`present...`).
+model limits its length. Earlier keys and values are inputs (`past...`), the new ones results (`present...`).
 """
 
 import json
@@ -126,8 +125,7 @@ def _vocabulary(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> in
 
 def _limit(path: Path, graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> tuple[int, str]:
     """Return the most rows of the cache, the least of rotary tables and genai_config.json, and the source of
-    it;
-    (0, "") if unknown."""
+    it; (0, "") if unknown."""
     found = list(_described(path))
     for node in graph.node:
         if node.op_type == _GROUPED and len(node.input) > 7 and node.input[7] in weights:

@@ -14,8 +14,7 @@ from npuviz.onnx.parameters import subgraphs
 
 _ENDS = frozenset({"Slice"})
 """Operators for which ONNX 1.23 aborts the process if a dimension is negative (a failed assertion in
-std::clamp);
-all others pass negative sizes on."""
+std::clamp); all others pass negative sizes on."""
 _NEVER_NEGATIVE = {"GatherND": "batch_dims"}
 """Operator -> attribute whose negative values also make ONNX abort (an access out of bounds)."""
 
@@ -23,11 +22,9 @@ _NEVER_NEGATIVE = {"GatherND": "batch_dims"}
 def refuse_deadly_sizes(draft: Draft) -> None:
     """Refuse a negative size in a model with operators for which shape inference would abort the process.
 
-    Negative sizes result from a window larger than its input, or from negative padding of more than the
-    input has,
-    often because an open dimension was assumed to be 1. Branches are checked too. Raises FormatError that
-    names
-    the operator, its inputs and the dimensions to set.
+    Negative sizes result from a window larger than its input, or from negative padding of more than the input
+    has, often because an open dimension was assumed to be 1. Branches are checked too. Raises FormatError
+    that names the operator, its inputs and the dimensions to set.
     """
     nodes = [*_all_nodes(draft.proto.graph), *(n for each in draft.proto.functions for n in each.node)]
     for node in nodes:
@@ -86,8 +83,7 @@ class _Sizes:
         self, graph: onnx.GraphProto, outer: Mapping[str, TypeProto]
     ) -> tuple[onnx.NodeProto, list[str], str] | None:
         """Return the first operator of a graph with a negative size, and its inputs and output as text; None
-        if there is
-        none.
+        if there is none.
 
         outer  types of the tensors of the surrounding graph
         """

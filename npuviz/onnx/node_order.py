@@ -27,8 +27,7 @@ def replace_nodes(graph: onnx.GraphProto | onnx.FunctionProto, nodes: Iterable[o
 
 def sort_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> bool:
     """Sort the nodes of a graph and its subgraphs so that each stands behind those it reads. Returns whether
-    the
-    order has changed.
+    the order has changed.
 
     The sort is stable. A graph with a cycle is left as it is.
     """

@@ -1,8 +1,7 @@
 """Observes shapes and numbers that depend on values by a run of the model.
 
 The model runs once in ONNX Runtime, in a separate process with limits on memory and time, so that a hostile
-or
-broken model cannot exhaust memory, hang or crash npuviz.
+or broken model cannot exhaust memory, hang or crash npuviz.
 """
 
 import json
@@ -30,9 +29,8 @@ MEMORY_LIMIT_BYTES = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An observed tensor: element type of ONNX (0: no tensor), shape, and its value if it is a single
-    integer or
-    bool."""
+    """An observed tensor: element type of ONNX (0: no tensor), shape, and its value if it is a single integer
+    or bool."""
 
     kind: int
     shape: tuple[int, ...]

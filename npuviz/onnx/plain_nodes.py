@@ -1,6 +1,5 @@
 """Rewrites nodes that some readers of a model do not support: sparse constants become dense, optionals of a
-tensor
-become the tensor; and refuses convolutions with less than one group."""
+tensor become the tensor; and refuses convolutions with less than one group."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,8 +1,7 @@
 """Reads ONNX models: any valid file becomes an operator graph with fixed shapes and known weights.
 
 `draft` splits the file, `shape_inference` fixes the shapes, `passes.optimization` folds and fuses, and
-`graph`
-builds the graph.
+`graph` builds the graph.
 """
 
 from collections.abc import Callable, Mapping

@@ -31,9 +31,8 @@ def run_reference(
 ) -> dict[int, np.ndarray]:
     """Run a graph and return the values of the given tensors by id, in the given order.
 
-    Inputs and weights are returned as given. All results are in memory at once: call it for groups of
-    tensors if the
-    model is large. Raises FormatError if ONNX Runtime refuses.
+    Inputs and weights are returned as given. All results are in memory at once: call it for groups of tensors
+    if the model is large. Raises FormatError if ONNX Runtime refuses.
     """
     given = {tensor: inputs[graph.tensors[tensor].name] for tensor in graph.inputs}
     found = {tensor: given.get(tensor, graph.constants.get(tensor)) for tensor in tensors}
@@ -109,8 +108,7 @@ numpy."""
 
 def _travels_as_float(dtype: str) -> bool:
     """Return whether values of a type are exchanged as float32, which holds all of them: types that numpy
-    itself lacks
-    (fewer than 8 bits, which ONNX Runtime packs; 8-bit floats; bfloat16)."""
+    itself lacks (fewer than 8 bits, which ONNX Runtime packs; 8-bit floats; bfloat16)."""
     return numpy_dtype(dtype).isbuiltin != 1
 
 
@@ -219,8 +217,7 @@ def _return_weights(
     graph: Graph, model: onnx.ModelProto, options: onnxruntime.SessionOptions
 ) -> list[onnxruntime.OrtValue]:
     """Pass the large weights to ONNX Runtime. The caller must keep the result as long as the session: for an
-    array that
-    is not contiguous it holds the only copy."""
+    array that is not contiguous it holds the only copy."""
     names: list[str] = []
     values: list[onnxruntime.OrtValue] = []
     by_name = {graph.tensors[tensor].name: array for tensor, array in graph.constants.items()}

@@ -31,8 +31,7 @@ from npuviz.program.tensor import Tensor
 TypeAndShape = tuple[int, tuple[int, ...]]
 ENDS_WITHOUT = {"GRU": ("step", "example"), "LSTM": ("example",), "DynamicQuantizeLSTM": ("example",)}
 """Operators for which ONNX Runtime 1.31 aborts the process ("terminate called") instead of raising an error,
-if an
-axis of the input is empty -> the axes that must not be. OneHot does so for an empty depth."""
+if an axis of the input is empty -> the axes that must not be. OneHot does so for an empty depth."""
 MAX_DRAWN_ELEMENTS = 1 << 26
 """Most random elements of all inputs together for a run that only observes shapes; drawing them takes a
 second."""
@@ -130,8 +129,7 @@ def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
     """Replace bound names in stored shapes and drop the other names, so that inference decides.
 
     Names of an output's dimensions are chosen at export and often wrong: they count only if inference does
-    not know
-    the operator that makes the output.
+    not know the operator that makes the output.
     """
     inferable = {name for node in graph.node if node.domain in ("", "ai.onnx") for name in node.output}
     inferable &= {value.name for value in graph.output}
@@ -204,8 +202,7 @@ def _refuse_empty(draft: Draft, found: Mapping[str, TypeAndShape]) -> None:
 
 def store_observed(draft: Draft, shapes: Mapping[str, TypeAndShape]) -> bool:
     """Store the shapes of tensors that inference leaves open in the model, so that operators that only read
-    shapes become
-    constant. Returns whether there were any.
+    shapes become constant. Returns whether there were any.
 
     shapes  result of `infer_shapes`
     """

@@ -86,9 +86,8 @@ def run_node(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict
     """Run a node and return its results by tensor id, in their declared types.
 
     Uses ONNX Runtime, or ONNX's evaluator if ONNX Runtime lacks the operator for these types. Raises
-    FormatError if both
-    refuse, and for values that ONNX Runtime refuses: the evaluator would take an index out of range modulo
-    the size.
+    FormatError if both refuse, and for values that ONNX Runtime refuses: the evaluator would take an index
+    out of range modulo the size.
 
     arrays  values of the node's inputs by tensor id, contiguous and in the graph's own types
     A result whose shape depends on values may have another shape than the graph declares.

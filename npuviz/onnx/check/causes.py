@@ -76,8 +76,7 @@ class Causes:
 
     def _of_overflow(self, tensor: int) -> str:
         """Return the cause of infinity or NaN: a value beyond the range of its type, in the tensor or in
-        tensors that
-        were fused into its operator."""
+        tensors that were fused into its operator."""
         seen = {tensor}
         waiting = [tensor]
         while waiting:

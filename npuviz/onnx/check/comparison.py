@@ -1,9 +1,8 @@
 """Compares a machine's tensors with the reference, tensor by tensor, and gives two verdicts.
 
 *End to end*: against the model run from its inputs; only its outputs decide the verdict. *Per operator*:
-against
-each operator run on the machine's own values of its inputs. The first tells whether the network as a whole
-still computes the right results, the second whether each operator of the machine is right: accumulated
+against each operator run on the machine's own values of its inputs. The first tells whether the network as a
+whole still computes the right results, the second whether each operator of the machine is right: accumulated
 rounding may fail the first although all operators pass the second.
 """
 
@@ -82,8 +81,7 @@ class Comparison:
         self, tensor: int, found: np.ndarray, rule: Rule, written: np.ndarray | None = None
     ) -> np.ndarray | None:
         """Compare the values that the machine holds of a tensor. Returns the elements (flat bool) that are
-        wrong per
-        operator, None if all are right.
+        wrong per operator, None if all are right.
 
         found  values in any shape; written  flat bool, elements that no instruction wrote count as wrong
         """
@@ -128,8 +126,7 @@ class Comparison:
 
     def _may_saturate(self, tensor: int) -> bool:
         """Return whether ONNX Runtime itself may saturate: without VNNI, processors add pairs of products of
-        unsigned
-        and signed 8-bit integers in 16 bits, which saturate."""
+        unsigned and signed 8-bit integers in 16 bits, which saturate."""
         return self._graph.nodes[self._graph.tensors[tensor].producer].op_type in (
             "MatMulInteger",
             "ConvInteger",
@@ -242,8 +239,7 @@ class Comparison:
 
     def _excuse_coarse_references(self) -> None:
         """Accept errors that are about as large as the error of the reference itself against a float64 run,
-        for
-        tensors whose ancestors are all float32 or finer: the reference is not exact enough to call them
+        for tensors whose ancestors are all float32 or finer: the reference is not exact enough to call them
         wrong."""
         wrong = {
             tensor: record
@@ -305,9 +301,8 @@ class Comparison:
         return found
 
     def _wrong_outputs(self, causes: Causes) -> tuple[list[Finding], str]:
-        """Return the findings for outputs that are wrong end to end and for tensors with NaN, and the name
-        of the
-        tensor where the first error began."""
+        """Return the findings for outputs that are wrong end to end and for tensors with NaN, and the name of
+        the tensor where the first error began."""
         found = list(self._findings)
         first = found[0].tensor if found else ""
         for tensor in sorted(self._records):

@@ -18,8 +18,7 @@ _ROUNDING = {"Cast": np.trunc, "Floor": np.floor, "Ceil": np.ceil, "Round": np.r
 
 def holds_scores(graph: Graph, tensor: int) -> bool:
     """Return whether the last axis of a tensor holds scores of classes: a softmax along it, or the result of
-    a
-    matrix product, possibly behind operators that only change shape or type."""
+    a matrix product, possibly behind operators that only change shape or type."""
     found = graph.tensors[tensor]
     if len(found.shape) < 2 or found.shape[-1] < 2:
         return False
@@ -41,8 +40,7 @@ def holds_scores(graph: Graph, tensor: int) -> bool:
 
 def _is_product(graph: Graph, tensor: int, size: int) -> bool:
     """Return whether a matrix product made a tensor whose last axis has this size, possibly behind operators
-    that
-    only change shape or type."""
+    that only change shape or type."""
     while graph.tensors[tensor].producer >= 0 and graph.tensors[tensor].shape[-1:] == (size,):
         node = graph.nodes[graph.tensors[tensor].producer]
         if node.op_type not in _VIEWS:
@@ -57,8 +55,8 @@ def other_classes(
     """Find rows whose largest element is at another index than in the reference.
 
     Returns the rows (index over all axes but the last) where that is wrong, and the number of further rows
-    where
-    the reference's margin is at most `share` of the row's magnitude, or `least`, so that either may be right.
+    where the reference's margin is at most `share` of the row's magnitude, or `least`, so that either may be
+    right.
 
     found, reference  of the same shape
     """
@@ -78,8 +76,7 @@ def is_close_call(
     graph: Graph, tensor: int, found: np.ndarray, inputs: list[np.ndarray], share: float
 ) -> bool:
     """Return whether an integer or boolean result that differs from the reference could result from other
-    roundings
-    of the reference's inputs.
+    roundings of the reference's inputs.
 
     found   values of the machine, in the tensor's shape
     inputs  the reference's inputs of the tensor's node;  share  their allowed error, relative to their

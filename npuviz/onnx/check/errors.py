@@ -14,9 +14,8 @@ REQUANTIZED = "requantised integers within one step"
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Allowed error of an element: a share of the element plus a share of the tensor's largest magnitude,
-    but at
-    least `least` (of an activation table) and `smallest` (the smallest number of the type above 0)."""
+    """Allowed error of an element: a share of the element plus a share of the tensor's largest magnitude, but
+    at least `least` (of an activation table) and `smallest` (the smallest number of the type above 0)."""
 
     of_element: float
     of_tensor: float
@@ -33,9 +32,8 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Wrong elements (flat bool), the largest error, the largest error relative to the largest magnitude,
-    and the
-    rule in words."""
+    """Wrong elements (flat bool), the largest error, the largest error relative to the largest magnitude, and
+    the rule in words."""
 
     bad: np.ndarray
     absolute: float

@@ -19,8 +19,7 @@ def exact_values(
     """Compute tensors with all floats in float64, by ONNX's evaluator.
 
     A node that the evaluator cannot run, or that is too large for it, runs in ONNX Runtime in the node's own
-    types.
-    Returns {} for a model of more than MAX_NODES nodes, or one that cannot be run node by node.
+    types. Returns {} for a model of more than MAX_NODES nodes, or one that cannot be run node by node.
     """
     if len(graph.nodes) > MAX_NODES:
         return {}

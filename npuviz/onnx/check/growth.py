@@ -1,10 +1,9 @@
 """Computes the tolerance of a tensor end to end from element types and the graph's depth.
 
 Every operator rounds its result once, in the type of the tensor, and its sums once for each added element, in
-float32. Roundings are nearly independent, so that the error of n of them grows with the square root of n
-(N. Higham and T. Mary, "A new approach to probabilistic rounding error analysis", 2019), along the longest
-path from an input. `SAFETY` covers the amplification of errors by operators, which the rule does not know.
-Where
+float32. Roundings are nearly independent, so that the error of n of them grows with the square root of n (N.
+Higham and T. Mary, "A new approach to probabilistic rounding error analysis", 2019), along the longest path
+from an input. `SAFETY` covers the amplification of errors by operators, which the rule does not know. Where
 operators amplify more than that, a tensor counts as wrong although all operators are right: the network loses
 its accuracy in this type.
 """
@@ -125,8 +124,7 @@ def allowed_errors(graph: Graph, precision: Precision) -> list[Allowed]:
 
 def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
     """Return for each tensor the absolute error of the activation table that made it, if its function is
-    bounded,
-    else 0; operators that move or convert elements pass the error of their inputs on.
+    bounded, else 0; operators that move or convert elements pass the error of their inputs on.
 
     errors  as `Precision.table_errors`
     """
@@ -136,9 +134,8 @@ def table_floors(graph: Graph, errors: Mapping[int, float]) -> list[float]:
 def step_floors(graph: Graph, precision: Precision) -> list[float]:
     """Return for each tensor the absolute error of the 8-bit integers that it was read from, else 0.
 
-    That is `precision.steps` steps, and a rounding of the largest value they can hold, since a value close
-    to half
-    way may round either way. If its elements went through several 8-bit tensors, their errors add.
+    That is `precision.steps` steps, and a rounding of the largest value they can hold, since a value close to
+    half way may round either way. If its elements went through several 8-bit tensors, their errors add.
     """
 
     def floor_of(node: Node) -> float:
@@ -160,8 +157,7 @@ def _step(graph: Graph, node: Node) -> float:
 
 def _floors(graph: Graph, floor_of: Callable[[Node], float]) -> list[float]:
     """Return for each tensor the floor of its node, plus the largest floor of the node's inputs if the node
-    only
-    moves or converts elements."""
+    only moves or converts elements."""
     found = [0.0] * len(graph.tensors)
     for node in graph.nodes:
         floor = floor_of(node)

@@ -1,6 +1,5 @@
 """Finds the operators whose errors matter: the error of each is added to the reference alone, and the effect
-on
-the outputs is measured."""
+on the outputs is measured."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ MAX_CANDIDATES = 64
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One operator: its own error, as a share of its result's magnitude, and the largest error of an output
-    that it
-    causes alone, as a share of the output's magnitude (infinite if the output becomes infinite or NaN).
+    that it causes alone, as a share of the output's magnitude (infinite if the output becomes infinite or
+    NaN).
 
     nodes  the operator, and the operators fused into it
     """
@@ -98,8 +97,7 @@ def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int
 
 def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]:
     """Return float tensor -> the error that its operator adds to the right result, and the largest one as a
-    share of
-    the magnitude."""
+    share of the magnitude."""
     own = OwnInputs(graph, held)
     found: dict[int, tuple[np.ndarray, float]] = {}
     for tensor in computed_tensors(graph):

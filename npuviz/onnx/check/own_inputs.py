@@ -45,8 +45,7 @@ class OwnInputs:
 
 def run_exactly(graph: Graph, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Compute the results of a node by tensor id with all floats in float64, by ONNX's evaluator, or by ONNX
-    Runtime
-    if the evaluator fails or would take too long. Raises FormatError if both do."""
+    Runtime if the evaluator fails or would take too long. Raises FormatError if both do."""
     wide = {index: _widened(values, graph.tensors[index].dtype) for index, values in arrays.items()}
     try:
         return evaluate_node(graph, node, wide)

@@ -68,12 +68,10 @@ def float_deviation(
     found: np.ndarray, reference: np.ndarray, share: float, least: np.ndarray | float = 0.0
 ) -> Deviation:
     """Measure the deviation of flat floats: each element may be off by a share of the reference's largest
-    magnitude,
-    or by `least` (one number, or one per element) if that is more.
+    magnitude, or by `least` (one number, or one per element) if that is more.
 
     An element whose reference is a sentinel for infinity may be off by a share of itself; infinities and NaN
-    must
-    be equal.
+    must be equal.
     """
     # Converting a signalling NaN warns; NaNs are handled below.
     with np.errstate(invalid="ignore"):

@@ -55,8 +55,7 @@ class RoundingResult:
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
     """Round float values to a type, and return them in their own type. Values beyond the range become
-    infinite, or
-    the largest number of a type without infinity."""
+    infinite, or the largest number of a type without infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         wide = values.astype(np.float32)
         if dtype in BITS:

@@ -1,10 +1,8 @@
 """Computes the errors that Sigmoid and Softmax may have because of the allowed error of their input.
 
 Where they saturate, the result is tiny, and its relative error is as large as the absolute error of the
-input:
-exp(-9) is off by half if -9 is off by 5 %. If the logits are within their tolerance, a Sigmoid behind them
-must
-pass too, so that its result may have the error that the allowed error of the input causes.
+input: exp(-9) is off by half if -9 is off by 5 %. If the logits are within their tolerance, a Sigmoid behind
+them must pass too, so that its result may have the error that the allowed error of the input causes.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +20,7 @@ def saturated_errors(
     graph: Graph, tensor: int, references: References, allowed: Sequence[Allowed]
 ) -> np.ndarray | float:
     """Return the allowed absolute error of each element (flat float64) of a tensor that a Sigmoid or Softmax
-    made, at
-    most LARGEST_SHARE; for other tensors the error of the activation table that made them, or 0.
+    made, at most LARGEST_SHARE; for other tensors the error of the activation table that made them, or 0.
 
     references  tensor -> its reference values
     """

@@ -22,10 +22,8 @@ EXPLAINS = 0.01
 
 def moves(graph: Graph, references: References, tensors: Collection[int]) -> Mapping[int, float]:
     """Return tensor -> how far the reference moves, as a share of the largest magnitude, if all float inputs
-    of the
-    model change by up to CHANGE of themselves; in a model with integer inputs only, the first float tensors
-    made
-    from integers change. {} if there is nothing to change."""
+    of the model change by up to CHANGE of themselves; in a model with integer inputs only, the first float
+    tensors made from integers change. {} if there is nothing to change."""
     wanted = [tensor for tensor in tensors if graph.tensors[tensor].dtype == "float32"]
     if not wanted:
         return {}

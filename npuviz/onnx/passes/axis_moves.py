@@ -145,8 +145,7 @@ class _Region:
 
     def _moved(self, node: NodeProto, name: str) -> tuple[_Move, Order] | None:
         """Return how a reader of a region's tensor works in the region's order, and the order of its result;
-        None if it
-        cannot."""
+        None if it cannot."""
         if node.domain not in ("", "ai.onnx") or len(node.output) != 1 or node.output[0] not in self._shapes:
             return None
         order = self.orders[name]
@@ -238,9 +237,8 @@ class _Region:
         return _through(_inverse(order), _order_of(end, len(order)))
 
     def _source(self, name: str, order: Order) -> tuple[str, Order]:
-        """Return the tensor to read for an operand from outside, and the order left to make: a Transpose
-        that made the
-        operand is skipped."""
+        """Return the tensor to read for an operand from outside, and the order left to make: a Transpose that
+        made the operand is skipped."""
         maker = self._graph.makers.get(name)
         if maker is None or not _is_transpose(maker) or maker.input[0] not in self._shapes:
             return name, order
@@ -312,8 +310,7 @@ def _first(node: NodeProto) -> str:
 
 Rule = Callable[[NodeProto, Order, "Sequence[np.ndarray | None]", int], "tuple[_Move, Order] | None"]
 """Rule for an operator: (node, order of its first input, values of its other inputs, rank of its result) ->
-its
-move and the order of the result, None if it does not apply."""
+its move and the order of the result, None if it does not apply."""
 
 
 def _axes(node: NodeProto, values: Sequence[np.ndarray | None]) -> list[int] | None:

@@ -99,8 +99,7 @@ class _Parts:
 
     def take_behind(self, node: NodeProto) -> bool:
         """Fold consecutive products and sums with one number per kernel into a convolution. Returns whether
-        there were
-        any."""
+        there were any."""
         is_changed = False
         while self._take_next(node):
             is_changed = True

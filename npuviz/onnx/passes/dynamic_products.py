@@ -1,8 +1,7 @@
 """Rewrites products and LSTMs whose operands are rounded to 8 bits at run time with floats.
 
 A machine whose scales are fixed in its program cannot compute a scale at run time. It can omit the rounding:
-weights
-are dequantised, and the other operand keeps the machine's own type.
+weights are dequantised, and the other operand keeps the machine's own type.
 """
 
 from collections.abc import Iterator
@@ -220,8 +219,7 @@ def _follow(
 
 def _bias(draft: Draft, product: _Product, name: str, makers: dict[str, NodeProto]) -> np.ndarray | None:
     """Return the bias in real numbers, which the model divides by the scale of the sums before adding it;
-    None if the
-    operand is no such bias."""
+    None if the operand is no such bias."""
     while name in makers and makers[name].op_type in ("Reshape", "Unsqueeze", "Cast", "Floor", "Round"):
         name = makers[name].input[0]
     maker = makers.get(name)

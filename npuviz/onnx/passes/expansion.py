@@ -1,8 +1,7 @@
 """Replaces nodes of a graph by the function bodies of their operators.
 
 The result is a new graph with newly inferred shapes and a new `source`, so that the reference execution also
-knows
-the tensors inside of a body.
+knows the tensors inside of a body.
 """
 
 from collections.abc import Collection

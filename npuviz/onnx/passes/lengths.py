@@ -2,8 +2,7 @@
 run.
 
 A chip's program executes a fixed number of steps. If all sequences of a batch have the same length in the
-run, the
-operator gets only that many steps, and zeros are appended to its results, as the standard demands.
+run, the operator gets only that many steps, and zeros are appended to its results, as the standard demands.
 """
 
 from collections.abc import Mapping

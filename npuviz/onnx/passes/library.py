@@ -1,8 +1,7 @@
 """Runs the passes of onnx-ir and onnxscript that simplify a model.
 
-Only passes that are correct for every opset are used: the general rewrite rules of onnxscript write
-operators in
-their newest form.
+Only passes that are correct for every opset are used: the general rewrite rules of onnxscript write operators
+in their newest form.
 """
 
 import logging
@@ -137,9 +136,8 @@ def _run_passes(model: ir.Model, may_fold: bool) -> None:
 
 
 class _IdentityElimination(passes.IdentityEliminationPass):
-    """The library's pass, except that an Identity from an outer value to an output of a branch stays: a
-    value can be
-    the output of one graph only."""
+    """The library's pass, except that an Identity from an outer value to an output of a branch stays: a value
+    can be the output of one graph only."""
 
     def _try_eliminate_identity_node(self, node: ir.Node) -> bool:
         value = node.inputs[0] if len(node.inputs) == 1 else None

@@ -113,7 +113,7 @@ def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
 
 
 def _write_out(draft: Draft, float_weights: bool) -> bool:
-    """Unroll loops and fold constant nodes that the library's passes leave. Returns whether anything changed."""
+    """Unroll loops and fold constant nodes the library leaves. Returns whether anything changed."""
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
     known = {**_known_pieces(draft), **moved_weights(draft), **_widened(draft, float_weights)}
@@ -150,8 +150,7 @@ _ON_WEIGHTS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 def _widened(draft: Draft, float_weights: bool) -> dict[str, np.ndarray]:
     """Compute the results of Cast nodes from integer weights to float32, and of sums and products of these
-    with other
-    weights, of any size: the library folds small ones only.
+    with other weights, of any size: the library folds small ones only.
 
     float_weights  also compute DequantizeLinear nodes
     """

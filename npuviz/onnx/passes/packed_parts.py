@@ -1,8 +1,7 @@
 """Replaces a Gather behind Reshapes and Transposes of a whole tensor by a Slice of the tensor.
 
 Attention layers compute queries, keys and values in one product; exporters then give the parts a separate
-axis,
-transpose it to the front and pick from it. Each part is a slice of the product's columns.
+axis, transpose it to the front and pick from it. Each part is a slice of the product's columns.
 """
 
 import math
@@ -24,9 +23,8 @@ _MOVES = frozenset(("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze"))
 
 
 def slice_packed_parts(draft: Draft, shapes: Shapes) -> bool:
-    """Replace each Gather of consecutive indices, behind moves that contain a Transpose, by Slice and
-    Reshape of the
-    tensor before the moves, in place. Returns whether there was any.
+    """Replace each Gather of consecutive indices, behind moves that contain a Transpose, by Slice and Reshape
+    of the tensor before the moves, in place. Returns whether there was any.
 
     shapes  element type and shape of every tensor
     """

@@ -1,8 +1,7 @@
 """Replaces two reversals of the sequence around a recurrent operator by the operator's other direction.
 
 Exporters of frameworks without a backward direction reverse the sequence before and behind the operator. The
-final
-states are the same in both forms, but the other direction moves no data.
+final states are the same in both forms, but the other direction moves no data.
 """
 
 from collections.abc import Iterator
@@ -23,8 +22,7 @@ _MOST_VIEWS = 8
 
 def turn_recurrent(draft: Draft, shapes: Shapes) -> bool:
     """Change the direction of recurrent operators between two reversals of their steps, in place, and remove
-    the
-    reversals. Returns whether there was any.
+    the reversals. Returns whether there was any.
 
     shapes  element type and shape of every tensor
     """
@@ -58,8 +56,7 @@ def turn_recurrent(draft: Draft, shapes: Shapes) -> bool:
 
 def _direction(node: NodeProto) -> bytes | None:
     """Return the direction of a recurrent operator with one direction, steps as first axis and no sequence
-    lengths;
-    None for all others."""
+    lengths; None for all others."""
     if node.op_type not in _RECURRENT or node.domain not in ("", "ai.onnx"):
         return None
     given = {item.name: helper.get_attribute_value(item) for item in node.attribute}

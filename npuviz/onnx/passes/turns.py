@@ -1,8 +1,7 @@
 """Computes the number of iterations of a Loop: a constant trip count, or a condition on a few known numbers.
 
 Exporters write `while i < n` as a condition that the body computes in each iteration. If everything that it
-depends
-on is known before the first iteration, it is evaluated here, one iteration after the other.
+depends on is known before the first iteration, it is evaluated here, one iteration after the other.
 """
 
 import math

@@ -1,8 +1,7 @@
 """Unrolls loops with a known number of iterations: Scan, and Loop whose count is constant or can be computed.
 
 A chip's program has no loops over operators, and operators inside of a loop could be neither placed nor
-compared
-with the reference.
+compared with the reference.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,10 +1,8 @@
 """Removes views around operators that work equally well in the shape before the first view.
 
-Exporters remove axes of size 1 for an activation or a normalisation, and insert them again behind it. That
-is free
-if a view keeps the memory, but a machine with its own layout of axes moves all data twice. A region is
-rewritten
-only if fewer views remain.
+Exporters remove axes of size 1 for an activation or a normalisation, and insert them again behind it. That is
+free if a view keeps the memory, but a machine with its own layout of axes moves all data twice. A region is
+rewritten only if fewer views remain.
 """
 
 import math
@@ -175,8 +173,7 @@ class _Region:
 
     def is_better(self) -> bool:
         """Return whether fewer views would remain, or as many, but operators come directly behind a
-        convolution that may
-        absorb them."""
+        convolution that may absorb them."""
         before, after = self._views_before(), self._views_after()
         maker = self._graph.makers.get(self._begin.input[0])
         is_behind = maker is not None and maker.op_type in _PRODUCTS and len(self._moves) > 0
@@ -267,8 +264,7 @@ class _Region:
 
 def _in_shape(shape: Shape, whole: Shape, wanted: Shape) -> Shape | None:
     """Return the shape in which a constant broadcasts along `wanted` as one of `shape` does along `whole`;
-    None if there
-    is none."""
+    None if there is none."""
     if math.prod(shape) == 1:
         return ()
     if len(shape) > len(whole):
@@ -308,8 +304,7 @@ def _groups(one: Shape, other: Shape) -> Iterator[tuple[list[int], list[int]]]:
 
 Rule = Callable[[NodeProto, Shape, Shape, "Sequence[np.ndarray | None]"], "_Move | None"]
 """Rule for an operator: (node, shape of its first input, stored shape of it, values of its other inputs) ->
-move,
-None if it does not apply."""
+move, None if it does not apply."""
 
 
 def _axis_in(whole: Shape, stored: Shape) -> dict[int, int]:

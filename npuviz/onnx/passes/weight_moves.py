@@ -1,8 +1,7 @@
 """Folds Concat, Slice, Squeeze, Transpose and Unsqueeze of weights.
 
 Some converters store the weights of a recurrent operator in pieces or in another order. Machines that need
-constant
-weights need them whole, and no machine should move them in every run.
+constant weights need them whole, and no machine should move them in every run.
 """
 
 from collections.abc import Callable, Mapping, Sequence

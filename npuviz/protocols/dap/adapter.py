@@ -276,8 +276,7 @@ class Adapter:
 
     def _verb_with_answers(self, verb: Callable[[], Stop]) -> Stop | None:
         """Run a verb, again after each interruption by a request other than a pause. Returns None if the
-        client has
-        disconnected."""
+        client has disconnected."""
         found = self._launched()
         while True:
             try:

@@ -236,8 +236,7 @@ class Places:
 
 def _path_of(source: SourceFile, folder: Path) -> str:
     """Find the file of a program text: its own path, else a file of the program's folder with equal content,
-    else
-    ""."""
+    else ""."""
     if source.path and os.path.isfile(source.path):
         return os.path.abspath(source.path)
     if source.library:

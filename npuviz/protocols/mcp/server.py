@@ -97,8 +97,7 @@ def make_server(tools: Tools) -> BoundedServer:
 
 def _tool(server: MCPServer[Any], tools: Tools) -> Callable[[Callable[..., str]], Callable[..., Any]]:
     """Return a decorator that makes a function that returns text a tool: in a thread, one call at a time,
-    bounded,
-    interruptible."""
+    bounded, interruptible."""
 
     def decorate(function: Callable[..., str]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -76,8 +76,7 @@ class Wire:
 
 def own_wire() -> Wire:
     """Take standard input and output for the protocol. For all other code input is then empty, and output
-    goes to
-    standard error."""
+    goes to standard error."""
     reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)

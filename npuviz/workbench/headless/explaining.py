@@ -82,8 +82,7 @@ def _remedy(
     opened: Opened, session: "Session", measured: _Measured, progress: Progress
 ) -> dict[str, Any] | None:
     """Run with growing sets of operators in fp32, and return the first right or the best run; None if no
-    operator
-    causes an error.
+    operator causes an error.
 
     After each run the remaining error is measured and the operators that cause it are added: an operator
     whose operands are no longer rounded by their producer may round them itself.

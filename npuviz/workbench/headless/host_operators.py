@@ -14,8 +14,7 @@ MAX_LINES = 12
 
 def host_operators(program: Program, machine: Machine | None = None) -> list[dict[str, Any]]:
     """Return a row for each operator on the Host that has a reason: operator, name, node, limit, found,
-    change,
-    and cycles of a run if the machine knows them (else None)."""
+    change, and cycles of a run if the machine knows them (else None)."""
     nodes = program.graph.nodes
     cycles = machine.host_cycles() if isinstance(machine, HasHostTimes) else {}
     return [

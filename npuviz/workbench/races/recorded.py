@@ -2,8 +2,7 @@
 
 Results are compared first: the values that leave the machine, and how the run ends. If they differ, both runs
 are repeated with recorded accesses, and the first read that sees another value is the race. Values that
-depend
-on a timer may differ in any run and are ignored.
+depend on a timer may differ in any run and are ignored.
 """
 
 from collections.abc import Sequence

@@ -52,8 +52,7 @@ def pareto_front(results: SweepResults, columns: Sequence[str], rows: Sequence[i
 
 def comparable(results: SweepResults) -> list[tuple[str, list[int]]]:
     """Group runs that may be compared: one group per model, in the order of the plan, or [("", all)] if the
-    model
-    is no axis."""
+    model is no axis."""
     if "model" not in results.axes:
         return [("", list(range(len(results))))]
     index = results.axes.index("model")
@@ -67,8 +66,7 @@ def effects(results: SweepResults, column: str, rows: Sequence[int]) -> list[Eff
     """Compute the effect of every axis with several values on a column, the strongest first.
 
     Runs are compared only with those that differ from them in this one axis. Runs whose number is missing or
-    not
-    positive are left out.
+    not positive are left out.
     """
     found: list[Effect] = []
     values = results.columns[column]

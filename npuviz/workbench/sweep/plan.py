@@ -271,8 +271,7 @@ def run_key(run: SweepRun, digests: dict[str, str]) -> str:
     included.
 
     `digests` caches the hashes of files between calls. Files that a model or a description refers to
-    (weights,
-    DRAM and network files) are not hashed.
+    (weights, DRAM and network files) are not hashed.
     """
     content = {
         **asdict(run),

@@ -64,8 +64,7 @@ def metric(summary: Mapping[str, Any], path: str) -> float | None:
     """Return the number at a path of a summary, None if this run has none.
 
     The numbers of all names that a wildcard matches are folded: by the word before the path (mean, sum, max,
-    min),
-    else to their mean.
+    min), else to their mean.
     """
     fold, section, name, field = _split(path)
     part = summary.get(section)

@@ -122,8 +122,7 @@ def _rotated(writer: Writer, operands: tuple[str, str], before: str, sizes: Head
 
 def _write_present(writer: Writer, new: tuple[str, str], before: str, sizes: Heads) -> None:
     """Write the present keys and values: the cache with the new rows, or only the new rows if the cache was
-    empty or
-    `only_new_rows` is set."""
+    empty or `only_new_rows` is set."""
     for position, rows in enumerate(new):
         target = writer.wanted(1 + position)
         if not target:

@@ -9,8 +9,7 @@ from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 def write_einsum(writer: Writer, node: NodeProto) -> None:
     """Rewrite Einsum in which no term repeats a letter: letters of both terms and the result become batch
-    axes of the
-    product, letters of both terms only are summed over.
+    axes of the product, letters of both terms only are summed over.
 
     Raises CannotWrite for other forms.
     """

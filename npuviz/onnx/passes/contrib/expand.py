@@ -43,9 +43,8 @@ _LATE = (*SELECTION, *SUB_PIXELS)
 """Operators that are rewritten only after constants are folded."""
 _STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE))
 CACHE_ROWS = ("npuviz.cache", "rows")
-"""Key and value of a model's metadata: GroupQueryAttention returns the new rows of the cache only. The
-caller then
-writes these rows to its cache, instead of a copy of the whole cache."""
+"""Key and value of a model's metadata: GroupQueryAttention returns the new rows of the cache only. The caller
+then writes these rows to its cache, instead of a copy of the whole cache."""
 OLDEST_OPSET = 9
 """The first operator set with Where."""
 
@@ -56,8 +55,7 @@ Whole = Callable[[NodeProto], bool]
 
 def only_recurrent(node: NodeProto) -> bool:
     """Return True for nodes that stay as they are by default: recurrent operators, those on 8-bit tensors,
-    Einsum,
-    those that pick rows, transposed convolutions and pads; all others are rewritten."""
+    Einsum, those that pick rows, transposed convolutions and pads; all others are rewritten."""
     return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
 
 
@@ -68,16 +66,14 @@ def but_late(whole: Whole) -> Whole:
 
 
 def only_late(whole: Whole) -> Whole:
-    """Return the predicate for the pass after folding: only late operators are rewritten, and recurrent
-    ones, whose
-    weights may have become constants by folding; both unless `whole` keeps them."""
+    """Return the predicate for the pass after folding: only late operators are rewritten, and recurrent ones,
+    whose weights may have become constants by folding; both unless `whole` keeps them."""
     return lambda node: (node.op_type not in _LATE and node.op_type not in RECURRENT) or whole(node)
 
 
 def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
-    """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only
-    without bias,
-    padding mask and cache), and all operators on 8-bit tensors.
+    """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
+    bias, padding mask and cache), and all operators on 8-bit tensors.
 
     picks_rows  whether operators that pick rows are rewritten
     """

@@ -19,20 +19,16 @@ MAX_STEPS = 512
 
 MIN_WEIGHTS = 1 << 15
 """Least weights of a direction: with fewer, starting the operators of a step takes longer than the whole
-operator on
-a Host. Measured on the systolic machine: 15,360 weights of an LSTM take 2.8 times as long as on the Host,
-28,224 of
-a GRU 1.3 times, 36,864 of an LSTM a 1.2th."""
+operator on a Host. Measured on the systolic machine: 15,360 weights of an LSTM take 2.8 times as long as on
+the Host, 28,224 of a GRU 1.3 times, 36,864 of an LSTM a 1.2th."""
 
 FEW_STEPS = 4
 """Steps of all directions up to which an operator is written out whatever its weights, since reaching the
-Host takes
-longer (measured there: one of 24,576 weights takes a third of the time)."""
+Host takes longer (measured there: one of 24,576 weights takes a third of the time)."""
 
 MIN_RNN_WEIGHTS = 1 << 13
 """Least weights of a direction of an RNN, whose step has three operators only (measured there: two of 50,160
-and
-four of 23,232 weights take a 1.1th)."""
+and four of 23,232 weights take a 1.1th)."""
 
 _PLAIN = {b"tanh": "Tanh", b"relu": "Relu", b"sigmoid": "Sigmoid"}
 """Activations of an RNN that have no parameters."""

@@ -1,10 +1,8 @@
 """Rewrites picking rows by indices known at run time as a product with a matrix of ones and zeros.
 
 An index counts from the front or, if negative, from the back: each row has two columns in the matrix, which
-pays
-off for few rows only. Zero times infinity is NaN: constants with infinities are not rewritten; computed
-tensors are,
-and a check finds the NaN. An index out of range picks zeros, which is a hazard.
+pays off for few rows only. Zero times infinity is NaN: constants with infinities are not rewritten; computed
+tensors are, and a check finds the NaN. An index out of range picks zeros, which is a hazard.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Rewrites transposed convolutions as plain ones with a channel per pixel of a block, and gives Pad a value.
 
 An output pixel at q * stride + phase sums over inputs at q, q - 1, ... with every stride-th weight: each
-phase is
-a plain convolution with a smaller kernel.
+phase is a plain convolution with a smaller kernel.
 """
 
 from collections.abc import Sequence
