@@ -1,1 +1,1 @@
-"""How long instructions and Host calls take, each figure with its source."""
+"""Compute how long instructions and Host calls take, each figure with its source."""

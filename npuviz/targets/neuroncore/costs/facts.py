@@ -1,4 +1,4 @@
-"""What costs and rules need to know about instructions, as arrays."""
+"""Derive facts about instructions (element counts, memories, steps) as arrays, for costs and rules."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ _TENSORS = (DST, SRC0, SRC1)
 
 
 class Pattern(NamedTuple):
-    """An operand as far as costs and rules need it; sizes and steps as in isa.OPERAND_DTYPE."""
+    """The fields of an operand that decide its cost; sizes and steps as in isa.OPERAND_DTYPE."""
 
     space: int
     dtype: int
@@ -21,7 +21,7 @@ class Pattern(NamedTuple):
 
 
 class Facts:
-    """Arrays over instructions of one opcode: (n,), or (n, 6) by operand position.
+    """Facts about n instructions of one opcode, as arrays (n,), or (n, 6) by operand position.
 
     count   elements per partition, 0 for an absent operand
     """
@@ -44,37 +44,41 @@ class Facts:
         return self.count[:, :3].max(axis=1)
 
     def has_flag(self, flag: Flag) -> np.ndarray:
-        """Whether the flag is set."""
+        """Return whether a flag is set, (n,) bool."""
         return (self.instructions["flags"] & flag) != 0
 
     def in_space(self, space: Space, positions: tuple[int, ...] = _TENSORS) -> np.ndarray:
-        """Whether all operands that are present are in this memory."""
+        """Return whether all present operands (of `positions`) are in a memory, (n,) bool."""
         there = self.is_tensor[:, positions]
         return ((self.space[:, positions] == space) | ~there).all(axis=1)
 
     def touches(self, space: Space) -> np.ndarray:
-        """Whether any operand is in this memory."""
+        """Return whether any operand is in a memory, (n,) bool."""
         return (self.space == space).any(axis=1)
 
     def all_of(self, dtypes: np.ndarray, positions: tuple[int, ...] = _TENSORS) -> np.ndarray:
-        """Whether all tensor operands that are present have one of these types."""
+        """Return whether all present tensor operands (of `positions`) have one of these types, (n,) bool."""
         there = self.is_tensor[:, positions]
         return (np.isin(self.dtype[:, positions], dtypes) | ~there).all(axis=1)
 
     def inner_step_bytes(self) -> np.ndarray:
-        """(n, 6): absolute step of the innermost dimension that has more than one element."""
+        """Return the absolute step in bytes, (n, 6), of the innermost dimension with more than one
+        element.
+        """
         many = self._sizes > 1
         last = 3 - np.argmax(many[:, :, ::-1], axis=2)
         step = np.take_along_axis(self._steps, last[:, :, None], axis=2)[:, :, 0]
         return np.where(self.is_tensor & many.any(axis=2), np.abs(step) * self.bytes, 0)
 
     def is_contiguous(self) -> np.ndarray:
-        """Whether DST, SRC0 and SRC1 have elements next to each other in the innermost dimension."""
+        """Return whether the elements of DST, SRC0 and SRC1 are contiguous in the innermost dimension, (n,)
+        bool.
+        """
         step = self.inner_step_bytes()[:, :3]
         return ((step == self.bytes[:, :3]) | (step == 0)).all(axis=1)
 
     def psum_banks(self, bank_bytes: int) -> np.ndarray:
-        """Bits of the PSUM banks that the operands lie in, bit 0 for bank 0."""
+        """Return a mask of the PSUM banks that the operands lie in; bit b is bank b."""
         reach = (self._sizes - 1) * self._steps
         first = self.instructions["operands"]["address"].astype(np.int64)
         low = first + np.minimum(reach, 0).sum(axis=2) * self.bytes

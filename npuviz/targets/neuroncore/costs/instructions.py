@@ -1,7 +1,7 @@
-"""How long instructions take, what they occupy meanwhile, and which engine may run them.
+"""Compute how long instructions take, the ports they occupy, and the engines that can run them.
 
-Everything is computed for whole instruction arrays; `estimate` and `allowed_engines` are the same for
-one instruction that a compiler thinks about. The rows and their sources are in table.py.
+Costs are computed for whole instruction arrays; `estimate` and `allowed_engines` tell a compiler about
+one instruction. The formulas and their sources are in table.py.
 """
 
 from functools import lru_cache
@@ -37,7 +37,7 @@ WIDE_STRIDE_BYTES = 16
 """A larger innermost step halves the bandwidth. Ref: ARCH2, NC-v2 (assumed for NC-v1)."""
 
 TINY_ELEMENTS = 32
-"""Between two instructions of Vector with up to so many elements its static overhead is not hidden.
+"""Up to so many elements a partition, two Vector instructions in a row do not overlap (overhead not hidden).
 
 Ref: ARCH2, NC-v2: 100 cycles more for back-to-back instructions with N << 128 (assumed: a quarter, and for
 all generations). KDA on trn2 has about 180 cycles for each transpose of 32 x 32.
@@ -57,9 +57,9 @@ _UNSTRIDED = frozenset({*CONTROL_COSTS, Opcode.TABLE_LOAD, Opcode.HOST_CALL})
 
 
 def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
-    """Cycles of its own engine for which each instruction keeps the engine from the next: (n,) int64.
+    """Return the cycles for which each instruction keeps its engine from issuing the next: (n,) int64.
 
-    An instruction that its engine does not have takes CONTROL_CYCLES.
+    Cycles are those of the instruction's engine. An opcode that the engine lacks takes CONTROL_CYCLES.
     """
     result = np.full(len(instructions), CONTROL_CYCLES, np.int64)
     pairs = instructions["opcode"].astype(np.int64) * 8 + instructions["engine"]
@@ -79,7 +79,7 @@ def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
 
 
 def _is_tiny(instructions: np.ndarray) -> np.ndarray:
-    """Whether an instruction of Vector and the next one are so short that they do not overlap: (n,)."""
+    """Return whether a Vector instruction and the next are so short that they do not overlap, (n,) bool."""
     found = np.zeros(len(instructions), bool)
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS]))
     where = np.flatnonzero((instructions["engine"] == Engine.DVE) & ~is_control)
@@ -90,7 +90,7 @@ def _is_tiny(instructions: np.ndarray) -> np.ndarray:
 
 
 def array_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
-    """Cycles in which PE would do each instruction if all of its elements had work in each one: (n,) int64.
+    """Return the cycles PE would need for each instruction with its whole array busy in each: (n,) int64.
 
     # Ref: EXPL, profile-schema-reference.rst: PE's utilization is its BF16-equivalent FLOPs, fp32 times four,
     # by those of the whole array.
@@ -111,11 +111,10 @@ def array_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
 
 
 def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
-    """Cycles of its own engine from the end of issue to completion: (n,) int64.
+    """Return the cycles of its engine from the end of each instruction's issue to completion: (n,) int64.
 
-    Control instructions and DMA triggers complete as they issue; descriptors that the hardware makes
-    (DGE) are there `dge_ns` later, and the next instruction need not wait for them. Tiny instructions of
-    Vector in a row complete as they issue.
+    Control instructions, DMA triggers and tiny Vector instructions in a row complete as they issue.
+    Descriptors that the hardware makes (DGE) are ready `dge_ns` later; the next instruction does not wait.
     """
     latency = np.array([*spec.latency_cycles, 0, 0], np.int64)[instructions["engine"] & 7]
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS, Opcode.HOST_CALL]))
@@ -126,16 +125,16 @@ def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
 
 
 def to_base(cycles: np.ndarray, engine: np.ndarray, spec: NeuronSpec) -> np.ndarray:
-    """Engine cycles as base cycles, rounded up: (n,) int64. Exact for up to 2**30 cycles."""
+    """Convert engine cycles to base cycles, rounded up: (n,) int64. Exact for up to 2**30 cycles."""
     gcd = np.gcd.reduce(np.array(spec.clocks_hz, np.int64))
     clocks = (np.array([*spec.clocks_hz, spec.pe_hz, spec.pe_hz], np.int64) // gcd)[engine & 7]
     return -(-(cycles * (spec.pe_hz // gcd)) // clocks)
 
 
 def port_masks(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
-    """Bits of the exclusive resources an instruction holds while it issues: (n,) int64, PORT_*.
+    """Return masks of the exclusive ports that instructions hold while they issue: (n,) int64, PORT_* bits.
 
-    Two instructions of different engines whose masks meet do not issue together.
+    Instructions of different engines with a common bit do not issue at the same time.
     """
     result = np.zeros(len(instructions), np.int64)
     engine, opcode = instructions["engine"], instructions["opcode"]
@@ -175,7 +174,7 @@ def estimate(
     flags: int = 0,
     imm0: float = 0.0,
 ) -> int:
-    """Base cycles for which one instruction would keep an engine busy (operands by position)."""
+    """Return the base cycles for which an instruction would keep an engine busy (operands by position)."""
     one = np.zeros(1, INSTRUCTION_DTYPE)
     one["opcode"], one["engine"], one["op0"], one["op1"], one["flags"] = opcode, engine, op0, op1, flags
     one["imm"][0, 0] = imm0
@@ -203,7 +202,7 @@ _SCALAR_PAIRS = frozenset(
         (Alu.BYPASS, Alu.BYPASS),
     }
 )
-"""(op0, op1) that Scalar computes. Ref: SDK isa, activate2; assumed to hold for tensor_scalar too."""
+"""(op0, op1) that Scalar can compute. Ref: SDK isa, activate2; assumed to hold for tensor_scalar too."""
 
 
 def allowed_engines(
@@ -214,7 +213,7 @@ def allowed_engines(
     op1: int = 0,
     flags: int = 0,
 ) -> tuple[Engine, ...]:
-    """Engines that can run an instruction with these operands; empty if none can."""
+    """Return the engines that can run an instruction with these operands; () if none can."""
     if opcode == Opcode.HOST_CALL:
         return (Engine.HOST,)
     if opcode == Opcode.DMA_COPY:
@@ -246,19 +245,22 @@ def allowed_engines(
 
 
 def _dge_engines(spec: NeuronSpec, flags: int) -> tuple[Engine, ...]:
-    """Ref: DGE (hardware: Sync or Scalar, no gather or scatter; software: GpSimd)."""
+    """Return the engines that can start a DMA_COPY.
+
+    Ref: DGE (hardware: Sync or Scalar, no gather or scatter; software: GpSimd).
+    """
     if flags & (Flag.SOFTWARE | Flag.GATHER_SOURCE | Flag.SCATTER_TARGET):
         return (Engine.POOL,) if spec.has_pool else ()
     return (Engine.SP, Engine.ACTIVATION) if spec.has_hardware_dge else ()
 
 
 def host_cycles(spec: NeuronSpec, graph: Graph, node: Node) -> int:
-    """Base cycles of a graph node on the Host. Assumed, see presets."""
+    """Return the base cycles of a graph node on the Host. Assumed, see presets."""
     return max(1, spec.to_cycles(processor_of(spec).nanoseconds(host_work(graph, node))))
 
 
 def processor_of(spec: NeuronSpec) -> Processor:
-    """What runs Host operators."""
+    """Return the processor that runs Host operators."""
     return Processor(
         spec.host_processor,
         spec.host_call_ns,

@@ -1,7 +1,7 @@
-"""The cost table: how long each instruction issues, by engine, each row with its source.
+"""The cost table: issue cycles of each instruction by engine, each row with its source.
 
-Cycles are those of the instruction's own engine. N is the number of elements per partition. The
-published formulas are called estimates by their source.
+Cycles are those of the instruction's engine. N is the number of elements per partition. The sources
+of the published formulas call them estimates.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from npuviz.targets.neuroncore.isa import DST, RES, SRC0, SRC1, Alu, Dtype, Engi
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 MIN_ISSUE = 64
-"""Rough minimum between two instructions of an engine. Ref: SDK226 (MIN_II)."""
+"""Rough minimum of cycles between two instructions of an engine. Ref: SDK226 (MIN_II)."""
 CONTROL_CYCLES = 16
-"""Assumed: a register move, branch or trigger of a sequencer."""
+"""Assumed: cycles of a register move, branch or trigger of a sequencer."""
 TRANSPOSE_MODE_VERSION = 3
-"""NeuronCore from which on PE has a transpose mode. Ref: ARCH3."""
+"""First NeuronCore version whose PE has a transpose mode. Ref: ARCH3."""
 READ_OUT_CYCLES = 64
-"""Accumulators to memory. Ref: ARCH2 for NC-v2; assumed for the others."""
+"""Cycles to write accumulators to memory. Ref: ARCH2 for NC-v2; assumed for the others."""
 _HALF = np.array([Dtype.BFLOAT16, Dtype.FLOAT16])
 
 Formula = Callable[[Facts, NeuronSpec], np.ndarray]
@@ -28,7 +28,7 @@ Formula = Callable[[Facts, NeuronSpec], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One row of the cost table. The wide-stride penalty of v1 and v2 comes on top where N counts."""
+    """One row of the cost table; formulas of N get the wide-stride penalty of v1 and v2 in addition."""
 
     formula: Formula
     text: str
@@ -65,7 +65,7 @@ def _dma_copy(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 
 
 def passes(facts: Facts, spec: NeuronSpec) -> np.ndarray:
-    """Cycles of a moving row on PE: more for fp32, half of those for each operand of zeros and ones.
+    """Return the cycles of a moving row on PE: more for fp32, halved for each operand of zeros and ones.
 
     Ref: SDK nc_matmul (is_stationary_onezero, is_moving_onezero: 2x in fp32); ARCH3 (transpose mode, from
     NC-v3 on: 2x in fp32).
@@ -122,7 +122,7 @@ def _activation(facts: Facts, spec: NeuronSpec) -> np.ndarray:
 
 
 def fast_factor(facts: Facts, spec: NeuronSpec) -> np.ndarray:
-    """How many elements a lane of DVE does a cycle in TENSOR_COPY and TENSOR_SCALAR: 1, 2 or 4."""
+    """Return the elements per cycle of a DVE lane in TENSOR_COPY and TENSOR_SCALAR: 1, 2 or 4."""
     one = np.ones(len(facts.instructions), np.int64)
     if spec.version < 3:
         return one
@@ -347,7 +347,7 @@ COSTS: Mapping[tuple[Opcode, Engine], Cost] = {
         "Assumed: see presets.py; npuviz.onnx.host_work counts",
     ),
 }
-"""Rows for data instructions by engine."""
+"""Rows of data instructions, by opcode and engine."""
 
 CONTROL_COSTS: Mapping[Opcode, Cost] = {
     Opcode.NOP: Cost(_nop, "max(16, id)", "Assumed"),
@@ -368,11 +368,11 @@ CONTROL_COSTS: Mapping[Opcode, Cost] = {
         Cost(_control, "16", "Assumed"),
     ),
 }
-"""Rows that are the same on every sequencer."""
+"""Rows of control instructions, which are the same on every sequencer."""
 
 
 def cost_of(opcode: int, engine: int) -> Cost | None:
-    """The row of an instruction, None if this engine has no such instruction."""
+    """Return the row of an instruction; None if the engine does not have it."""
     try:
         return CONTROL_COSTS.get(Opcode(opcode)) or COSTS.get((Opcode(opcode), Engine(engine)))
     except ValueError:

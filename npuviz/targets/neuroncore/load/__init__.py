@@ -1,1 +1,1 @@
-"""Files become programs: what npuviz can run is run, what it cannot is laid out as an estimate."""
+"""Load files as programs: models are compiled, kernels traced, NEFFs decoded or estimated."""

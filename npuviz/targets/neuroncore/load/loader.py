@@ -1,5 +1,5 @@
-"""Files become programs: models are compiled; of a NEFF, what npuviz can run is run, and what it cannot is
-laid out as an estimated schedule."""
+"""Load a file as a program: compile a model, trace a kernel, decode a NEFF in npuviz's encoding, and make an
+estimated schedule of a NEFF in the vendor's."""
 
 from npuviz.base.progress import Progress
 from npuviz.formats.neff.file import read_neff
@@ -14,11 +14,11 @@ from npuviz.targets.neuroncore.neff.reader import has_own_encoding, load_compile
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
 MAX_WARNINGS = 20
-"""Broken rules of a file that become notes; `npuviz neff check` lists all."""
+"""Most broken rules of a file that become notes; `npuviz neff check` lists all."""
 
 
 def load(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]:
-    """Machine and program of a file. Raises FormatError, UsageError."""
+    """Return machine and program of a file. Raises FormatError, UsageError."""
     suffix = request.path.suffix.lower()
     if suffix == ".py":
         from npuviz.targets.neuroncore.nki.files import compile_kernel

@@ -1,4 +1,4 @@
-"""An ONNX model, read and compiled as the user asked."""
+"""Read and compile an ONNX model with the settings of a request."""
 
 from npuviz.base.progress import Progress
 from npuviz.onnx.inputs import Given
@@ -11,13 +11,15 @@ from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
 _FORM = ModelForm(float_recurrence=MIN_DYNAMIC_WEIGHTS)
-"""An LSTM with fewer weights of 8 bits would be the Host's, rounded at every step."""
+"""LSTMs with fewer 8-bit weights stay in floats: quantized they would run on the Host, rounded at each
+step.
+"""
 
 
 def compile_request(
     request: LoadRequest, progress: Progress
 ) -> tuple[NeuronSpec, tuple[Note, ...], Compiled]:
-    """Read and compile an ONNX model as the user asked: spec, notes about it, and the result."""
+    """Read and compile the request's ONNX model; return spec, notes about the spec, and the result."""
     names = SETTINGS.names
     spec, notes = make_spec(request.preset, request.config, names.own(request.settings))
     dimensions = names.dimensions(request.settings)

@@ -1,4 +1,4 @@
-"""Compiled tables become programs."""
+"""Make programs from compiled tables."""
 
 from collections.abc import Mapping
 from functools import cache, partial
@@ -22,7 +22,7 @@ from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
 def make_program(
     request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: Compiled
 ) -> Program:
-    """The program of compiled tables, with inputs given or drawn."""
+    """Make the program of compiled tables; inputs that are not given are drawn at random."""
     graph, tables = compiled.graph, compiled.tables
     if request.path.suffix.lower() != ".onnx" and request.inputs and not graph.inputs:
         raise UsageError("--input: the file does not name its inputs")
@@ -46,7 +46,7 @@ def program_of(
     placement: Mapping[int, str],
     payload: Payload,
 ) -> Program:
-    """The program of its parts, with its fingerprint."""
+    """Make a program from its parts; its fingerprint is computed when it is asked for."""
     digest = cache(partial(fingerprint, payload, graph, spec_text(spec)))
     title = printable(request.path.stem)
     return Program(TARGET_ID, title, graph, listing, memory_map, notes, placement, payload, digest)

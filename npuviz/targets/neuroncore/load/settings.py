@@ -1,4 +1,4 @@
-"""What a NeuronCore is made of, before a file is opened."""
+"""List the settings of a NeuronCore, and of a kernel file its parameters, before the program is loaded."""
 
 from npuviz.formats.json_text import read_json_object
 from npuviz.formats.neff.file import read_neff
@@ -18,8 +18,8 @@ _TENSOR = "tensor in HBM: sizes and element type, as 128x512:bfloat16"
 
 
 def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
-    """Every setting with its value and where that is from; of a NEFF, those of its own machine; of a
-    kernel file, first which kernel is run and on what.
+    """Return every setting with its value and the value's origin: of a NEFF, those of its own machine; of a
+    kernel file, first the kernel, its grid and parameters.
 
     Raises as `make_spec`, and FormatError for a NEFF that cannot be read.
     """
@@ -42,7 +42,7 @@ def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
 
 
 def kernel_settings(request: LoadRequest) -> tuple[Setting, ...]:
-    """Which kernel of a file is run, its grid and its parameters; nothing of the file is run.
+    """Return settings for the kernel to run, its grid and its parameters, without running the file.
 
     Raises FormatError for a text that is no Python.
     """
@@ -68,7 +68,7 @@ def kernel_settings(request: LoadRequest) -> tuple[Setting, ...]:
 
 
 def _parameter_rows(kernel: KernelText, request: LoadRequest) -> list[Setting]:
-    """A row for each parameter; two where its text leaves open whether it is a tensor or a number."""
+    """Return a row for each parameter; two if the text does not tell whether it is a tensor or a number."""
     rows: list[Setting] = []
     for parameter in kernel.parameters:
         name, shape = parameter.name, SHAPE_PREFIX + parameter.name

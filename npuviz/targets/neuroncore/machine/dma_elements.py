@@ -162,7 +162,7 @@ def ring_parts(spec: NeuronSpec, tables: Tables) -> RingParts:
 
 
 def _share_out(moves: list[Move], rings: int, rows: list[tuple[int, int, int]]) -> list[int]:
-    """Append one transfer's parts to `rows`, ring by ring; return the first row of each ring.
+    """Append one transfer's parts to `rows`, ring by ring; return the first row of each ring, and the end.
 
     Moves with `shares` are divided by partitions of SBUF, others equally.
     """

@@ -17,7 +17,7 @@ _IN_ORDER = (
     *(Opcode.RECIPROCAL, Opcode.AFFINE_SELECT, Opcode.TENSOR_SCALAR_CUMULATIVE, Opcode.RANGE_SELECT),
     *(Opcode.SELECT_REDUCE, Opcode.TENSOR_SCALAR_REDUCE, Opcode.EXPONENTIAL, Opcode.STREAM_SHUFFLE),
 )
-"""Opcodes whose n-th element of the result depends only on the n-th elements, or groups, of the operands."""
+"""Opcodes that read the n-th element, or group of elements, of each operand for the n-th of the result."""
 _BYTES = np.array(DTYPE_BYTES, np.int64)
 
 

@@ -1,1 +1,1 @@
-"""NEFF files of a NeuronCore: reading, verifying, writing, and what the vendor's own files tell."""
+"""Read, verify and write NEFF files of a NeuronCore, and estimate schedules for the vendor's own files."""

@@ -1,6 +1,6 @@
-"""Debug records of a compiled program, in the levels of the vendor's: operator, instruction, slot.
+"""Write debug records of a compiled program, in the vendor's levels: operator, instruction, slot.
 
-They are for other tools and for reading along; nothing that npuviz loads depends on them.
+They are for other tools and human readers; npuviz loads programs without them.
 """
 
 from collections import defaultdict
@@ -19,12 +19,12 @@ from npuviz.targets.neuroncore.text.disassembler import mnemonic
 MODEL_LEVEL = "debug_info_model.dbg"
 MODEL_MEMBER = f"debug_info/{MODEL_LEVEL}_sg000000"
 MAX_INSTRUCTIONS = 100_000
-"""Longer programs are written without records: making them takes longer than compiling."""
+"""Longer programs are written without records, because making those takes longer than compiling."""
 _LEVELS = {Engine.PE: 1, Engine.ACTIVATION: 2, Engine.POOL: 3, Engine.DVE: 5, Engine.SP: 6}
 
 
 class DebugNames:
-    """Makes the records; an instruction's id is its index plus 1, a node's likewise."""
+    """Makes the records; the id of an instruction or node is its index plus 1."""
 
     def __init__(self, tables: Tables, spec: NeuronSpec, graph: Graph) -> None:
         self._tables, self._graph = tables, graph
@@ -37,7 +37,7 @@ class DebugNames:
                 self._needs[sink].add(source)
 
     def model(self) -> bytes:
-        """The operators of the graph."""
+        """Return the debug file of the graph's operators."""
         records = tuple(
             DebugRecord(node.id + 1, node.name or node.op_type, attributes={"op_type": node.op_type})
             for node in self._graph.nodes
@@ -45,7 +45,7 @@ class DebugNames:
         return debug_bytes(DebugFile("Operators of the model.", records=records))
 
     def instructions(self, engine: Engine, first: int, end: int) -> bytes:
-        """The instructions of one engine, with those they wait for."""
+        """Return the debug file of an engine's instructions, with the instructions they wait for."""
         code, nodes = self._tables.instructions, self._tables.nodes
         same_core = self._core_range(first)
         records = tuple(
@@ -64,7 +64,7 @@ class DebugNames:
         return debug_bytes(DebugFile("Instructions.", MODEL_LEVEL, _LEVELS[engine], records=records))
 
     def slots(self, engine: Engine, first: int, offsets: np.ndarray, num_slots: int, parent: str) -> bytes:
-        """One record for each slot; `offsets` are the byte offsets of the head slots."""
+        """Return a debug file with a record for each slot; `offsets`: byte offsets of the head slots."""
         counts = np.diff(np.append(offsets // 64, num_slots))
         owners = np.repeat(np.arange(first, first + len(offsets)) + 1, counts).tolist()
         shared = {owner: DebugRecord(parents=(owner,)) for owner in owners}
@@ -72,7 +72,7 @@ class DebugNames:
         return debug_bytes(DebugFile("Slots.", parent, _LEVELS[engine], records=records))
 
     def _core_range(self, index: int) -> range:
-        """Instructions of the core that has this one."""
+        """Return the index range of the instructions of an instruction's core."""
         sequencers = self._tables.sequencers
         number = int(np.searchsorted(sequencers[:, 1], index, side="right"))
         core = min(number // 5, self._tables.num_cores - 1)

@@ -1,4 +1,4 @@
-"""Slots of a program back to instructions; every field is checked before it is used."""
+"""Decode the slots of a program to instructions; every field is checked before it is used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SCALE_SLOT = np.dtype([("scales", "<f8", 8)])
 
 @dataclass(frozen=True)
 class Decoded:
-    """Instructions of one program.
+    """The decoded instructions of one program.
 
     instructions  (n,) INSTRUCTION_DTYPE
     offsets       (n,) int64: byte offset of each head slot
@@ -30,9 +30,9 @@ class Decoded:
 
 
 def decode(program: bytes | memoryview, file: str, engine: isa.Engine, core: int = 0) -> Decoded:
-    """The instructions of a program. `file` is what messages call it.
+    """Decode the instructions of a program; messages call it `file`.
 
-    Raises FormatError with the offset of the slot for anything that `encode` does not write.
+    Raises FormatError with the slot's offset for anything that `encode` does not write.
     """
     if len(program) % isa.SLOT_BYTES:
         raise FormatError(
@@ -68,7 +68,9 @@ def decode(program: bytes | memoryview, file: str, engine: isa.Engine, core: int
 
 
 def _refuse_waste(written: bytes, program: bytes | memoryview, file: str) -> None:
-    """Raise FormatError if the program has bytes that mean nothing and are not as `encode` leaves them."""
+    """Raise FormatError if bytes of the program differ from those that `encode` writes for its
+    instructions.
+    """
     if written == program:
         return
     different = np.frombuffer(written, np.uint8) != np.frombuffer(program, np.uint8)
@@ -83,7 +85,7 @@ def _refuse_waste(written: bytes, program: bytes | memoryview, file: str) -> Non
 
 
 class _Walk:
-    """Finds the head slots one after the other, and the transfers between them."""
+    """Walks through the slots of a program: finds the head slots, and decodes the transfers between them."""
 
     def __init__(self, slots: np.ndarray, file: str, engine: isa.Engine, core: int) -> None:
         self.slots, self.file, self.engine, self.core = slots, file, engine, core
@@ -92,7 +94,7 @@ class _Walk:
         self.at = 0
 
     def run(self) -> None:
-        """Walk through all slots."""
+        """Collect the head slots in `starts`, and the transfers."""
         # Bytes instead of array elements: a program has a hundred thousand slots.
         opcodes, marks, masks = (self.slots[:, column].tobytes() for column in (0, 1, 7))
         expected = encoding.VERSION << 4 | self.engine
@@ -126,7 +128,7 @@ class _Walk:
         )
 
     def fail(self, field: str, expected: str, found: str, hint: str = "") -> NoReturn:
-        """Raise the FormatError of the slot where the walk is."""
+        """Raise a FormatError at the current slot."""
         raise FormatError(
             self.file, offset=self.at * isa.SLOT_BYTES, field=field, expected=expected, found=found, hint=hint
         )
@@ -140,7 +142,7 @@ class _Walk:
         return slot
 
     def transfer(self, number: int) -> Transfer:
-        """The transfer that starts at the walk's place."""
+        """Decode the transfer that starts at the current slot."""
         slot = self._take(encoding.TRANSFER_SLOT, encoding.TRANSFER_MARK, "transfer")
         count, remotes, trigger = int(slot["descriptors"]), int(slot["remotes"]), int(slot["trigger"])
         if trigger >= len(encoding.TRIGGERS) or slot["first_queue"] > 1 or remotes > encoding.MAX_REMOTES:
@@ -200,7 +202,7 @@ class _Walk:
 
 
 def _check(instructions: np.ndarray, present: np.ndarray, offsets: np.ndarray, file: str) -> None:
-    """Refuse fields that mean nothing; everything unused has to be zero."""
+    """Raise FormatError for meaningless fields, and for unused ones that are not zero."""
     operands, waits, updates = instructions["operands"], instructions["waits"], instructions["updates"]
     unused_wait = (waits["used"] == 0) & (
         (waits["semaphore"] != 0) | (waits["condition"] != 0) | (waits["value"] != 0)

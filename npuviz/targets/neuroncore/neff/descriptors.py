@@ -1,6 +1,6 @@
-"""Static DMA descriptors: transfers as the `dma` lists of a NEFF's engines, and back.
+"""Convert transfers with static descriptors to the `dma` lists of a NEFF's engines, and back.
 
-Entries of one id in one engine's list are one transfer, whose last entry signals.
+The entries with one id in an engine's list are one transfer; the last of them signals its completion.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ _FROM_NEFF = {
 def engine_entries(
     tables: Tables, core: int, names: Sequence[str], spec: NeuronSpec
 ) -> defaultdict[int, list[nm.DmaEntry]]:
-    """Static descriptors of a core by the engine that triggers them, in the order of the transfers."""
+    """Return the static descriptors of a core by the engine that triggers them, in order of transfers."""
     owner: dict[int, int] = {}
     for index in np.flatnonzero(tables.instructions["opcode"] == Opcode.DMA_TRIGGER).tolist():
         owner.setdefault(int(tables.transfer_of[index]), int(tables.instructions["engine"][index]))
@@ -47,7 +47,7 @@ def engine_entries(
 def _entries_of(
     tables: Tables, transfer: Transfer, names: Sequence[str], spec: NeuronSpec
 ) -> list[nm.DmaEntry]:
-    """One entry a descriptor; they share the id, and the last one signals."""
+    """Return an entry for each descriptor of a transfer; they share the id, and the last one signals."""
     queue = tables.queue_sets[transfer.queue].name
     entries: list[nm.DmaEntry] = []
     for number, each in enumerate(transfer.descriptors, 1):
@@ -89,7 +89,9 @@ def _access(access: Access, scale: float | None, names: Sequence[str], spec: Neu
 
 
 def neff_dtype(dtype: str, spec: NeuronSpec) -> str:
-    """A DMA dtype of NEFF of the same size; what it loses is in the record."""
+    """Return the NEFF's DMA dtype for a type: uint8 on v1, else one of its size; the record keeps the
+    type.
+    """
     if spec.version == 1:
         return "uint8"
     if dtype in NEFF_DTYPES:
@@ -101,7 +103,7 @@ def neff_dtype(dtype: str, spec: NeuronSpec) -> str:
 
 
 def access_dtypes(transfers: Sequence[Transfer], spec: NeuronSpec) -> list[str]:
-    """Element types of all accesses in order, if the NEFF's own words lose one; else empty."""
+    """Return the element types of all accesses in order; [] if NEFF's names express them all."""
     found = [
         access.dtype
         for transfer in transfers
@@ -118,7 +120,7 @@ def access_dtypes(transfers: Sequence[Transfer], spec: NeuronSpec) -> list[str]:
 
 
 class Names:
-    """What the texts of one subgraph stand for.
+    """The meaning of the names in one subgraph.
 
     variables  name -> index in `Tables.variables`, SBUF for a state buffer
     queues     name of a queue set or of an instance of one -> index in `Tables.queue_sets`
@@ -129,9 +131,9 @@ class Names:
 
 
 def read_transfers(engine: nm.EngineFile, core: int, names: Names, where: str) -> dict[int, Transfer]:
-    """The transfers of an engine by id, in the order of their first entries.
+    """Return the transfers of an engine by id, in the order of their first entries.
 
-    Raises FormatError where entries of one id disagree, or name what is not there.
+    Raises FormatError if entries of one id disagree, or name something that is not declared.
     """
     groups: dict[int, list[nm.DmaEntry]] = {}
     for entry in engine.descriptors:
@@ -198,7 +200,9 @@ def _read_access(access: nm.Access, names: Names, where: str, place: str) -> Acc
 
 
 def with_dtypes(transfers: Sequence[Transfer], dtypes: Sequence[str]) -> list[Transfer]:
-    """The transfers with the element types that `access_dtypes` told. Raises ValueError for others."""
+    """Return the transfers with the element types from `access_dtypes`. Raises ValueError if they do not
+    fit.
+    """
     left = iter(dtypes)
 
     def typed(access: Access) -> Access:

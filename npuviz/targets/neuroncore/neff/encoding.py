@@ -1,4 +1,4 @@
-"""Programs as 64-byte slots and back: npuviz's own encoding, described in docs/neuron-isa.md.
+"""Encode programs as 64-byte slots: npuviz's own encoding, described in docs/neuron-isa.md.
 
 An instruction is a head slot, then one slot for each two operands that are present. A DMA_COPY ends
 with the transfer it starts: a transfer slot, and per descriptor a descriptor slot, slots of eight
@@ -89,7 +89,7 @@ NUM_OPERANDS = 6
 
 
 def encode(instructions: np.ndarray, transfers: Mapping[int, Transfer]) -> bytes:
-    """The slots of one program; `transfers` holds the transfer of each DMA_COPY by instruction.
+    """Encode the slots of one program; `transfers` holds the transfer of each DMA_COPY by instruction.
 
     Raises ValueError for a transfer that does not fit its slots.
     """

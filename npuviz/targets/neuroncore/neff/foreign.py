@@ -1,8 +1,8 @@
-"""NEFFs of the vendor's compiler: their programs cannot be run, their schedule can be estimated.
+"""Estimate the schedule of NEFFs from the vendor's compiler, whose programs cannot be run.
 
-The engine binaries are not documented. What the file tells is in its debug records: the instructions
-of each engine with names, source lines and typed dependencies. They become NOPs of assumed durations
-on the same machine; semaphore waits stand for the dependencies between engines.
+The engine binaries are not documented. The debug records name the instructions of each engine, with
+source lines and typed dependencies. These instructions become NOPs of assumed durations on the same
+machine, and the dependencies between engines become semaphore waits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import QueueSet, Tables, Transfer, Variable
 
 Kinds = dict[int, DependencyKind]
-"""Debug ids that an instruction depends on."""
+"""{debug id that an instruction depends on: kind of the dependency}."""
 COMPUTE_CYCLES = 128
-"""Assumed: engine cycles of an instruction of unknown kind; 128 elements per partition."""
+"""Assumed: engine cycles of an instruction of unknown kind, as for 128 elements per partition."""
 CONTROL_CYCLES = 16
-"""Assumed: waits and NOPs, and each slot of start-up code."""
+"""Assumed: engine cycles of waits and NOPs, and of each slot of start-up code."""
 
 
 @dataclass(frozen=True)
 class ForeignProgram:
-    """What is known of a vendor's program; `tables` has an estimated schedule."""
+    """The readable parts of a vendor's program; `tables` has the estimated schedule."""
 
     tables: Tables
     graph: Graph
@@ -55,9 +55,9 @@ class ForeignProgram:
 
 @dataclass
 class _Program:
-    """The instructions of one engine of one core; every one adds 1 to the engine's semaphore.
+    """The instructions of one engine of one core; each adds 1 to the engine's semaphore.
 
-    sources  by instruction: debug ids it depends on, with the kind
+    sources  position -> the dependencies of the instruction
     place    debug id -> position
     """
 
@@ -75,7 +75,7 @@ class _Program:
     start: int = 0
 
     def append(self, opcode: isa.Opcode, row: ForeignRow, number: int, transfer: int = -1) -> int:
-        """Position of a new instruction; `number` is its `id` (for a NOP its cycles)."""
+        """Append an instruction and return its position; `number` is its `id` (of a NOP its cycles)."""
         self.opcodes.append(opcode)
         self.rows.append(row)
         self.ids.append(number)
@@ -84,7 +84,7 @@ class _Program:
 
 
 def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
-    """The estimated program of a file. Raises FormatError for damaged debug records or descriptors."""
+    """Estimate the program of a file. Raises FormatError for damaged debug records or descriptors."""
     variables, queue_sets = plain_variables(neff), queue_sets_of(neff)
     programs: list[_Program] = []
     transfers: list[Transfer] = []
@@ -135,7 +135,7 @@ def open_foreign(neff: Neff, spec: NeuronSpec) -> ForeignProgram:
 
 
 def _named(subgraph: nm.Subgraph, name: str) -> tuple[NamedInstruction, ...]:
-    """The instructions of an engine; a program without records is one of unknown kind."""
+    """Return an engine's instructions; a program without records counts as one of unknown kind."""
     file = subgraph.engines.get(name)
     if file is None:
         return ()
@@ -151,7 +151,7 @@ def _declared(
     queue_sets: Sequence[QueueSet],
     spec: NeuronSpec,
 ) -> list[Transfer]:
-    """The transfers of an engine's static descriptors; what triggers them is in no readable place."""
+    """Return the transfers of an engine's static descriptors; the file does not tell what triggers them."""
     subgraph = neff.subgraphs[core]
     file = subgraph.engines.get(name)
     if file is None or not file.descriptors:
@@ -171,7 +171,7 @@ def _fill(
     engine_of: Mapping[int, int],
     spec: NeuronSpec,
 ) -> None:
-    """Append the instructions; one that waits for more than MAX_WAITS engines gets a NOP before it."""
+    """Append instructions, with a NOP before each that waits for more than MAX_WAITS engines."""
     triggers = any(
         each.type == "dynamic" and OWNERS.get(each.owner.lower()) == program.engine
         for each in subgraph.queue_sets.values()
@@ -193,7 +193,7 @@ def _fill(
 def _duration(
     each: NamedInstruction, engine: isa.Engine, triggers: bool, spec: NeuronSpec
 ) -> tuple[str, int]:
-    """What an instruction is taken for, from its name and engine, and its assumed engine cycles."""
+    """Guess an instruction's kind from its name and engine; return the kind and assumed engine cycles."""
     if each.record is None:
         return "not named in the file", CONTROL_CYCLES * min(each.slot_count, 1 << 16)
     clock = spec.clocks_hz[engine]
@@ -208,7 +208,7 @@ def _duration(
 
 
 def _sources(each: NamedInstruction) -> Kinds:
-    """Debug ids an instruction depends on, with their kinds; explicit waits included."""
+    """Return the dependencies of an instruction, explicit waits included."""
     if each.record is None:
         return {}
     known: Mapping[str, DependencyKind] = {"anti": "anti", "output": "output", "accumulate": "accumulate"}
@@ -217,7 +217,7 @@ def _sources(each: NamedInstruction) -> Kinds:
 
 
 def _free_semaphores(subgraph: nm.Subgraph, spec: NeuronSpec) -> list[int]:
-    """A semaphore for each engine that no queue set uses, as far as there are free ones."""
+    """Return a semaphore for each engine: those that no queue set uses first, then used ones."""
     used = {number for each in subgraph.queue_sets.values() for number in each.semaphore_set}
     used |= {each.semaphore for each in subgraph.queue_sets.values() if each.semaphore is not None}
     free = [number for number in range(spec.num_semaphores) if number not in used]
@@ -226,7 +226,7 @@ def _free_semaphores(subgraph: nm.Subgraph, spec: NeuronSpec) -> list[int]:
 
 
 def _instructions(programs: Sequence[_Program]) -> np.ndarray:
-    """All records, with waits for the engines that they depend on."""
+    """Return the records of all programs, with waits for the engines that they depend on."""
     by_engine = {(each.core, each.engine): each for each in programs}
     owner = {(each.core, number): each for each in programs for number in each.place}
     parts: list[np.ndarray] = []
@@ -255,13 +255,13 @@ def _instructions(programs: Sequence[_Program]) -> np.ndarray:
 
 
 def _sequencers(ends: np.ndarray) -> np.ndarray:
-    """Ranges of the engines, and an empty one for the Host."""
+    """Return the instruction ranges of the engines, and an empty one for the Host."""
     starts = np.concatenate([[0], ends])
     return np.stack([starts, np.append(ends, ends[-1])], axis=1).astype(np.int64)
 
 
 def _edges(programs: Sequence[_Program]) -> tuple[Dependency, ...]:
-    """Every dependency that the file tells, in instruction indices."""
+    """Return every dependency in the file, as instruction indices."""
     index = {
         (each.core, number): each.start + position
         for each in programs
@@ -277,7 +277,7 @@ def _edges(programs: Sequence[_Program]) -> tuple[Dependency, ...]:
 
 
 def _with_node(graph: Graph) -> Graph:
-    """The graph with the one compute node that neff.json has."""
+    """Return the graph with the one compute node of neff.json."""
     if not graph.outputs:
         return graph
     node = Node(0, "kelf-0", "NEFF", "", graph.inputs, graph.outputs)
@@ -286,7 +286,7 @@ def _with_node(graph: Graph) -> Graph:
 
 
 def _nodes(programs: Sequence[_Program], graph: Graph) -> np.ndarray:
-    """Named instructions belong to the graph's one node."""
+    """Return the graph node of each instruction: named ones belong to the only node, others to none (-1)."""
     node = 0 if graph.nodes else -1
     named = [row.named is not None and row.named.record is not None for p in programs for row in p.rows]
     return np.where(named, node, -1).astype(np.int32)

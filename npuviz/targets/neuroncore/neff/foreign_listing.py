@@ -1,4 +1,4 @@
-"""Instructions of a vendor's NEFF as its debug records name them; what is not in the file is said so."""
+"""List the instructions of a vendor's NEFF as its debug records name them, and say what the file lacks."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from npuviz.targets.neuroncore.tables import Tables
 from npuviz.targets.neuroncore.view.listing import NeuronListing
 
 MAX_SLOTS = 64
-"""Slots of an instruction whose bytes are shown."""
+"""Most slots of an instruction whose bytes are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignRow:
-    """One instruction of the estimated program: name, what it is taken for, and its record if it has one."""
+    """One instruction of the estimated program: name, assumed kind, and debug record if it has one."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class ForeignRow:
 
 
 class ForeignListing(NeuronListing):
-    """The listing of a vendor's program: names, sources and dependencies of the file."""
+    """Lists a vendor's program with the names, sources and dependencies of the file."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ForeignListing(NeuronListing):
                 self._touching[edge.sink].append(edge)
 
     def describe(self, index: int) -> Instruction:
-        """The instruction as the debug records name it; its operands are not in the file."""
+        """Describe an instruction as the debug records name it; its operands are not in the file."""
         found = super().describe(index)
         row = self._rows[index]
         text = row.name
@@ -66,12 +66,12 @@ class ForeignListing(NeuronListing):
         )
 
     def dependencies_of(self, index: int) -> tuple[Dependency, ...]:
-        """The file's dependencies that have this instruction as source or sink, by source then sink."""
+        """Return the file's dependencies with this instruction as source or sink, by source then sink."""
         self._check(index)
         return tuple(sorted(self._touching.get(index, ()), key=lambda each: (each.source, each.sink)))
 
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
-        """The debug record, the operations it comes from, and its undecoded slots."""
+        """Return tables of the debug record, the operations it comes from, and the undecoded slots."""
         named = self._rows[index].named if 0 <= index < len(self) else None
         if named is None:
             return super().details_of(index)
@@ -89,7 +89,7 @@ class ForeignListing(NeuronListing):
         return DetailTable("Debug record", ("field", "value"), tuple(rows))
 
     def _origins(self, index: int, named: NamedInstruction) -> DetailTable:
-        """Operations of the levels above: tensor program, HLO, framework."""
+        """Make the table of the operations above the instruction: tensor program, HLO, framework."""
         rows: list[tuple[str, ...]] = []
         columns = ("level", "id", "operation")
         if named.record is None:

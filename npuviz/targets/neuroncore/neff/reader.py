@@ -1,7 +1,7 @@
-"""NEFF to tables: files that npuviz wrote, and others whose programs are in npuviz's encoding.
+"""Read NEFF files whose programs are in npuviz's encoding, and make tables of them.
 
-What npuviz wrote comes back as it was compiled. A file without npuviz's record (static descriptors
-written by another tool) gives the same machine program with a graph of inputs and outputs only.
+A file that npuviz wrote comes back as it was compiled. A file without npuviz's record (static
+descriptors written by another tool) gives the machine program with a graph of inputs and outputs only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ from npuviz.targets.neuroncore.tables import (
 
 
 def has_own_encoding(neff: Neff) -> bool:
-    """Whether the programs are in npuviz's encoding, so that they can be run."""
+    """Return whether all programs are in npuviz's encoding, so that they can be run."""
     found = False
     for subgraph in neff.subgraphs:
         for name, file in subgraph.engines.items():
@@ -71,7 +71,7 @@ def neff_spec(
     config: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> tuple[NeuronSpec, tuple[Note, ...]]:
-    """The machine of a file: the one it was compiled for, else its target's preset.
+    """Return the machine of a file (the one it was compiled for, else its target's preset), and notes.
 
     Raises FormatError (file), UsageError (another machine, settings).
     """
@@ -92,12 +92,12 @@ def neff_spec(
 
 
 def load_compiled(neff: Neff, spec: NeuronSpec) -> Compiled:
-    """The program of a file in npuviz's encoding. Raises FormatError for whatever does not fit."""
+    """Read the program of a file in npuviz's encoding. Raises FormatError if parts do not fit together."""
     return _Loader(neff, spec).run()
 
 
 class _Loader:
-    """One file on its way to tables."""
+    """Reads one file, and makes tables of it."""
 
     def __init__(self, neff: Neff, spec: NeuronSpec) -> None:
         self.neff, self.spec = neff, spec
@@ -114,7 +114,7 @@ class _Loader:
         self.transfers: dict[tuple[int, int], Transfer] = {}
 
     def run(self) -> Compiled:
-        """All of it."""
+        """Read everything, with npuviz's record if the file has one."""
         record = self.record
         if record is None:
             variables = plain_variables(self.neff)
@@ -180,7 +180,7 @@ class _Loader:
     def _add_transfers(
         self, decoded: Decoded, static: Mapping[int, Transfer], core: int, names: Names, where: str
     ) -> None:
-        """Static transfers that a program triggers, and those that its DMA_COPYs carry."""
+        """Add the static transfers that a program triggers, and the transfers of its DMA_COPYs."""
         code = decoded.instructions
         for index in np.flatnonzero(code["opcode"] == Opcode.DMA_TRIGGER).tolist():
             if int(code["id"][index]) not in static:
@@ -245,7 +245,7 @@ class _Loader:
         )
 
     def _ordered(self) -> tuple[list[tuple[int, int]], list[Transfer]]:
-        """Transfers in the order of the record, with the element types it tells."""
+        """Return the transfers in the order of the record, with its element types."""
         record = self.record or {}
         order = [(int(core), int(number)) for core, number in record["transfers"]]
         if sorted(order) != sorted(self.transfers):
@@ -254,7 +254,7 @@ class _Loader:
         return order, with_dtypes(transfers, record["dtypes"]) if record["dtypes"] else transfers
 
     def _recorded(self, record: Mapping[str, Any], graph: Graph, tables: Tables) -> Compiled:
-        """What only the record tells: whose instructions they are, tiles, outputs, notes."""
+        """Add the facts that only the record has: nodes and tiles of instructions, outputs, notes."""
         columns: dict[str, np.ndarray] = {}
         for name, dtype in (("nodes", np.dtype(np.int32)), ("tiles", np.dtype(np.int32))):
             columns[name] = read_npy(self.neff.members[f"{OWN_FOLDER}{name}.npy"], dtype)

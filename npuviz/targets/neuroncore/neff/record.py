@@ -1,7 +1,7 @@
-"""What a NEFF has no place for: the graph, and who belongs to what, as members below `npuviz/`.
+"""Write and read npuviz's record in a NEFF: the graph, and what belongs to each node, below `npuviz/`.
 
-`program.json` is plain JSON; long columns are .npy members. Reading accepts any bytes: what does not
-make sense is a FormatError.
+`program.json` is plain JSON; long columns are .npy members. Reading raises FormatError for any bytes
+that make no sense.
 """
 
 import base64
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def guarded(what: Callable[[], T], file: str, member: str) -> T:
-    """The result of reading one of our own members; any failure is a FormatError that names it."""
+    """Return the result of `what`, which reads a member of the record; failures become a FormatError."""
     try:
         return what()
     except FormatError:
@@ -49,14 +49,14 @@ def guarded(what: Callable[[], T], file: str, member: str) -> T:
 
 
 def npy_bytes(array: np.ndarray) -> bytes:
-    """A .npy file; element types that numpy does not know are written as unsigned integers."""
+    """Return an array as a .npy file; types that numpy does not know are written as unsigned integers."""
     stream = io.BytesIO()
     np.save(stream, np.ascontiguousarray(storable(array)), allow_pickle=False)
     return stream.getvalue()
 
 
 def storable(array: np.ndarray) -> np.ndarray:
-    """The array as a type that .npy has."""
+    """Return the array, viewed as unsigned integers if .npy does not have its type."""
     if array.dtype.names or array.dtype.kind in "biufc":
         return array
     return np.ascontiguousarray(array).view(np.dtype(f"u{array.dtype.itemsize}"))
@@ -68,9 +68,9 @@ _FORTRAN = b"'fortran_order': True"
 
 
 def npy_layout(content: Payload) -> tuple[tuple[int, ...], str, int]:
-    """(shape, numpy's word for the type or "", offset of the data) of a .npy file. Raises ValueError.
+    """Return (shape, numpy's word for the type or "", offset of the data) of a .npy file. Raises ValueError.
 
-    numpy's own reader of headers evaluates them as Python, with the warnings and errors of that.
+    numpy's own reader is not used: it evaluates headers as Python, with Python's warnings and errors.
     """
     try:
         start = npy_data_offset(content, "array")
@@ -89,7 +89,7 @@ def npy_layout(content: Payload) -> tuple[tuple[int, ...], str, int]:
 
 
 def read_npy(content: Payload, dtype: np.dtype, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """The array of a .npy file, read-only and not copied, as `dtype`. Raises ValueError."""
+    """Return the array of a .npy file as `dtype`, read-only, copied only to align it. Raises ValueError."""
     found, _, start = npy_layout(content)
     data = np.frombuffer(content, np.uint8)[start:]
     if len(data) != prod(found) * dtype.itemsize:
@@ -104,7 +104,7 @@ def read_npy(content: Payload, dtype: np.dtype, shape: tuple[int, ...] | None = 
 
 
 def packed(value: Any) -> Any:
-    """A node attribute as JSON that tells its type."""
+    """Return a node attribute as JSON that keeps its type."""
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
@@ -130,7 +130,7 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: Any) -> Any:
-    """The inverse of `packed`."""
+    """Return the node attribute again, the inverse of `packed`."""
     if isinstance(value, list):
         return [unpacked(each) for each in value]
     if not isinstance(value, dict):
@@ -157,7 +157,7 @@ def unpacked(value: Any) -> Any:
 
 
 def graph_record(graph: Graph, homes: Mapping[int, int], members: dict[str, Payload]) -> dict[str, Any]:
-    """The graph as JSON; what does not fit goes to `members`.
+    """Return the graph as JSON; arrays that do not fit are added to `members`.
 
     homes  constant tensor -> variable whose data is the same
     """
@@ -193,7 +193,7 @@ def graph_record(graph: Graph, homes: Mapping[int, int], members: dict[str, Payl
 
 
 def array_record(array: np.ndarray, member: str, members: dict[str, Payload]) -> dict[str, Any]:
-    """How to make an array again: one repeated value, Python objects, or a member."""
+    """Return JSON to make an array from: one repeated value, Python objects, or a new member's name."""
     if array.dtype.hasobject:
         return packed(array)
     if array.size > 1 and not any(array.strides):
@@ -203,7 +203,7 @@ def array_record(array: np.ndarray, member: str, members: dict[str, Payload]) ->
 
 
 def read_array(record: Mapping[str, Any], members: Mapping[str, Payload]) -> np.ndarray:
-    """The inverse of `array_record`. Raises KeyError, TypeError or ValueError for a wrong record."""
+    """Make the array of an `array_record`. Raises KeyError, TypeError or ValueError for a wrong record."""
     if "objects" in record:
         return unpacked(record)
     shape = tuple(int(size) for size in record["shape"])
@@ -217,7 +217,7 @@ def read_array(record: Mapping[str, Any], members: Mapping[str, Payload]) -> np.
 def read_graph(
     record: Mapping[str, Any], members: Mapping[str, Payload], data: Mapping[int, np.ndarray | None]
 ) -> Graph:
-    """The graph again. `data` is the constant data of the variables, by index."""
+    """Make the graph of a `graph_record`; `data`: constant data of the variables by index."""
     tensors = tuple(
         Tensor(index, str(name), tuple(int(each) for each in shape), str(dtype), kind, int(producer))
         for index, (name, shape, dtype, kind, producer) in enumerate(record["tensors"])
@@ -260,7 +260,7 @@ def read_graph(
 
 
 def _flow(row: Any, num_nodes: int, ends: tuple[tuple[int, ...], tuple[int, ...]]) -> Flow:
-    """An arrow again; ends: tensors that come in and go out. Raises ValueError for one that leads nowhere."""
+    """Make an arrow; ends: tensors that enter and leave the graph. Raises ValueError if it leads nowhere."""
     source, sink, tensor, text = row
     found = Flow(int(source), int(sink), int(tensor), str(text))
     if found.source < 0:
@@ -282,7 +282,7 @@ def _ids(values: Any, count: int) -> tuple[int, ...]:
 
 
 def parse_program(members: Mapping[str, Payload], file: str) -> dict[str, Any]:
-    """program.json. Raises FormatError when it is of another version."""
+    """Parse program.json. Raises FormatError for another version."""
     record = parse_object(members[PROGRAM], file, PROGRAM)
     if record.get("version") != RECORD_VERSION:
         raise FormatError(

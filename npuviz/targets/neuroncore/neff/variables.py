@@ -1,4 +1,4 @@
-"""Variables and queue sets of a NEFF as the machine takes them, and the graph of a file without one."""
+"""Make variables and queue sets from a NEFF, and a graph of inputs and outputs if the file has no record."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ OWNERS: Mapping[str, int] = {**ENGINE_KEYS, "activation": Engine.ACTIVATION}
 
 
 def recorded_variables(neff: Neff, records: Sequence[Mapping[str, Any]]) -> tuple[Variable, ...]:
-    """The variables of npuviz's record, their data from the subgraphs. Raises KeyError, ValueError ..."""
+    """Make the variables of npuviz's record, with data from the subgraphs. Raises KeyError, ValueError ..."""
     return tuple(_recorded(neff, index, record) for index, record in enumerate(records))
 
 
@@ -71,7 +71,7 @@ def _file_data(neff: Neff, key: str, index: int, dtype: str, shape: tuple[int, .
 
 
 def plain_variables(neff: Neff) -> tuple[Variable, ...]:
-    """The HBM variables of def.json by var_id, placed one behind the other.
+    """Make the HBM variables of def.json by var_id, at consecutive addresses.
 
     Inputs, outputs and shared variables of one name are one in all subgraphs; others are named
     `sgNN/name` from the second subgraph on. Tensor ids are those of `plain_graph`.
@@ -122,7 +122,7 @@ def _plain(
 
 
 def _stored_type(content: nm.Payload, size: int) -> tuple[str, tuple[int, ...]]:
-    """Type and shape that a .npy file tells of its data, else bytes."""
+    """Return type and shape of a .npy file; bytes if it does not tell."""
     try:
         shape, word, _ = npy_layout(content)
         dtype = np.dtype(word)
@@ -134,7 +134,7 @@ def _stored_type(content: nm.Payload, size: int) -> tuple[str, tuple[int, ...]]:
 
 
 def plain_graph(neff: Neff) -> Graph:
-    """A graph without nodes: the inputs and outputs that the file names."""
+    """Make a graph without nodes, from the inputs and outputs that the file names."""
     tensors = tuple(
         Tensor(index, each.name, each.shape, each.dtype, "input" if _is_input(neff, each.name) else "output")
         for index, each in enumerate(_tensors(neff))
@@ -145,7 +145,7 @@ def plain_graph(neff: Neff) -> Graph:
 
 
 def plain_outputs(variables: Sequence[Variable]) -> dict[int, int]:
-    """Output tensor -> variable."""
+    """Return {output tensor: variable}."""
     return {each.tensor: each.id for each in variables if each.kind == "output" and each.tensor >= 0}
 
 
@@ -154,7 +154,9 @@ def _is_input(neff: Neff, name: str) -> bool:
 
 
 def _tensors(neff: Neff) -> list[GraphTensor]:
-    """Inputs, then outputs, of def.json; type and shape from neff.json where they fit the size."""
+    """Return the inputs, then the outputs, of def.json; type and shape from neff.json if they fit the
+    size.
+    """
     inputs, outputs = graph_tensors(neff.graph)
     declared = {each.name: each for each in (*inputs, *outputs)}
     found: dict[str, GraphTensor] = {}
@@ -179,7 +181,7 @@ _NUMPY_TYPE = re.compile(r"[<>=|]?[A-Za-z]+\d*")
 
 
 def _dtype_of(text: str) -> str:
-    """The name of npuviz.program.dtypes for a name of numpy, "" for an unknown one."""
+    """Return npuviz's name (npuviz.program.dtypes) of numpy's type name, "" for an unknown one."""
     if text in DTYPES:
         return text
     # NumPy takes much more: lists of fields, sums, sizes.
@@ -196,7 +198,7 @@ def _dtype_of(text: str) -> str:
 
 
 def queue_sets_of(neff: Neff, order: Sequence[tuple[int, str]] | None = None) -> tuple[QueueSet, ...]:
-    """The queue sets of all subgraphs, by core and name or in the given order (unknown names left out)."""
+    """Make the queue sets of all subgraphs, by core and name or in the given order, without unknown names."""
     declared = {
         (core, name): each
         for core, subgraph in enumerate(neff.subgraphs)
@@ -220,9 +222,9 @@ def names_of(
     queue_sets: Sequence[QueueSet],
     is_recorded: bool = False,
 ) -> Names:
-    """What the names in the descriptors of a subgraph stand for.
+    """Return the meaning of the names in a subgraph's descriptors. Raises FormatError.
 
-    is_recorded  the variables are those of npuviz's record: their var_ids tell. Raises FormatError.
+    is_recorded  the variables are those of npuviz's record, found by var_id instead of name
     """
     subgraph = neff.subgraphs[core]
     by_name = {each.name: each.id for each in variables}

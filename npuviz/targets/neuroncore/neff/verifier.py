@@ -1,4 +1,4 @@
-"""Checks that the parts of a loaded program fit each other and the machine, so that nothing later fails."""
+"""Check that the parts of a loaded program fit each other and the machine, before it runs."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -17,11 +17,11 @@ WAIT_EVENT = 2
 """`used` of a wait for an event."""
 
 Fail = Callable[[int, str, str, str], None]
-"""Raises the FormatError of an instruction: (index, field, expected, found)."""
+"""Function (index, field, expected, found) that raises the FormatError of an instruction."""
 
 
 def check_program(instructions: np.ndarray, spec: NeuronSpec, num_nodes: int, fail: Fail) -> None:
-    """Instructions of one engine against the machine; branch targets count from the program's start."""
+    """Check an engine's instructions against the machine; branch targets count from the program's start."""
     _check_opcodes(instructions, num_nodes, fail)
     _check_semaphores(instructions, spec, fail)
     operands = instructions["operands"]
@@ -82,7 +82,7 @@ def _check_semaphores(instructions: np.ndarray, spec: NeuronSpec, fail: Fail) ->
 def check_transfer(
     transfer: Transfer, variables: Mapping[int, Variable], spec: NeuronSpec, num_cores: int, where: str
 ) -> None:
-    """A transfer's semaphores, event and bounds. Raises FormatError."""
+    """Check a transfer's semaphores, event and bounds. Raises FormatError."""
     place = f"transfer {transfer.id}"
     for number in (transfer.semaphore, *transfer.remote_semaphores):
         if not -1 <= number < spec.num_semaphores:
@@ -128,7 +128,7 @@ def _check_access(
 
 
 def _check_counts(descriptor: Descriptor, where: str, place: str) -> None:
-    """A copy and a transpose move as many bytes as they write."""
+    """Check that each source of a copy or transpose has as many bytes as the target."""
     if descriptor.op not in ("copy", "transpose"):
         return
     wanted = prod(descriptor.to.sizes)

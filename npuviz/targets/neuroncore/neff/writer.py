@@ -1,4 +1,4 @@
-"""Compiled programs as NEFF: programs, static descriptors, constants, and npuviz's own record."""
+"""Write compiled programs as NEFF: programs, static descriptors, constants, and npuviz's own record."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -52,7 +52,7 @@ VARIABLE_TYPES = {"input": "input", "output": "output", "constant": "file", "scr
 def write_compiled(
     request: LoadRequest, spec: NeuronSpec, notes: tuple[Note, ...], compiled: Compiled, out: Path
 ) -> str:
-    """Write a compiled model as a NEFF file; returns a sentence about it. Raises NpuvizError, OSError."""
+    """Write a compiled program as a NEFF file; return a sentence about it. Raises NpuvizError, OSError."""
     neff = compiled_neff(compiled, spec, request.path.stem, notes)
     write_neff(neff, out)
     tables = compiled.tables
@@ -65,7 +65,7 @@ def write_compiled(
 
 
 def compiled_neff(compiled: Compiled, spec: NeuronSpec, name: str, notes: Sequence[Note] = ()) -> Neff:
-    """The NEFF of a compiled program, in memory."""
+    """Make the NEFF of a compiled program in memory."""
     names = _unique_names(compiled.tables.variables)
     members: dict[str, Payload] = {}
     record = _record(compiled, spec, notes, names, members)
@@ -94,7 +94,7 @@ def _graph_tensors(graph: Graph, tensors: Sequence[int]) -> list[GraphTensor]:
 
 
 def _unique_names(variables: Sequence[Variable]) -> list[str]:
-    """Names for def.json, where each may stand once."""
+    """Return a different name for each variable, as def.json needs."""
     used = {STATE_BUFFER}
     names: list[str] = []
     for each in variables:
@@ -207,7 +207,7 @@ def _subgraph(
 def _with_debug(
     file: nm.EngineFile, debug: DebugNames, engine: Engine, first: int, end: int, files: dict[str, Payload]
 ) -> nm.EngineFile:
-    """The engine with debug records of its instructions and slots."""
+    """Return the engine with debug records of its instructions and slots, which are added to `files`."""
     backend, assembly = f"debug_info_backend_{file.name}.dbg", f"debug_info_asm_{file.name}.dbg"
     offsets = decode(file.program, file.name, engine).offsets
     files[backend] = debug.instructions(engine, first, end)
@@ -216,7 +216,7 @@ def _with_debug(
 
 
 def _used_variables(tables: Tables, core: int) -> set[int]:
-    """Variables that a core's transfers touch; core 0 has those that no transfer touches as well."""
+    """Return the variables that a core's transfers touch; core 0 gets those that no transfer touches too."""
     used = [set[int](), set[int]()]
     for transfer in tables.transfers:
         for descriptor in transfer.descriptors:
@@ -287,7 +287,7 @@ def _definition(spec: NeuronSpec, num_cores: int) -> dict[str, Any]:
 
 
 def _tensor_map(graph: Graph, tables: Tables, names: Sequence[str], used: set[int]) -> dict[str, Any]:
-    """What other tools read about the tensors; constants by file."""
+    """Return the tensor map that other tools read: types and shapes, and the files of constants."""
     found: dict[str, Any] = {}
     for each in tables.variables:
         if each.id not in used or each.kind == "scratch":
@@ -305,7 +305,7 @@ def _tensor_map(graph: Graph, tables: Tables, names: Sequence[str], used: set[in
 
 
 def _note_row(note: Note) -> list[object]:
-    """A note as the record has it: severity, code, text, node, and of an operator on the Host the reason."""
+    """Return a note as a row of the record: severity, code, text, node, and the parts of a Host reason."""
     reason = note.reason
     return [
         note.severity, note.code, note.text, note.node,

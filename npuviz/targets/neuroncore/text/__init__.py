@@ -1,1 +1,1 @@
-"""Programs as text: one instruction a line, in both directions."""
+"""Write instructions as text, one a line, with the names of opcodes, operators and types."""

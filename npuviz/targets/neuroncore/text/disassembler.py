@@ -1,4 +1,4 @@
-"""Instructions as text, one a line.
+"""Disassemble instructions to text, one a line.
 
     DVE tensor_copy f32:sbuf[0:128,0x400,512x1] <- f32:psum[0:128,0x800,512x1] wait:S3>=12 signal:S5++
 
@@ -12,12 +12,12 @@ from npuviz.targets.neuroncore.text import mnemonics
 
 
 def instruction_text(record: np.void) -> str:
-    """One line: engine, mnemonic, operands, and what is not zero of the rest."""
+    """Return an instruction as a line: engine, mnemonic, operands, and other fields that are not zero."""
     return f"{isa.ENGINE_NAMES[int(record['engine'])]} {mnemonic(record)}{_rest(record)}"
 
 
 def mnemonic(record: np.void) -> str:
-    """Opcode and its operators: `tensor_scalar.multiply.add`."""
+    """Return the opcode with its operators: `tensor_scalar.multiply.add`."""
     opcode = int(record["opcode"])
     text = isa.Opcode(opcode).name.lower()
     for names, number in zip(
@@ -46,7 +46,7 @@ def _rest(record: np.void) -> str:
 
 
 def operands_text(record: np.void) -> str:
-    """`dst <- src0, src1 arg0=...`; an operand out of this order is named."""
+    """Return the operands, `dst <- src0, src1 arg0=...`; an operand out of this order is named."""
     operands = record["operands"]
     there = [operands[position]["space"] != isa.Space.NONE for position in range(6)]
     text = operand_text(operands[isa.DST]) if there[isa.DST] else ""
@@ -63,7 +63,9 @@ def operands_text(record: np.void) -> str:
 
 
 def operand_text(operand: np.void) -> str:
-    """`f32:sbuf[0:128,0x400,4x128,512x1]`: partitions, byte address, sizes x steps, outermost first."""
+    """Return `f32:sbuf[0:128,0x400,4x128,512x1]`: partitions, byte address, sizes x steps, outermost
+    first.
+    """
     first = int(operand["partition"])
     dims = list(zip(operand["sizes"].tolist(), operand["steps"].tolist(), strict=True))
     while len(dims) > 1 and dims[0] == (1, 0):
@@ -77,7 +79,7 @@ def operand_text(operand: np.void) -> str:
 
 
 def immediates_text(record: np.void) -> str:
-    """The three immediates up to the last that is not zero: fp32, or #integers."""
+    """Return the immediates up to the last that is not zero: fp32, or #integers."""
     is_integer = mnemonics.has_integers(int(record["opcode"]), int(record["flags"]))
     words = record["imm"].view(np.uint32)
     texts = [_immediate(int(word), is_integer) for word in words]
@@ -96,14 +98,14 @@ def _immediate(word: int, is_integer: bool) -> str:
 
 
 def flag_names(flags: int) -> list[str]:
-    """Names of the set flags; unknown bits as one number."""
+    """Return the names of the set flags; unknown bits as one number."""
     names = [each.name.lower() for each in isa.Flag if flags & each]
     unknown = flags & ~sum(isa.Flag)
     return [*names, *([f"0x{unknown:x}"] if unknown else [])]
 
 
 def waits_text(record: np.void) -> list[str]:
-    """`S3>=12`, `E1==1`; `-` for a gap before another wait."""
+    """Return the waits, `S3>=12`, `E1==1`; `-` for an unused one before another."""
     texts: list[str] = []
     gaps: list[str] = []
     for wait in record["waits"]:
@@ -118,7 +120,7 @@ def waits_text(record: np.void) -> list[str]:
 
 
 def updates_text(record: np.void) -> list[str]:
-    """`:S5+=4`, `@read:E2!`; `:-` for a gap before another update."""
+    """Return the updates, `:S5+=4`, `@read:E2!`; `:-` for an unused one before another."""
     texts: list[str] = []
     gaps: list[str] = []
     for update in record["updates"]:

@@ -28,7 +28,7 @@ SHORT_DTYPES: tuple[str, ...] = tuple(
     }.get(name, name.replace("uint", "u").replace("int", "i"))
     for name in DTYPE_NAMES
 )
-"""Element types by isa.Dtype."""
+"""Short names of element types, indexed by isa.Dtype."""
 SPACES: Mapping[int, str] = {Space.SBUF: "sbuf", Space.PSUM: "psum", Space.PATTERN: "pattern"}
 CONDITIONS: Mapping[int, str] = {
     Condition.GE: ">=",
@@ -40,7 +40,7 @@ CONDITIONS: Mapping[int, str] = {
     Condition.ALWAYS: "?",
 }
 WAIT_LETTERS = ("-", "S", "E")
-"""What is waited for, by `used` of a wait: nothing, a semaphore, an event."""
+"""Letters of waits, indexed by their `used`: nothing, a semaphore, an event."""
 UPDATES: Mapping[int, tuple[str, str]] = {
     Update.SEM_INC: ("S", "++"),
     Update.SEM_DEC: ("S", "--"),
@@ -50,7 +50,7 @@ UPDATES: Mapping[int, tuple[str, str]] = {
     Update.EVENT_SET: ("E", "!"),
     Update.EVENT_CLEAR: ("E", "~"),
 }
-"""Kind -> letter and sign."""
+"""{kind of update: (letter of its semaphore or event, sign)}."""
 
 _ACCUMULATING = frozenset(
     {
@@ -86,7 +86,7 @@ _REGISTERS: Mapping[int, str] = {number: f"r{number}" for number in range(64)}
 
 
 def op_names(opcode: int) -> tuple[Mapping[int, str], ...]:
-    """What op0 and op1 are called in an instruction: none, one or two name tables."""
+    """Return the name tables of op0 and op1 of an opcode: none, one or two."""
     if opcode == Opcode.ACTIVATION:
         return (_FUNCTIONS,)
     if opcode in _ALU_PAIR:
@@ -105,7 +105,7 @@ def op_names(opcode: int) -> tuple[Mapping[int, str], ...]:
 
 
 def cmd_names(opcode: int) -> Mapping[int, str]:
-    """What `cmd` is called in an instruction; empty where it is a plain number."""
+    """Return the name table of an opcode's `cmd`; empty if it is a plain number."""
     if opcode in _ACCUMULATING:
         return _lower(ReduceCmd)
     if opcode in (Opcode.REG_ALU, Opcode.TENSOR_SCALAR):
@@ -116,5 +116,5 @@ def cmd_names(opcode: int) -> Mapping[int, str]:
 
 
 def has_integers(opcode: int, flags: int) -> bool:
-    """Whether the immediates are int32."""
+    """Return whether the immediates are int32."""
     return bool(flags & Flag.INTEGER) or opcode in (Opcode.REG_MOVE, Opcode.REG_ALU, Opcode.BRANCH)

@@ -10,9 +10,8 @@ from npuviz.targets.neuroncore.values.plan import Build, Plan
 def indirect_copy(build: Build) -> Plan:
     """Plan DST[p,i] = SRC0[p, offset i], or DST[p, offset i] = SRC0[p,i] with Flag.SCATTER_TARGET.
 
-    SRC1 holds imm0 offsets in groups of imm1 partitions. An offset beyond the tile gives 0, or is not
-    written,
-    and is a hazard.
+    SRC1 holds imm0 offsets in its first imm1 partitions, partition first. An offset beyond the tile gives
+    0, or is not written, and is a hazard.
     """
     source, index, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     count, group = build.ins.bits[0], build.ins.bits[1]

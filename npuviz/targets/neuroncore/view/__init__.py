@@ -1,1 +1,1 @@
-"""What people see of a NeuronCore: description, observation, contents, listing, floorplan."""
+"""Describe a NeuronCore machine and its state to the panels: units, contents, listing, reports, floorplan."""

@@ -1,4 +1,4 @@
-"""Products that are summed up in one place of PSUM: the groups of a program, and how far each is."""
+"""Find the accumulation groups of a program: matrix products that are summed up in one place of PSUM."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ _PRODUCTS = (Opcode.NC_MATMUL, Opcode.NC_MATMUL_MX)
 
 @dataclass(slots=True)
 class Group:
-    """Products into one place, the first of which overwrites what was there.
+    """Products summed up in one place: the first overwrites the contents, the others add to it.
 
-    bank, address  PSUM bank, and byte in the partition; partition  its first one
+    bank, address  PSUM bank, and byte in the partition; partition  the first of the place
     products       instructions, in program order
     """
 
@@ -27,7 +27,7 @@ class Group:
 
 
 def accumulation_groups(spec: NeuronSpec, tables: Tables) -> list[Group]:
-    """All groups of a program, by the instruction that opens them."""
+    """Return all groups of a program, by core and in the order of their first products."""
     found: list[Group] = []
     code = tables.instructions
     for core in range(tables.num_cores):

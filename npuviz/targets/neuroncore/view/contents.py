@@ -1,4 +1,4 @@
-"""The bytes of SBUF, PSUM and HBM at the state's cycle, and the ranges that hold something."""
+"""Read and write SBUF, PSUM and HBM at the state's cycle, and list the ranges that hold tensors."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
 
 _WARNINGS = frozenset(("input-range", "overflow"))
-"""A mask of minus infinity leaves the range on purpose."""
+"""Hazards that are warnings only: masks of minus infinity leave the range on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The parts of a state that contents follow from.
+    """The parts of a state that decide the contents of memories.
 
     log     (n, 2) int64, as Engine.log; tiles  (k,) int64: first cycle of each allocation, -1 before and
             below -1 after its stay; left  (nodes,) int64: completions each node needs
@@ -42,14 +42,14 @@ class Moment:
 
 
 def moment_of(engine: Engine) -> Moment:
-    """A copy of what contents need from the present state."""
+    """Copy the parts of the present state that decide the contents."""
     shape, state = engine.shape, engine.state
     nodes = state[shape.nodes : shape.tiles].reshape(-1, sk.NODE.num_words)
     return Moment(engine.log().copy(), state[shape.tiles : shape.log].copy(), nodes[:, sk.NODE.left].copy())
 
 
 class Contents:
-    """Reads and writes memories of one machine. Values are computed when asked for, not before."""
+    """Reads and writes the memories of one machine; computes values only when they are asked for."""
 
     def __init__(
         self, engine: Engine, program: Program, values: "ValueEngine | None", moment: Moment | None = None
@@ -73,11 +73,11 @@ class Contents:
 
     @property
     def accesses(self) -> ProgramAccesses:
-        """What the program's instructions and transfers touch."""
+        """Byte ranges that the program's instructions and transfers read and write."""
         return self._trails.accesses
 
     def still(self) -> "Contents":
-        """The same for a copy of the present state."""
+        """Return contents that stay at the present state when the machine moves on."""
         made = Contents(self._engine, self._program, self._values, moment_of(self._engine))
         made._trails = self._trails
         return made
@@ -88,7 +88,7 @@ class Contents:
     # --- regions ---------------------------------------------------------------------------------------
 
     def regions(self, memory: int, image: EditImage) -> list[Region]:
-        """What a memory holds now, sorted by address."""
+        """Return the ranges of a memory that hold tensors now, by address. Raises ValueError if unknown."""
         if memory == hbm_memory(self._spec):
             return self._hbm_regions()
         if memory not in self._sizes:
@@ -163,7 +163,7 @@ class Contents:
         return self._values is not None
 
     def written_at(self, position: int, image: EditImage) -> bytes | None:
-        """What the log entry at a position wrote; None for programs without values."""
+        """Return the bytes that the log entry at a position wrote; None for programs without values."""
         if self._values is None:
             return None
         log = self._now().log[: position + 1, 0]
@@ -174,11 +174,11 @@ class Contents:
 
     @property
     def engine(self) -> "ValueEngine | None":
-        """The values engine with whatever contents it has; None for programs without values."""
+        """The values engine, not moved to the present state; None for programs without values."""
         return self._values
 
     def values(self, image: EditImage) -> "ValueEngine | None":
-        """The values engine, brought to the present contents; None for programs without values."""
+        """Return the values engine, moved to the present contents; None for programs without values."""
         if self._values is not None:
             self._values.advance_to(self._now().log[:, 0], image.edits)
         return self._values
@@ -191,7 +191,9 @@ class Contents:
             )
 
     def read(self, memory: int, address: int, size_bytes: int, image: EditImage) -> bytes:
-        """Bytes of a memory now. Raises ValueError outside of it."""
+        """Return bytes of a memory now (zeros for programs without values). Raises ValueError outside of
+        it.
+        """
         self._checked(memory, address, size_bytes)
         if self._values is None:
             return bytes(size_bytes)
@@ -202,7 +204,9 @@ class Contents:
         return data
 
     def _with_loose_bytes(self, data: bytes, address: int, image: EditImage) -> bytes:
-        """HBM that belongs to no variable holds nothing but what was written by hand."""
+        """Return HBM bytes with the user's edits outside of variables, which the values engine does not
+        keep.
+        """
         found = np.frombuffer(data, np.uint8).copy()
         is_loose = np.ones(len(found), bool)
         for variable in self._tables.variables:
@@ -215,24 +219,24 @@ class Contents:
         return found.tobytes()
 
     def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
-        """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
+        """Return an image with these bytes changed from now on. Raises ValueError outside of the memory."""
         self._checked(memory, address, len(data))
         return EditImage((*image.edits, Edit(len(self._now().log), memory, address, data)))
 
     def tensor(self, tensor: int, image: EditImage) -> np.ndarray | None:
-        """Values of a tensor as HBM holds them."""
+        """Return the values of a tensor as HBM holds them; None for programs without values."""
         if self._values is None:
             return None
         with self._values.at(self._now().log[:, 0], image.edits) as values:
             return values.tensor(tensor)
 
     def accumulators(self, core: int, image: EditImage) -> np.ndarray:
-        """(128,) float32 accumulators of a core's Activation engine."""
+        """Return the accumulators of a core's Activation engine, (128,) float32."""
         values = self.values(image)
         return np.zeros(NUM_PARTITIONS, np.float32) if values is None else values.accumulators(core)
 
     def hazards(self, image: EditImage) -> list[Hazard]:
-        """Hazards of what has been computed up to now, by cycle."""
+        """Return the hazards of the values computed up to now, by cycle."""
         if self._values is None:
             return []
         log = self._now().log
@@ -250,7 +254,7 @@ class Contents:
         return found
 
     def memory_hazards(self, _image: EditImage) -> Findings:
-        """What is wrong in the order of reads and writes up to now."""
+        """Find hazards in the order of the reads and writes up to now."""
         if self._values is None:
             return Findings((), ("reads and writes: a vendor's file does not tell them",))
         log = self._now().log
@@ -258,7 +262,9 @@ class Contents:
         return with_faults([*self._trails.overlaps(log)], found)
 
     def _is_finished(self, log: np.ndarray) -> bool:
-        """Whether a log is that of the whole program."""
+        """Return whether a log is complete: the program has finished, and the log holds all of its
+        entries.
+        """
         chip = sk.CHIP(self._engine.state)
         return int(chip.status) == STATUS_FINISHED and len(log) == int(chip.log_count)
 

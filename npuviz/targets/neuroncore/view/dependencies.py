@@ -1,4 +1,4 @@
-"""Which instructions wait for which: semaphore waits followed to their update, typed by what overlaps."""
+"""Find dependencies between instructions: from each semaphore wait to its update, typed by common bytes."""
 
 from functools import cached_property
 
@@ -14,13 +14,15 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
 
 LOOK_BACK = 64
-"""A wait covers all earlier work of the engine waited for: so far back the reason is looked for."""
+"""Instructions before the one waited for that are searched too: a wait covers all earlier work of an
+engine.
+"""
 _KINDS: tuple[tuple[DependencyKind, int, int], ...] = (("flow", 1, 0), ("output", 1, 1), ("anti", 0, 1))
-"""Kind, and whether source and sink write, strongest first."""
+"""(kind, whether the source writes, whether the sink writes), strongest first."""
 
 
 class Dependencies:
-    """Made when somebody asks; arrays of the whole program, answers for one instruction."""
+    """Finds the dependencies of one instruction; makes the program's arrays at the first question."""
 
     def __init__(self, tables: Tables, spec: NeuronSpec, graph: Graph) -> None:
         self._tables, self._spec, self._graph = tables, spec, graph
@@ -35,7 +37,7 @@ class Dependencies:
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(k, 2) source and sink of every wait, sorted by source; and the order by sink."""
+        """(k, 2) source and sink of every wait, sorted by source; and the indices that sort them by sink."""
         links = link(self._spec, self._tables)
         sinks = np.repeat(np.arange(len(links.wait_count)), links.wait_count)
         sources = links.waits[:, sk.WAIT.producer]
@@ -44,7 +46,7 @@ class Dependencies:
         return pairs, np.argsort(pairs[:, 1], kind="stable")
 
     def accesses(self, index: int) -> np.ndarray:
-        """Rows (m, sk.ACCESS.num_words) that an instruction touches itself, or by the transfer it starts."""
+        """Return the access rows (m, sk.ACCESS.num_words) of an instruction and of the transfer it starts."""
         rows, ranges = self._operands
         first, count = ranges[index].tolist()
         own = rows[first : first + count]
@@ -56,7 +58,7 @@ class Dependencies:
         return np.concatenate([own, rows[first : first + count]])
 
     def of(self, index: int) -> tuple[Dependency, ...]:
-        """All dependencies with this instruction as source or sink, by source then sink."""
+        """Return all dependencies with this instruction as source or sink, by source then sink."""
         pairs, by_sink = self._pairs
         low, high = np.searchsorted(pairs[:, 0], [index, index + 1])
         found = [Dependency(index, sink, self._kind(index, sink)) for sink in pairs[low:high, 1].tolist()]
@@ -67,7 +69,9 @@ class Dependencies:
         return tuple(sorted(found, key=lambda each: (each.source, each.sink)))
 
     def _kind(self, source: int, sink: int) -> DependencyKind:
-        """The strongest overlap with the source, or with what its engine did shortly before it."""
+        """Return the kind of the strongest overlap with the source, else with LOOK_BACK instructions before
+        it.
+        """
         mine = self.accesses(sink)
         first = self._start_of(source)
         for each in range(source, max(first, source - LOOK_BACK) - 1, -1):
@@ -81,7 +85,9 @@ class Dependencies:
         return int(self._tables.sequencers[number, 0])
 
     def _accumulations(self, index: int) -> list[Dependency]:
-        """PE adds to PSUM in program order, without semaphores."""
+        """Return a matmul's dependencies by accumulation: PE adds to PSUM in program order, without
+        semaphores.
+        """
         code = self._tables.instructions
         if code["opcode"][index] != Opcode.NC_MATMUL or code["engine"][index] != Engine.PE:
             return []
@@ -97,7 +103,7 @@ class Dependencies:
         return found
 
     def _added_to(self, index: int) -> int | None:
-        """The matmul whose result this one adds to."""
+        """Return the nearest earlier matmul that wrote where this one accumulates; None if there is none."""
         code = self._tables.instructions
         if code["opcode"][index] != Opcode.NC_MATMUL or not code["flags"][index] & Flag.ACCUMULATE:
             return None
@@ -116,7 +122,7 @@ def _overlap(source: np.ndarray, sink: np.ndarray) -> DependencyKind | None:
 
 
 def _meets(source: np.ndarray, sink: np.ndarray, source_writes: int, sink_writes: int) -> bool:
-    """Whether rows that write (1) or read (0) have bytes in common."""
+    """Return whether the rows of both that write (1) or read (0) have bytes in common."""
     a = source[source[:, sk.ACCESS.write] == source_writes][:, None]
     b = sink[sink[:, sk.ACCESS.write] == sink_writes][None]
     memory, partition, count, low, high = 0, 2, 3, 4, 5

@@ -1,4 +1,4 @@
-"""Describes a NeuronCore machine to everybody above: units, memories, queues, tracks, probes."""
+"""Describe a NeuronCore machine to the panels: units, memories, queues, links, tracks, kinds, limits."""
 
 from dataclasses import dataclass
 
@@ -47,12 +47,12 @@ _LATENCIES: tuple[tuple[int, str, Role, str], ...] = (
     (sk.KIND_DMA_START, "start of a DMA", "wait-dependency", "from its trigger to its first element"),
     (sk.KIND_PIPELINE, "pipeline", "wait-dependency", "the last results are on their way"),
 )
-"""Of causes, not of intervals."""
+"""Kinds of latencies on the critical path; the timeline has no intervals of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsedSemaphore:
-    """A semaphore or event that the program uses: its global index, core, name and user."""
+    """A semaphore or event that the program uses: its global index, core, name and purpose."""
 
     index: int
     core: int
@@ -61,7 +61,7 @@ class UsedSemaphore:
 
 
 def used_semaphores(spec: NeuronSpec, tables: Tables) -> tuple[UsedSemaphore, ...]:
-    """Semaphores and events that an instruction or transfer waits for or changes, by global index."""
+    """Return the semaphores and events that instructions or transfers wait for or change, by global index."""
     from npuviz.targets.neuroncore.machine.synchronization import link
 
     links = link(spec, tables)
@@ -80,7 +80,7 @@ def used_semaphores(spec: NeuronSpec, tables: Tables) -> tuple[UsedSemaphore, ..
 
 
 def numbering(spec: NeuronSpec, tables: Tables, used: tuple[UsedSemaphore, ...]) -> Numbering:
-    """Tracks: sequencers, DMA engines, pending transfers by queue set, semaphores in use."""
+    """Number the tracks: sequencers, DMA engines, pending transfers by queue set, semaphores in use."""
     engines = len(tables.sequencers)
     pending = engines + tables.num_cores * spec.num_dma_engines
     table = np.full(tables.num_cores * (spec.num_semaphores + spec.num_events), -1, dtype=np.int64)
@@ -92,7 +92,7 @@ def numbering(spec: NeuronSpec, tables: Tables, used: tuple[UsedSemaphore, ...])
 def describe(
     spec: NeuronSpec, tables: Tables, used: tuple[UsedSemaphore, ...], is_estimated: bool
 ) -> MachineDescription:
-    """The description of a machine with one program."""
+    """Describe the machine with one program."""
     has_host = _has_host(tables)
     clocks = [ClockDomain("PE", float(spec.pe_hz))]
     clocks += [
@@ -195,7 +195,7 @@ def _queues(tables: Tables) -> tuple[Queue, ...]:
 
 
 def sequencer_name(tables: Tables, number: int) -> str:
-    """Name of a sequencer's unit."""
+    """Return the name of a sequencer's unit."""
     if number == NUM_ENGINES * tables.num_cores:
         return "Host"
     core, engine = divmod(number, NUM_ENGINES)

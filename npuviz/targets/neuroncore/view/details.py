@@ -1,4 +1,4 @@
-"""Tables about one instruction: operands, semaphores, cost, and every field of its DMA descriptors."""
+"""Make tables about one instruction: operands, semaphores, cost, and all fields of its DMA descriptors."""
 
 from collections.abc import Iterator
 
@@ -16,13 +16,13 @@ from npuviz.targets.neuroncore.text.mnemonics import CONDITIONS, SPACES, UPDATES
 from npuviz.targets.neuroncore.view.dma_shapes import DmaShapes
 
 MAX_ROWS = 1000
-"""Rows of a descriptor table; longer ones end with a row that says so."""
+"""Most rows of a descriptor table; a longer one is cut, and its last row says so."""
 
 
 def details(
     tables: Tables, spec: NeuronSpec, index: int, core: int, host_cycles: int | None = None
 ) -> tuple[DetailTable, ...]:
-    """All tables of an instruction; tables without rows are left out. `host_cycles` of a Host call."""
+    """Return all tables of an instruction that have rows; `host_cycles`: duration of a Host call."""
     record = tables.instructions[index]
     found = [
         _operands(record),
@@ -175,12 +175,12 @@ def _descriptor_rows(
 
 
 def access_name(tables: Tables, access: Access) -> str:
-    """Name of the variable, or SBUF."""
+    """Return the name of the accessed variable, or SBUF."""
     return "SBUF" if access.variable == SBUF else tables.variables[access.variable].name
 
 
 def offset_text(spec: NeuronSpec, access: Access) -> str:
-    """Byte offset; in SBUF partition and byte."""
+    """Return the byte offset as text; in SBUF partition and byte."""
     if access.variable != SBUF:
         return f"0x{access.offset:x}"
     partition, byte = divmod(access.offset, spec.sbuf_partition_bytes)

@@ -1,4 +1,4 @@
-"""How well transfers use the DMA engines: bytes of each element they move, and what full ones would take."""
+"""Measure how well transfers use the DMA engines: element sizes, and time against the peak rate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,19 +9,19 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, QueueSet, Transfer
 
 SMALL_BYTES = 512
-"""Elements below this are marked. Assumed: DMA-B has less than 256 bound by overhead, 2 KiB near the rate."""
+"""Smaller elements are marked. Assumed: DMA-B has below 256 bound by overhead, 2 KiB near the peak rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class DmaShape:
-    """What one transfer, or several together, ask of the DMA engines.
+    """The work that one transfer, or several together, give the DMA engines.
 
-    descriptors  elements that the engines move one by one: contiguous bytes on both sides
-    small        of them below SMALL_BYTES
-    least, most  bytes of the smallest and the largest
-    num_bytes    all of them
-    cycles       engine cycles of all of them; ideal  at the peak rate alone, without a cost for each
-    held         cycles of all engines of the queue set, the idle too, until the last of them is done
+    descriptors  number of elements: contiguous bytes on both sides, which the engines move one by one
+    small        number of elements below SMALL_BYTES
+    least, most  bytes of the smallest and the largest element
+    num_bytes    bytes of all elements
+    cycles       engine cycles of all elements; ideal  at the peak rate, without overhead of each element
+    held         cycles until the last engine of the queue set is done, times its engines (idle ones too)
     """
 
     descriptors: int = 0
@@ -48,7 +48,7 @@ class DmaShape:
         )
 
     def times(self, count: int) -> "DmaShape":
-        """So many transfers of this shape."""
+        """Return the shape of `count` such transfers together."""
         return replace(
             self,
             descriptors=self.descriptors * count,
@@ -61,12 +61,12 @@ class DmaShape:
 
     @property
     def efficiency(self) -> float:
-        """Share of the peak rate of the queue set's engines, 0 to 1."""
+        """Achieved share of the peak rate of the queue set's engines, 0 to 1."""
         return self.ideal / self.held if self.held else 0.0
 
     @property
     def size_text(self) -> str:
-        """Bytes of an element, with a mark where they are too few."""
+        """Bytes of an element as text, with the number of elements that are too small."""
         size = str(self.most) if self.least == self.most else f"{self.least} to {self.most}"
         if not self.small:
             return size
@@ -75,7 +75,7 @@ class DmaShape:
 
 
 class DmaShapes:
-    """Shapes of transfers; equal descriptors are measured once."""
+    """Measures transfers; equal descriptors once."""
 
     def __init__(self, spec: NeuronSpec, queue_sets: Sequence[QueueSet]) -> None:
         self._spec = spec
@@ -84,7 +84,7 @@ class DmaShapes:
         self._held: dict[tuple[object, ...], float] = {}
 
     def of(self, transfer: Transfer) -> DmaShape:
-        """The shape of a transfer."""
+        """Return the shape of a transfer."""
         found = DmaShape()
         for descriptor in transfer.descriptors:
             found += self._of_descriptor(descriptor)
@@ -95,7 +95,7 @@ class DmaShapes:
         return replace(found, held=self._held[key])
 
     def _partitions(self, descriptor: Descriptor) -> tuple[int, ...]:
-        """The first partition of SBUF on each side; -1 elsewhere."""
+        """Return the first partition of target and first source; -1 outside of SBUF."""
         pitch = self._spec.sbuf_partition_bytes
         sides = (descriptor.to, descriptor.sources[0])
         return tuple(each.offset // pitch if each.variable == SBUF else -1 for each in sides)
@@ -117,7 +117,7 @@ class DmaShapes:
 
 
 def _key(descriptor: Descriptor) -> tuple[object, ...]:
-    """What decides the elements of a descriptor."""
+    """Return the fields that decide the elements of a descriptor and their cost."""
     to, source = descriptor.to, descriptor.sources[0]
     return (
         descriptor.op, len(descriptor.sources), to.steps, to.sizes, to.dtype, to.variable < 0,
@@ -128,7 +128,7 @@ def _key(descriptor: Descriptor) -> tuple[object, ...]:
 def rows_by_line(
     shapes: Mapping[str, DmaShape], counts: Mapping[str, int], limit: int
 ) -> list[tuple[str, ...]]:
-    """Table rows of lines and their transfers, those that lose most engine time first."""
+    """Return a table row for each line with transfers; first those that lose most engine time."""
     order = sorted(shapes, key=lambda name: shapes[name].ideal - shapes[name].held)
     return [
         (

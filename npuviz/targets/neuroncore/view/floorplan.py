@@ -1,4 +1,4 @@
-"""Where the boxes of a NeuronCore stand in the floorplan drawing."""
+"""Place the boxes of a NeuronCore in the floorplan drawing."""
 
 from npuviz.sim.description import Box
 from npuviz.targets.neuroncore.ids import dma_unit, hbm_memory, host_unit, unit_of
@@ -13,7 +13,7 @@ _HBM_HEIGHT = 5.0
 
 
 def make_floorplan(spec: NeuronSpec, tables: Tables) -> tuple[Box, ...]:
-    """Cores side by side, HBM below them, the Host at the side."""
+    """Return the boxes: cores side by side, HBM below them, the Host on the right."""
     found: list[Box] = []
     for core in range(tables.num_cores):
         found += _core_boxes(spec, core, core * (_CORE_WIDTH + _GAP))

@@ -1,4 +1,4 @@
-"""The instructions of a NeuronCore program as the debugger shows them, decoded when somebody asks."""
+"""List the instructions of a NeuronCore program for the debugger; each is decoded when it is asked for."""
 
 from functools import cached_property
 
@@ -22,7 +22,7 @@ _MEMORY, _WRITE, _PARTITION, _COUNT, _LOW, _HIGH, _PITCH = range(7)
 
 
 class NeuronListing:
-    """`program.instruction.Listing`, with dependencies and details, over the tables.
+    """A `program.instruction.Listing` with dependencies and details, read from the tables.
 
     An operand over several partitions is given by its bytes in the first one.
     """
@@ -38,7 +38,7 @@ class NeuronListing:
     # --- vectorised ----------------------------------------------------------------------------
 
     def _inside(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Indices with 0 for those out of range, and which are in range."""
+        """Return the indices, with 0 for those out of range, and a mask of those in range."""
         index = np.asarray(indices, np.int64)
         inside = (index >= 0) & (index < len(self))
         return np.where(inside, index, 0), inside
@@ -50,15 +50,17 @@ class NeuronListing:
         return np.where(inside, values[index], missing).astype(dtype)
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Graph node ids (int32, -1 none) of instruction indices, same shape."""
+        """Return the graph node ids (int32, -1 none) of instruction indices, same shape."""
         return self._looked_up(self._tables.nodes, indices, np.int32, -1)
 
     def units_of(self, indices: np.ndarray) -> np.ndarray:
-        """Unit ids (int32, -1 none) of instruction indices, same shape."""
+        """Return the unit ids (int32, -1 none) of instruction indices, same shape."""
         return self._looked_up(self._units, indices, np.int32, -1)
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First written operand: (address int64, size_bytes int64, tensor int32); 0, 0, -1 for none."""
+        """Return the first written operands: (address int64, size_bytes int64, tensor int32); 0, 0, -1 for
+        none.
+        """
         address, size, tensor, low, memory = self._destinations
         tensors = self._looked_up(tensor, indices, np.int32, -1)
         for place in np.flatnonzero(tensors == _UNKNOWN).tolist():
@@ -89,7 +91,9 @@ class NeuronListing:
 
     @cached_property
     def _destinations(self) -> tuple[np.ndarray, ...]:
-        """Address, size, tensor (_UNKNOWN: not looked up yet), byte in the partition and memory."""
+        """First written operand by instruction: address, size, tensor (_UNKNOWN: not looked up yet), byte in
+        the
+        partition, memory."""
         address, size = np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
         low = np.zeros(len(self), np.int64)
         memory = np.full(len(self), -1, np.int64)
@@ -115,7 +119,7 @@ class NeuronListing:
         owner: np.ndarray,
         rows: np.ndarray,
     ) -> None:
-        """Put the first written row of each owner in its place."""
+        """Fill in the address, size, low byte and memory of the first written row of each owner."""
         written = np.flatnonzero(rows[:, _WRITE] == 1)[::-1]
         chosen, at = rows[written], owner[written]
         address[at] = _address(chosen)
@@ -124,9 +128,10 @@ class NeuronListing:
         memory[at] = chosen[:, _MEMORY]
 
     def _tensors_of(self, address: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        """Tensors of destinations: HBM by variable, a tile by the instruction that is its first.
+        """Return the tensors of destinations: in HBM by variable, on chip by the first instruction of each
+        tile.
 
-        Others on chip are looked up when they are asked for.
+        The other destinations on chip are _UNKNOWN, and looked up when they are asked for.
         """
         tensor = np.where(memory >= 0, _UNKNOWN, -1).astype(np.int32)
         tensor[self._tables.allocations["first"]] = self._tables.allocations["tensor"]
@@ -139,14 +144,14 @@ class NeuronListing:
 
     @cached_property
     def _homes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Start addresses of the variables, rising, and their tensors."""
+        """Start addresses of the variables in HBM, rising, and their tensors."""
         order = sorted(self._tables.variables, key=lambda each: each.address)
         return np.array([each.address for each in order]), np.array([each.tensor for each in order])
 
     # --- ranges --------------------------------------------------------------------------------
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a graph node, rising."""
+        """Return the half-open instruction ranges of a graph node, rising."""
         if node not in self._ranges:
             mine = (self._tables.nodes == node).astype(np.int8)
             # A range ends with its sequencer.
@@ -161,7 +166,7 @@ class NeuronListing:
         return self._ranges[node]
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
-        """The instruction range of a sequencer; empty for other units."""
+        """Return the instruction range of a sequencer; [] for other units."""
         if not 0 <= unit < len(self._tables.sequencers):
             return []
         first, end = self._tables.sequencers[unit].tolist()
@@ -186,12 +191,12 @@ class NeuronListing:
         )
 
     def dependencies_of(self, index: int) -> tuple[Dependency, ...]:
-        """All dependencies that have this instruction as source or sink, by source then sink."""
+        """Return all dependencies with this instruction as source or sink, by source then sink."""
         self._check(index)
         return self._dependencies.of(index)
 
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
-        """Operands, fields, semaphores, cost, transfer and descriptors of one instruction."""
+        """Return tables of operands, fields, semaphores, cost, transfer and descriptors of an instruction."""
         self._check(index)
         record = self._tables.instructions[index]
         on_host = None
@@ -217,7 +222,9 @@ class NeuronListing:
         return Operand(memory, address, high - low, self._tile_tensor(index, memory, low))
 
     def _tile_tensor(self, index: int, memory: int, low: int) -> int:
-        """Tensor of the tile that holds a byte while an instruction runs, as far as program order tells."""
+        """Return the tensor of the tile that holds a byte when an instruction runs, by program order; else
+        -1.
+        """
         tiles = self._tables.allocations
         known = self._destinations[2][index] if self._destinations[4][index] == memory else _UNKNOWN
         if known != _UNKNOWN and self._destinations[3][index] == low:
@@ -268,5 +275,5 @@ class NeuronListing:
 
 
 def _address(rows: np.ndarray) -> np.ndarray:
-    """Address in the memory of the first byte in the first partition (HBM has one)."""
+    """Return the addresses of the first bytes in the first partitions (HBM has one partition)."""
     return rows[:, _PARTITION] * rows[:, _PITCH] + rows[:, _LOW]

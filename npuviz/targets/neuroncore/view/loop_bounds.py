@@ -1,4 +1,4 @@
-"""Bounds of a kernel's loops: the least time that each unit needs for their bodies, beside their time."""
+"""Compare the time of a kernel's loops with the least time that each unit needs for their bodies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,19 @@ from npuviz.targets.neuroncore.machine.engine import Engine as Machine
 from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
 
 MAX_LOOPS = 100
-"""Rows of the table."""
+"""Most rows of the table."""
 _DMA = len(ENGINE_NAMES)
 Path = tuple[tuple[int, int, str, int], ...]
-"""Loops around a moment, outermost first: file, line, variable, turn."""
+"""Loops around an instruction, outermost first: (file, line, variable, iteration)."""
 
 
 @dataclass
 class LoopWork:
-    """What was done in the bodies of one loop.
+    """The work done in the bodies of one loop.
 
-    spans  by the turns of the loops around it: first and last cycle;  work  base cycles by engine, DMA last
+    depth  number of loops around it;  turns  its iterations so far
+    spans  first and last cycle of each run, by the iterations of the loops around it
+    work   base cycles by engine, DMA last
     """
 
     depth: int
@@ -34,7 +36,9 @@ class LoopWork:
 
     @property
     def cycles(self) -> int:
-        """In which the loop was under way: from its first instruction to the end of its last, each time."""
+        """Cycles of all runs of the loop, from the first instruction to the end of the last; overlaps count
+        once.
+        """
         total = until = 0
         for first, last in sorted(self.spans.values()):
             total += max(0, last - max(first, until))
@@ -45,9 +49,9 @@ class LoopWork:
 def loop_works(
     engine: Machine, listing: SourcedListing, transfer_cycles: np.ndarray
 ) -> dict[tuple[int, int, str], LoopWork]:
-    """Work by loop (file, line, variable) in the order of the program, of what has ended so far.
+    """Sum up the work that has ended so far by loop (file, line, variable), in the order of the program.
 
-    transfer_cycles  of each transfer, on all DMA engines together
+    transfer_cycles  cycles of each transfer, on all DMA engines together
     """
     tables, log = engine.tables, engine.log()
     is_transfer = log[:, 0] < 0
@@ -86,7 +90,7 @@ def _path(calls: Sequence[CallSite]) -> Path:
 
 
 def loop_table(engine: Machine, listing: SourcedListing, transfer_cycles: np.ndarray) -> DetailTable:
-    """One row a loop: turns so far, cycles, its highest bound and the share of it, shares of other units."""
+    """Make a table of loops: iterations, cycles, highest bound and its share, shares of the other units."""
     names = (*ENGINE_NAMES, "DMA")
     rows: list[tuple[str, ...]] = []
     works = loop_works(engine, listing, transfer_cycles)

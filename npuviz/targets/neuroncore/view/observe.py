@@ -1,4 +1,4 @@
-"""Reads a NeuronCore machine's state for people: queues, units, what is under way, totals."""
+"""Read a NeuronCore machine's state for display: queues, semaphores, units, unfinished intervals, totals."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _CAUSES = {
 
 
 class Observer:
-    """Looks at an engine's state; never changes it."""
+    """Reads an engine's state; never changes it."""
 
     def __init__(self, engine: Engine, listing: Listing, used: tuple[UsedSemaphore, ...]) -> None:
         self._engine = engine
@@ -35,46 +35,46 @@ class Observer:
     # --- parts of the state ----------------------------------------------------------------------------
 
     def sequencer(self, number: int) -> Any:
-        """The row of a sequencer."""
+        """Return the state record of a sequencer."""
         return sk.SEQUENCER(self._engine.state, self._engine.shape.sequencer_words, number)
 
     def queue_set(self, queue: int) -> Any:
-        """The row of a queue set."""
+        """Return the state record of a queue set."""
         return sk.QUEUE(self._engine.state, self._engine.shape.queues, queue)
 
     def dma_engine(self, number: int) -> Any:
-        """The row of a DMA engine."""
+        """Return the state record of a DMA engine."""
         return sk.ENGINE(self._engine.state, self._engine.shape.engine_words, number)
 
     def semaphore(self, index: int) -> Any:
-        """The row of a semaphore, by its global index."""
+        """Return the state record of a semaphore, by its global index."""
         return sk.SEMAPHORE(self._engine.state, self._engine.shape.semaphores, index)
 
     def instruction(self, index: int) -> Any:
-        """The program's row of an instruction."""
+        """Return the program's record of an instruction."""
         program = sk.PROGRAM(self._engine.words)
         return sk.INSTRUCTION(program, program.instructions, index)
 
     def waits_of(self, instruction: int) -> list[Any]:
-        """The rows of what an instruction waits for."""
+        """Return the records of an instruction's waits."""
         program, i = sk.PROGRAM(self._engine.words), self.instruction(instruction)
         return [sk.WAIT(program, program.waits, i.wait + n) for n in range(i.waits)]
 
     def in_flight(self, number: int) -> list[tuple[int, int]]:
-        """(instruction, completion time) in a sequencer's pipeline, oldest first."""
+        """Return (instruction, completion time) of what a sequencer's pipeline holds, oldest first."""
         k = self.sequencer(number)
         flights = [k.flight[(k.head + n) % sk.FLIGHTS] for n in range(k.count)]
         return [(int(flight.instruction), int(flight.end)) for flight in flights]
 
     def pending(self, queue: int) -> list[Any]:
-        """The rows of a queue set's transfers that are not finished, oldest first."""
+        """Return the records of a queue set's transfers that are not finished, oldest first."""
         w = self.queue_set(queue)
         return [w.fifo[number % sk.FIFO_TRANSFERS] for number in range(w.done, w.count)]
 
     # --- queues ----------------------------------------------------------------------------------------
 
     def queue_length(self, queue: int) -> int:
-        """Entries of a queue now: queue sets first, then pipelines."""
+        """Return the number of entries of a queue; queue sets are numbered first, then pipelines."""
         sets = len(self._engine.tables.queue_sets)
         if queue < sets:
             w = self.queue_set(queue)
@@ -82,7 +82,7 @@ class Observer:
         return int(self.sequencer(queue - sets).count)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         sets = len(self._engine.tables.queue_sets)
         if queue >= sets:
             return [
@@ -101,7 +101,7 @@ class Observer:
     # --- semaphores ------------------------------------------------------------------------------------
 
     def semaphores(self) -> list[SemaphoreState]:
-        """Semaphores and events in use, with who waits for them."""
+        """Return the semaphores and events in use, with the units that wait for them."""
         waiting: dict[int, list[Wait]] = {}
         for number in range(len(self._engine.tables.sequencers)):
             k = self.sequencer(number)
@@ -123,7 +123,7 @@ class Observer:
         return found
 
     def _unmet(self, instruction: int) -> list[Any]:
-        """The rows of an instruction's waits that do not hold now."""
+        """Return the records of an instruction's waits that are not satisfied now."""
         return [
             row
             for row in self.waits_of(instruction)
@@ -137,7 +137,7 @@ class Observer:
         return f"{name} {_COMPARISONS[row.condition]} {row.value}, now {value}"
 
     def deadlock(self) -> tuple[str, str]:
-        """(unit, sentence) for a machine in which nothing can happen any more: who waits for whom."""
+        """Return (unit, sentence) for a machine in which nothing can happen any more: who waits for whom."""
         tables = self._engine.tables
         waiting = [
             number
@@ -168,7 +168,7 @@ class Observer:
         return sequencer_name(tables, waiting[0]), "deadlock: " + " -> ".join(texts)
 
     def _updater_of(self, row: Any, waiting: list[int]) -> int | None:
-        """The waiting sequencer whose coming instructions would change the semaphore, or None."""
+        """Return the waiting sequencer whose coming instructions would change the semaphore, or None."""
         program, wanted = sk.PROGRAM(self._engine.words), row.semaphore
         for number in waiting:
             k = self.sequencer(number)
@@ -184,14 +184,14 @@ class Observer:
         return None
 
     def subject_name(self, index: int) -> str:
-        """Name of a semaphore or event by its global index."""
+        """Return the name of a semaphore or event by its global index."""
         used = self._names.get(index)
         return used.name if used is not None else f"semaphore {index}"
 
     # --- what is under way -----------------------------------------------------------------------------
 
     def activities(self) -> list[Activity]:
-        """Intervals that the trace does not hold yet."""
+        """Return the intervals under way, which the trace does not hold yet."""
         found: list[Activity] = []
         tables, cycle = self._engine.tables, int(self._chip.cycle)
         if int(self._chip.status) == sk.STATUS_FINISHED:
@@ -231,7 +231,7 @@ class Observer:
     # --- units -----------------------------------------------------------------------------------------
 
     def unit_states(self) -> list[UnitState]:
-        """What every unit does now, by unit id."""
+        """Return the state of every unit now, by unit id."""
         found = [self._sequencer_state(number) for number in range(len(self._engine.tables.sequencers))]
         for number in range(self._engine.shape.engines):
             d = self.dma_engine(number)
@@ -274,7 +274,7 @@ class Observer:
         return int(k.pc) if int(k.pc) < int(k.end) else -1
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> instruction it will issue next."""
+        """Return {unit id: instruction it will issue next}."""
         found: dict[int, int] = {}
         for number in range(len(self._engine.tables.sequencers)):
             k = self.sequencer(number)
@@ -286,23 +286,23 @@ class Observer:
     # --- totals ----------------------------------------------------------------------------------------
 
     def busy(self, number: int) -> int:
-        """Cycles a sequencer's engine has been occupied up to now."""
+        """Return the cycles a sequencer's engine has been occupied up to now."""
         k = self.sequencer(number)
         ahead = int(k.until) - int(self._chip.cycle) if int(k.state) == sk.BUSY else 0
         return int(k.busy) - max(0, ahead)
 
     def limited(self, number: int) -> int:
-        """Cycles that PE's instructions took longer because it had not been busy enough."""
+        """Return the cycles lost by PE because it ran at its limited rate after pauses (`pe_ramp_ns`)."""
         return int(self.sequencer(number).limited)
 
     def waited(self, number: int) -> int:
-        """Cycles a sequencer has been held back up to now."""
+        """Return the cycles a sequencer has waited up to now."""
         k = self.sequencer(number)
         running = int(self._chip.cycle) - int(k.since) if int(k.state) == sk.WAITING else 0
         return int(k.waited) + max(0, running)
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals of the run so far."""
         tables, spec = self._engine.tables, self._engine.spec
         units = [
             (sequencer_name(tables, n), self.busy(n), self.waited(n)) for n in range(len(tables.sequencers))
@@ -335,7 +335,9 @@ class Observer:
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     def peaks(self) -> list[Peak]:
-        """What the DMA engines and PE did beside what they can do."""
+        """Return bytes and MACs of the DMA engines and PE beside the most possible, and DMA bytes as a
+        check.
+        """
         spec, tables, found = self._engine.spec, self._engine.tables, list[Peak]()
         cycles = int(self._chip.cycle)
         rate = spec.dma_peak_bytes_per_ns * 1e9 / spec.base_hz
@@ -354,7 +356,9 @@ class Observer:
         return found
 
     def _peak(self, core: int, space: int) -> int:
-        """Highest byte that an allocation opened so far has used, over all its partitions."""
+        """Return the highest use of a core's SBUF or PSUM so far: the largest end address, times 128
+        partitions.
+        """
         found = self._engine.tables.allocations
         opened = self._engine.state[self._engine.shape.tiles : self._engine.shape.tiles + len(found)] != -1
         mine = opened & (found["core"] == core) & (found["space"] == space)

@@ -1,4 +1,4 @@
-"""The probes of a NeuronCore machine; semaphores, registers, speeds and the start of a DMA can be written."""
+"""Make the probes of a NeuronCore; semaphores, registers, speeds and the DMA start latency can be written."""
 
 from collections.abc import Callable
 
@@ -20,9 +20,9 @@ _TOTALS = (
 
 
 SPEEDS = (1e-3, 1e3)
-"""Speeds of engines that can be set, 1 as specified."""
+"""Lowest and highest relative speed of an engine that can be set; 1 is the specified speed."""
 MAX_LATENCY = 1_000_000_000
-"""Latest start of a DMA that can be set, in base cycles."""
+"""Longest start latency of DMA transfers that can be set, in base cycles."""
 
 
 def make_probes(
@@ -31,7 +31,7 @@ def make_probes(
     used: tuple[UsedSemaphore, ...],
     accumulators: Callable[[int], np.ndarray],
 ) -> ProbeTable:
-    """Queue sets, sequencers, semaphores, accumulators and totals."""
+    """Make the probes of queue sets, sequencers, semaphores, accumulators and totals."""
     found = ProbeTable("semaphores, registers, speeds and dma.start")
     tables = engine.tables
     for queue in tables.queue_sets:
@@ -144,7 +144,7 @@ def _set_semaphore(engine: Engine, observer: Observer, index: int, value: np.nda
     if semaphore.value == number:
         return
     semaphore.value = number
-    # Whoever waits for it looks again in the next cycle.
+    # Sequencers that wait for it test it again in the next cycle.
     chip.again = min(chip.again, chip.cycle)
     if chip.status == sk.STATUS_DEADLOCK:
         chip.status = sk.STATUS_RUNNING

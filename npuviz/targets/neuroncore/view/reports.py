@@ -1,4 +1,4 @@
-"""The run so far in tables: what bounds it, how transfers use the DMA engines, what PSUM sums up."""
+"""Make tables of the run so far: roofline, loops, use of the DMA engines, accumulation in PSUM."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,24 +20,26 @@ from npuviz.targets.neuroncore.view.observe import Observer
 from npuviz.targets.neuroncore.view.sourced_listing import SourcedListing
 
 MAX_LINES = 200
-"""Rows of the table of transfers."""
+"""Most rows of the table of transfers."""
 
 
 class Reports:
-    """Tables about one machine; what follows from its program alone is found at the first question."""
+    """Makes the tables of one machine; analyses the program at the first question."""
 
     def __init__(self, engine: Machine, observer: Observer, listing: Listing) -> None:
         self._engine, self._observer, self._listing = engine, observer, listing
 
     def tables(self) -> tuple[DetailTable, ...]:
-        """All of them, those without rows left out."""
+        """Return all tables that have rows."""
         made = (self.roofline(), *self.loops(), self.transfers(), self.psum())
         return tuple(table for table in made if table.rows)
 
     # --- bounds ----------------------------------------------------------------------------------------
 
     def bounds(self) -> list[Bound]:
-        """Least cycles for what was begun: of each engine, of the PE array, of the DMA engines together."""
+        """Return the least cycles for the work begun, of each engine, the PE array, and all DMA engines
+        together.
+        """
         spec, tables = self._engine.spec, self._engine.tables
         chip = sk.CHIP(self._engine.state)
         found = [
@@ -70,12 +72,12 @@ class Reports:
         return [each for each in found if each.cycles]
 
     def _limit_text(self, core: int, engine: int) -> str:
-        """How much longer PE took because it was not busy enough, "" for others."""
+        """Return a text about the cycles PE lost at its limited rate after pauses; "" for none."""
         cycles = self._observer.limited(core * NUM_ENGINES + engine)
         return f"; {format_count(cycles)} of it lost to its limit after pauses" if cycles else ""
 
     def _dma(self) -> tuple[int, np.ndarray]:
-        """Bytes that all DMA engines moved, and for how many cycles each was busy."""
+        """Return the bytes that all DMA engines moved, and the busy cycles of each."""
         cycle = int(sk.CHIP(self._engine.state).cycle)
         rows = [self._observer.dma_engine(number) for number in range(self._engine.shape.engines)]
         ahead = [int(d.until) - cycle if int(d.queue) >= 0 else 0 for d in rows]
@@ -83,7 +85,7 @@ class Reports:
         return sum(int(d.bytes) for d in rows), np.array(busy, dtype=np.int64)
 
     def roofline(self) -> DetailTable:
-        """One row a part of the machine: the least time that it needs, beside the time that went by."""
+        """Make the roofline table: the least time of each part of the machine, beside the elapsed time."""
         cycle = int(sk.CHIP(self._engine.state).cycle)
         found = sorted(self.bounds(), key=lambda each: -each.cycles)
         top = highest(found)
@@ -107,7 +109,7 @@ class Reports:
         return DetailTable(title, ("Part", "Least cycles", "Of the run", "Because"), rows)
 
     def loops(self) -> tuple[DetailTable, ...]:
-        """One row a loop of the kernel's text: the least time of its bodies, beside what they took."""
+        """Make the table of the kernel's loops, with least and actual time; () without a program text."""
         if not isinstance(self._listing, SourcedListing):
             return ()
         rings = self._engine.spec.num_dma_engines
@@ -118,31 +120,33 @@ class Reports:
 
     @cached_property
     def _shapes(self) -> list[DmaShape]:
-        """Different shapes of transfers."""
+        """All different shapes of the program's transfers."""
         return list(dict.fromkeys(self._measured))
 
     @cached_property
     def _shape_of(self) -> np.ndarray:
-        """Transfer -> place of its shape in `_shapes`."""
+        """Index in `_shapes` of each transfer's shape."""
         places = {shape: place for place, shape in enumerate(self._shapes)}
         return np.array([places[shape] for shape in self._measured], dtype=np.int64)
 
     @cached_property
     def _measured(self) -> list[DmaShape]:
-        """What each transfer asks of the DMA engines."""
+        """The shape of each transfer."""
         measured = DmaShapes(self._engine.spec, self._engine.tables.queue_sets)
         return [measured.of(transfer) for transfer in self._engine.tables.transfers]
 
     @cached_property
     def _triggers_of_lines(self) -> dict[str, np.ndarray]:
-        """Line -> instructions of it that begin transfers."""
+        """{line: its instructions that start transfers}."""
         found: dict[str, list[int]] = {}
         for index in np.flatnonzero(self._engine.tables.transfer_of >= 0).tolist():
             found.setdefault(self._name(index), []).append(index)
         return {name: np.array(indices, dtype=np.int64) for name, indices in found.items()}
 
     def transfers(self) -> DetailTable:
-        """One row a line: transfers that are complete, bytes of an element, share of the peak rate."""
+        """Make the table of complete transfers by line: number, bytes, element size, share of the peak
+        rate.
+        """
         tables, log = self._engine.tables, self._engine.log()[:, 0]
         times = np.bincount(-1 - log[log < 0], minlength=len(tables.instructions))
         shapes: dict[str, DmaShape] = {}
@@ -160,7 +164,7 @@ class Reports:
         return DetailTable(title, columns, tuple(rows_by_line(shapes, counts, MAX_LINES)))
 
     def _name(self, index: int) -> str:
-        """The line of an instruction, else its operator."""
+        """Return the source line of an instruction, else its operator, else its text."""
         line = line_of(self._listing, index)
         if line:
             return line
@@ -171,14 +175,14 @@ class Reports:
 
     @cached_property
     def _groups(self) -> dict[tuple[int, int], list[Group]]:
-        """Accumulation groups of the program by core and bank, in program order."""
+        """Accumulation groups of the program by (core, bank), in program order."""
         found: dict[tuple[int, int], list[Group]] = {}
         for group in accumulation_groups(self._engine.spec, self._engine.tables):
             found.setdefault((group.core, group.bank), []).append(group)
         return found
 
     def psum(self) -> DetailTable:
-        """One row a tile that lies in PSUM now: its bank, and the group of products summed up in it."""
+        """Make the table of the tiles in PSUM now: bank, and the group of products summed up in each."""
         tables, state, shape = self._engine.tables, self._engine.state, self._engine.shape
         rows, spec = tables.allocations, self._engine.spec
         since = state[shape.tiles : shape.tiles + len(rows)]
@@ -209,7 +213,9 @@ class Reports:
         return DetailTable(title, columns, tuple(cells for _, _, cells in found))
 
     def _group_cells(self, groups: Sequence[Group], ends: np.ndarray) -> tuple[str, str, str, str]:
-        """What is said of the groups of a tile, the latest first."""
+        """Return the cells about a tile's groups (latest first): products done, state, name, number of
+        groups.
+        """
         if not groups:
             return "none", "no products", "", ""
         last = groups[0]

@@ -1,4 +1,4 @@
-"""The listing of a program whose instructions come from lines of a program text."""
+"""List a program whose instructions come from lines of a program text."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ class SourcedListing(NeuronListing):
         lines: Sequence[Place | None],
         moments: Sequence[Sequence[CallSite]] = (),
     ) -> None:
-        """`lines` has the place of each graph node, `moments` the calls under way by tile number."""
+        """`lines` has the place of each graph node, `moments` the calls under way, indexed by tile number."""
         super().__init__(tables, spec, graph)
         self._nodes_of_instructions = tables.nodes
         self._sources = tuple(sources)
@@ -36,29 +36,31 @@ class SourcedListing(NeuronListing):
 
     @property
     def sources(self) -> Sequence[SourceFile]:
-        """The texts."""
+        """The texts that the program comes from."""
         return self._sources
 
     def place_of(self, index: int) -> Place | None:
-        """Place of an instruction, None if it has none. Raises IndexError outside the listing."""
+        """Return the place of an instruction in the texts, or None. Raises IndexError outside the listing."""
         if not 0 <= index < len(self):
             raise IndexError(f"instruction {index} of {len(self)}")
         node = int(self._nodes_of_instructions[index])
         return self._lines[node] if 0 <= node < len(self._lines) else None
 
     def describe(self, index: int) -> Instruction:
-        """An instruction; its tile number counts moments, and is not shown."""
+        """Describe an instruction without a tile number, which is an index of `moments` here."""
         return replace(super().describe(index), tile=-1)
 
     def calls_of(self, index: int) -> Sequence[CallSite]:
-        """Functions under way, innermost first. Raises IndexError outside the listing."""
+        """Return the calls under way at an instruction, innermost first. Raises IndexError outside the
+        listing.
+        """
         if not 0 <= index < len(self):
             raise IndexError(f"instruction {index} of {len(self)}")
         moment = int(self._moment_of[index])
         return self._moments[moment] if 0 <= moment < len(self._moments) else ()
 
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
-        """Its calls and loops first, then what every instruction has. Raises IndexError."""
+        """Return a table of its calls and loops, then the tables of every instruction. Raises IndexError."""
         rows: list[tuple[str, str, str]] = []
         for depth, call in enumerate(self.calls_of(index)):
             name = self._sources[call.place.file].name
@@ -78,7 +80,7 @@ class SourcedListing(NeuronListing):
         return found
 
     def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a line, rising; [] for a line without code."""
+        """Return the half-open instruction ranges of a line, rising; [] for a line without code."""
         nodes = self._by_line.get((file, line))
         if not nodes:
             return []
@@ -88,10 +90,10 @@ class SourcedListing(NeuronListing):
         return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
     def lines_with_code(self, file: int) -> Sequence[int]:
-        """Lines of a file that instructions come from, rising."""
+        """Return the lines of a file that have instructions, rising."""
         return sorted(line for number, line in self._by_line if number == file)
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """Kernels have no tasks."""
+        """Always empty: kernels have no tasks."""
         return ()
